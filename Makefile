@@ -1,0 +1,89 @@
+# `make help` says what there is. Everything runs in .venv, which is made from the hash-locked requirements.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+BIN := .venv/bin
+export PYTHONSAFEPATH := 1
+# The Node.js that comes with the locked requirements, never one that happens to be on PATH.
+export PYRIGHT_PYTHON_GLOBAL_NODE := off
+
+# How many test processes at once; 0: in this one (needed for --pdb).
+JOBS ?= 2
+# More for pytest: make unit ARGS="-k expired -x"
+ARGS ?=
+PYTEST = $(BIN)/pytest -n $(JOBS) $(ARGS)
+TIERS := arch unit contract integration property kill
+# Python trees to format and lint, those that are there.
+SOURCES = $(wildcard core/src worker_sidecar/src cli/src tests bench examples scripts)
+
+.PHONY: help
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## .venv with everything to work on claimq (locked; a no-op when nothing has changed)
+	@scripts/setup dev
+
+.PHONY: setup-runtime
+setup-runtime:
+	@scripts/setup runtime
+
+.PHONY: demo
+demo: setup-runtime ## the main job on this machine: checksums of all files below DIR (default: Python's library)
+	@$(BIN)/python examples/checksums/demo.py $(if $(DIR),"$(DIR)")
+
+.PHONY: test
+test: check ## all checks and all tests, as continuous integration runs them
+	$(PYTEST)
+
+.PHONY: check
+check: setup lint types ## formatting, lint, types, import contracts (no tests)
+
+.PHONY: lint
+lint: setup
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: types
+types: setup
+	$(BIN)/mypy
+	$(BIN)/pyright --warnings
+
+.PHONY: fmt
+fmt: setup ## formats and mends what can be mended
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+.PHONY: $(TIERS)
+arch unit: setup ## tests without a server
+	$(PYTEST) tests/$@
+contract: setup ## tests of every transition, on real servers
+	$(PYTEST) tests/$@
+integration: setup ## tests of everything together: races, kills, cluster, sentinel
+	$(PYTEST) tests/$@
+property: setup ## random operations against a plain model
+	$(PYTEST) tests/$@
+kill: setup ## SIGKILL at random points, every item accounted for
+	$(PYTEST) tests/$@
+
+.PHONY: bench
+bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
+	@$(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+
+.PHONY: lock
+lock: setup ## locks the newest allowed requirements again, by hash
+	cd requirements && for name in build runtime dev; do \
+	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    $$(test $$name = dev && echo -c build.txt -c runtime.txt) -o $$name.txt $$name.in || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## removes everything that was made here (.venv, caches, logs)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis test-logs
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Targets on a real Kubernetes cluster (cluster-up, cluster-down, cluster-shell, test-cluster).
+-include tests/cluster/cluster.mk

@@ -1,0 +1,1 @@
+"""The `claimq` command: local mode, inspection of queues, failed items."""

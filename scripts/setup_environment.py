@@ -1,0 +1,139 @@
+"""Makes or mends .venv: the locked requirements by their hashes, then the three components, editable.
+
+Usage: setup_environment.py runtime|dev. `runtime` is what the demo and the command line need; `dev` adds the
+checks and the tests. Run by `scripts/setup`, with the standard library alone.
+
+A stamp in .venv holds a hash of all that decides its content: the requirement files, the components'
+pyproject.toml, this file, the interpreter and the place of the checkout. With the same hash, an interpreter that
+starts and components that are found, there is nothing to do. Anything else is put right, never assumed.
+"""
+
+import fcntl
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+COMPONENTS = {"core": "claimq", "worker_sidecar": "claimq_sidecar", "cli": "claimq_cli"}
+REQUIREMENTS = {"runtime": ("build.txt", "runtime.txt"), "dev": ("dev.txt",)}
+"""Level to files. dev.txt holds the other two, at the same versions."""
+NOT_OURS = {"pip", "setuptools", "wheel"}
+"""What the interpreter itself puts into a new environment."""
+
+
+def main(arguments: list[str]) -> int:
+    """Brings .venv to the level asked for; returns the exit code."""
+    if len(arguments) != 1 or arguments[0] not in REQUIREMENTS:
+        print(f"usage: {Path(__file__).name} {'|'.join(REQUIREMENTS)}", file=sys.stderr)
+        return 2
+    with Path(__file__).open() as guard:
+        # Two `make` at once: the second waits, and then finds nothing left to do.
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        level = "dev" if stamp("dev").exists() else arguments[0]
+        if is_up_to_date(level):
+            return 0
+        return bring_to(level)
+
+
+def stamp(level: str) -> Path:
+    """The file whose content is the fingerprint of what was installed."""
+    return VENV / f".claimq-{level}"
+
+
+def fingerprint(level: str) -> str:
+    """A hash of everything that decides what is in .venv at this level."""
+    digest = hashlib.sha256(f"{sys.version}\n{sysconfig.get_platform()}\n{ROOT}\n".encode())
+    manifests = [ROOT / component / "pyproject.toml" for component in COMPONENTS]
+    for path in [*(ROOT / "requirements" / name for name in REQUIREMENTS[level]), *manifests, Path(__file__)]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def is_up_to_date(level: str) -> bool:
+    """Whether .venv has been brought to this level, with this interpreter, and still works."""
+    return stamp(level).exists() and stamp(level).read_text() == fingerprint(level) and finds_components()
+
+
+def finds_components() -> bool:
+    """Whether the environment's interpreter starts and sees the three components in this checkout."""
+    checks = (
+        "import importlib.util as u, sys; "
+        f"sys.exit(any(u.find_spec(name) is None for name in {list(COMPONENTS.values())!r}))"
+    )
+    return runs([PYTHON, "-I", "-c", checks], quiet=True)
+
+
+def is_same_interpreter() -> bool:
+    """Whether .venv was made by the very Python that runs this, here, and its interpreter still starts."""
+    check = f"import sys; sys.exit((sys.version, sys.prefix) != ({sys.version!r}, {str(VENV)!r}))"
+    return runs([PYTHON, "-I", "-c", check], quiet=True) and runs([PYTHON, "-m", "pip", "--version"], quiet=True)
+
+
+def bring_to(level: str) -> int:
+    """Installs; leaves a stamp only behind a whole installation."""
+    for name in REQUIREMENTS:
+        stamp(name).unlink(missing_ok=True)
+    if not is_same_interpreter():
+        if VENV.exists():
+            shutil.rmtree(VENV)
+        print(f"setup: making .venv with Python {sys.version.split()[0]}", flush=True)
+        venv.create(VENV, with_pip=True, symlinks=True)
+    print(f"setup: installing the locked {level} requirements", flush=True)
+    files = [option for name in REQUIREMENTS[level] for option in ("-r", ROOT / "requirements" / name)]
+    editable = [option for component in COMPONENTS for option in ("-e", ROOT / component)]
+    if not (
+        pip("install", "--require-hashes", *files)
+        and uninstall_the_rest(level)
+        and pip("install", "--no-deps", "--no-build-isolation", *editable)
+        and finds_components()
+    ):
+        print(
+            "setup: not finished: see the error above. It needs a Python package index"
+            " (pip's own settings say which); run it again when that is reachable.",
+            file=sys.stderr,
+        )
+        return 1
+    stamp(level).write_text(fingerprint(level))
+    return 0
+
+
+def uninstall_the_rest(level: str) -> bool:
+    """Removes what an earlier lock file had brought, so that nothing works here by accident."""
+    text = "".join((ROOT / "requirements" / name).read_text() for name in REQUIREMENTS[level])
+    wanted = {normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)}
+    wanted |= NOT_OURS | {normal(name) for name in COMPONENTS.values()}
+    listed = subprocess.run([PYTHON, "-m", "pip", "freeze", "--all", "--exclude-editable"],  # noqa: S603 - our own venv
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    found = {normal(re.split(r"[ =@]", line)[0]) for line in listed.stdout.splitlines() if line and line[0] != "#"}
+    rest = sorted(found - wanted)
+    return not rest or pip("uninstall", "--yes", *rest)
+
+
+def normal(name: str) -> str:
+    """A distribution's name in the one spelling that compares equal."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pip(command: str, *arguments: str | Path) -> bool:
+    """Runs the environment's own pip; its errors go to the terminal."""
+    return runs([PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", command, *arguments])
+
+
+def runs(command: list[str | Path], *, quiet: bool = False) -> bool:
+    """Whether the command starts and succeeds."""
+    sink = subprocess.DEVNULL if quiet else None
+    try:
+        return subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode == 0  # noqa: S603 - our own venv
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""Programs out of Debian's packages, unpacked into a cache: no root, no change of the system.
+
+Through apt's own client, which checks each package against the archive's signatures.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+TIMEOUT_SECONDS = 300
+
+
+class PackageMissing(Exception):
+    """The packages cannot be had on this machine; says why."""
+
+
+def cache_dir() -> Path:
+    """$CLAIMQ_CACHE, or claimq in the user's cache directory. Never in the checkout."""
+    chosen = os.environ.get("CLAIMQ_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claimq"
+
+
+def unpacked(name: str, packages: list[str]) -> Path:
+    """A directory that holds `packages` and what they need besides the system, unpacked.
+
+    Its name carries a hash of the packages' versions, so that a newer version never mixes with an older one. Safe in
+    several processes at once. PackageMissing when apt is not there or cannot download.
+    """
+    for program in ("apt-get", "apt-cache", "dpkg", "dpkg-query"):
+        if not shutil.which(program):
+            raise PackageMissing(f"{program} is not on PATH (not a Debian?)")
+    try:
+        cache = cache_dir()
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / f"{name}.lock").open("w") as guard:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            return _unpacked_alone(cache, name, packages)
+    except OSError as error:
+        raise PackageMissing(f"cannot be kept: {error} (set CLAIMQ_CACHE to a directory of yours)") from error
+
+
+def _unpacked_alone(cache: Path, name: str, packages: list[str]) -> Path:
+    ready = sorted(cache.glob(f"{name}-*/.complete"), key=lambda stamp: stamp.stat().st_mtime)
+    if ready:
+        return ready[-1].parent
+    apt = _Apt(cache / "apt")
+    if not all(apt.candidate(package) for package in packages):
+        apt.update()
+    versions = {package: apt.candidate(package) for package in apt.closure(packages)}
+    missing = [package for package in packages if not versions.get(package)]
+    if missing:
+        raise PackageMissing(f"the archive has no {', '.join(missing)}")
+    key = hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()[:12]
+    target = cache / f"{name}-{key}"
+    shutil.rmtree(target, ignore_errors=True)
+    downloads = target / ".packages"
+    downloads.mkdir(parents=True)
+    apt.run("apt-get", "download", *(f"{package}={version}" for package, version in versions.items()), cwd=downloads)
+    for package in sorted(downloads.glob("*.deb")):
+        apt.run("dpkg", "-x", str(package), str(target))
+    shutil.rmtree(downloads)
+    (target / ".complete").write_text("".join(f"{package} {version}\n" for package, version in versions.items()))
+    return target
+
+
+class _Apt:
+    """apt with lists of its own when the system's are not there, so that root is not needed."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        own_lists = (state / "lists").exists()
+        self.options = self._own_options() if own_lists else []
+
+    def _own_options(self) -> list[str]:
+        return [
+            f"-oDir::State={self.state}",
+            f"-oDir::Cache={self.state / 'cache'}",
+            "-oDir::State::status=/var/lib/dpkg/status",
+        ]
+
+    def update(self) -> None:
+        """Fetches the lists of packages into the cache."""
+        (self.state / "lists/partial").mkdir(parents=True, exist_ok=True)
+        (self.state / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
+        self.options = self._own_options()
+        self.run("apt-get", "update")
+
+    def candidate(self, package: str) -> str:
+        """The version that would be installed; empty when there is none."""
+        answer = self.run("apt-cache", "policy", package)
+        match = re.search(r"^ {2}Candidate: (\S+)", answer, re.MULTILINE)
+        return match[1] if match and match[1] != "(none)" else ""
+
+    def closure(self, packages: list[str]) -> list[str]:
+        """The packages and all they depend on that the system does not have."""
+        wanted, waiting = list(packages), list(packages)
+        while waiting:
+            answer = self.run("apt-cache", "depends", "--no-recommends", "--no-suggests", "--no-conflicts",
+                              "--no-breaks", "--no-replaces", "--no-enhances", waiting.pop())  # fmt: skip
+            for name in re.findall(r"^ {2}(?:Pre)?Depends: ([a-z0-9.+-]+)$", answer, re.MULTILINE):
+                if name not in wanted and not _is_installed(name):
+                    wanted.append(name)
+                    waiting.append(name)
+        return wanted
+
+    def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
+        """Runs a program of apt's family; PackageMissing with the end of what it said when it fails."""
+        options = self.options if program.startswith("apt") else []
+        try:
+            done = subprocess.run(
+                [program, *options, *arguments], cwd=cwd, capture_output=True, text=True, check=False,
+                timeout=TIMEOUT_SECONDS, env={**os.environ, "LC_ALL": "C"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise PackageMissing(f"{program} {arguments[0]} took more than {TIMEOUT_SECONDS} s") from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise PackageMissing(f"{program} {arguments[0]} failed: {last}")
+        return done.stdout
+
+
+def _is_installed(package: str) -> bool:
+    status = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Status}", package], capture_output=True, text=True, check=False
+    )
+    return status.stdout == "install ok installed"

@@ -1,0 +1,99 @@
+"""Processes that never outlive the tests: servers, workers, sidecars, whatever a test starts and kills."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+WRAPPER = Path(__file__).parent / "die_with_parent.py"
+
+# The kernel's "parent" is the thread that forked. A test's own thread may end before its process should, so one
+# thread that lives as long as this process starts them all.
+_spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testkit-spawner")
+
+
+class Process:
+    """A running program that can be paused, resumed, ended and killed; by its process id, never by name.
+
+    Output goes to `log` if given (appended), else nowhere. It is killed by the kernel when this process dies, however.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Starts `command`. `env` is added to the environment of this process."""
+        self.command = [str(part) for part in command]
+        self._popen = _spawner.submit(self._start, log, {**os.environ, **(env or {})}, cwd).result()
+
+    def _start(self, log: Path | None, env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[bytes]:
+        wrapped = [sys.executable, "-ISs", str(WRAPPER), str(os.getpid()), *self.command]
+        with Path(log or os.devnull).open("ab") as output:
+            return subprocess.Popen(
+                wrapped, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, cwd=cwd
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id; the program's own, not a wrapper's."""
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._popen.poll()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet (a paused one runs)."""
+        return self._popen.poll() is None
+
+    def wait(self, timeout: float = 10.0) -> int:
+        """Waits for its end and returns the exit code; TimeoutError when it goes on for `timeout` seconds."""
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self.command[0]} (pid {self.pid}) still runs after {timeout} s") from None
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal; nothing happens when the process has ended."""
+        self._popen.send_signal(number)
+
+    def terminate(self, timeout: float = 10.0) -> int:
+        """SIGTERM, then waits; SIGKILL when it does not end in `timeout` seconds. Returns the exit code."""
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        try:
+            return self.wait(timeout)
+        except TimeoutError:
+            return self.kill9()
+
+    def kill9(self) -> int:
+        """SIGKILL, and waits until the kernel has taken it away."""
+        self.send(signal.SIGKILL)
+        return self.wait()
+
+    def sigstop(self) -> None:
+        """Pauses it, as a frozen machine would; its sockets stay open and silent."""
+        self.send(signal.SIGSTOP)
+
+    def sigcont(self) -> None:
+        """Lets a paused one go on."""
+        self.send(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill9()

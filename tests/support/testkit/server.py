@@ -1,0 +1,184 @@
+"""One real server: its own directory, its own socket, started in milliseconds, killed without mercy."""
+
+import random
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testkit import binaries
+from testkit.processes import Process
+
+START_SECONDS = 20.0
+DEFAULTS: Mapping[str, str] = {
+    "daemonize": "no",
+    "save": '""',
+    "appendonly": "no",
+    "maxclients": "4000",
+    "enable-debug-command": "local",
+    "unixsocketperm": "700",
+}
+DURABLE: Mapping[str, str] = {"appendonly": "yes", "appendfsync": "always"}
+"""Options under which an acknowledged write survives everything but the disk."""
+
+
+class Server:
+    """A Valkey or Redis of a test's own. What was written survives `restart` only with `appendonly` (see DURABLE).
+
+    Always on a Unix socket; also on a loopback port when `tcp` is set (the same port after every restart).
+    """
+
+    def __init__(
+        self,
+        flavour: str = "valkey",
+        options: Mapping[str, str] | None = None,
+        *,
+        tcp: bool = False,
+        sentinel: bool = False,
+    ) -> None:
+        """Does not start it. ServerMissing when the machine has no such program."""
+        self.binary = binaries.find(flavour)
+        self.flavour = flavour
+        self.options = {**DEFAULTS, **(options or {})}
+        self.is_sentinel = sentinel
+        # Short: a socket's path has at most 107 characters.
+        self.dir = Path(tempfile.mkdtemp(prefix="claimq-", dir="/tmp"))
+        self.unix_path = self.dir / "s"
+        self.log = self.dir / "log"
+        self.port = free_port() if tcp or sentinel else 0
+        self.process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        """The server by its Unix socket."""
+        return f"unix://{self.unix_path}?db=0"
+
+    @property
+    def tcp_url(self) -> str:
+        """The server by its loopback port; ValueError when it has none."""
+        if not self.port:
+            raise ValueError("this server has no port: make it with tcp=True")
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The version of the program, like (9, 1, 2)."""
+        return self.binary.version
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there (it may be paused)."""
+        return self.process is not None and self.process.is_running
+
+    def start(self, *, wait: bool = True) -> Self:
+        """Starts it and waits until it answers; nothing to do when it runs. RuntimeError with its log if it cannot."""
+        if self.is_running:
+            return self
+        config = self.dir / "conf"
+        if not (self.is_sentinel and config.exists()):  # a sentinel keeps its state in there
+            config.write_text("".join(f"{key} {value}\n" for key, value in self._config().items()))
+        mode = ["--sentinel"] if self.is_sentinel else []
+        self.unix_path.unlink(missing_ok=True)
+        self.process = Process([self.binary.path, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout: float = START_SECONDS) -> None:
+        """Waits until it answers PING (so not while it loads). RuntimeError with its log when it ends or never does."""
+        deadline = time.monotonic() + timeout
+        while not self._answers():
+            if not self.is_running:
+                raise RuntimeError(f"{self.binary.path.name} has ended:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.binary.path.name} gives no answer in {timeout} s:\n{self.log_tail()}")
+            time.sleep(0.001)
+
+    def stop(self) -> None:
+        """SIGTERM: it writes what its options say and ends."""
+        if self.process is not None:
+            self.process.terminate()
+
+    def kill9(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self.process is not None:
+            self.process.kill9()
+
+    def restart(self) -> None:
+        """Stops it in good order and starts it again, in the same place with the same data directory."""
+        self.stop()
+        self.start()
+
+    def sigstop(self) -> None:
+        """Pauses it: connections stay open and nothing answers."""
+        if self.process is not None:
+            self.process.sigstop()
+
+    def sigcont(self) -> None:
+        """Lets it go on."""
+        if self.process is not None:
+            self.process.sigcont()
+
+    def call(self, *words: str | bytes | float, timeout: float = 5.0) -> bytes:
+        """One command on a connection of its own; returns the raw reply's first 64 kB. For the kit's own needs."""
+        parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout)
+            connection.connect(str(self.unix_path))
+            connection.sendall(request)
+            return connection.recv(65536)
+
+    def empty(self) -> None:
+        """Removes all data and scripts, and gives back all settings: as good as new."""
+        for command in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH"), ("CONFIG", "RESETSTAT")):
+            self.call(*command)
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The end of what the server had to say."""
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def close(self) -> None:
+        """Kills it and removes its directory. For good."""
+        self.kill9()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _config(self) -> dict[str, str]:
+        place = {"port": str(self.port), "bind": "127.0.0.1", "unixsocket": str(self.unix_path), "dir": str(self.dir)}
+        if self.is_sentinel:
+            own = {key: value for key, value in self.options.items() if key not in DEFAULTS}
+            return {**place, "daemonize": "no", **own}
+        return {**place, **self.options}
+
+    def _answers(self) -> bool:
+        try:
+            return self.call("PING", timeout=1.0) == b"+PONG\r\n"
+        except OSError:
+            return False
+
+
+def free_port() -> int:
+    """A loopback port that nobody has, below those that the kernel gives to outgoing connections."""
+    for _ in range(200):
+        port = random.randint(20000, 31999)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free loopback port between 20000 and 31999")

@@ -1,0 +1,46 @@
+"""Images of a single static program, written without any image tool: an archive as `docker save` would make it."""
+
+import hashlib
+import io
+import json
+import platform
+import tarfile
+from pathlib import Path
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def architecture() -> str:
+    """This machine's, as images call it."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def program_image(program: Path, tag: str, result: Path) -> Path:
+    """Write the archive `result`: an image called `tag` that holds nothing but `program` and starts it as user 65532."""
+    layer = _tar({program.name: (program.read_bytes(), 0o755)})
+    config = json.dumps(
+        {
+            "architecture": architecture(),
+            "os": "linux",
+            "created": "1970-01-01T00:00:00Z",
+            "config": {"Entrypoint": [f"/{program.name}"], "User": "65532:65532", "WorkingDir": "/"},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+            "history": [{"created": "1970-01-01T00:00:00Z"}],
+        }
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = json.dumps([{"Config": config_name, "RepoTags": [tag], "Layers": ["layer.tar"]}]).encode()
+    files = {"manifest.json": (manifest, 0o644), config_name: (config, 0o644), "layer.tar": (layer, 0o644)}
+    result.write_bytes(_tar(files))
+    return result
+
+
+def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
+    """The same bytes for the same files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, (content, mode) in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()

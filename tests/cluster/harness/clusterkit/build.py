@@ -1,0 +1,99 @@
+"""What is built from sources: Kubernetes and etcd, CoreDNS, the pause program. Each once for the same ingredients."""
+
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from clusterkit.commands import run
+from clusterkit.layout import KUBERNETES_VERSION, SOURCES, cache_folder
+from clusterkit.toolchain import exclusively, go, say
+
+KUBERNETES_PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+_VERSION = "k8s.io/component-base/version"
+_KUBERNETES_FLAGS = " ".join(
+    f"-X {_VERSION}.{name}={value}"
+    for name, value in {
+        "gitVersion": f"v{KUBERNETES_VERSION}",
+        "gitMajor": KUBERNETES_VERSION.split(".")[0],
+        "gitMinor": KUBERNETES_VERSION.split(".")[1],
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }.items()
+)
+
+
+def kubernetes(*, fresh: bool = False) -> Path:
+    """The one binary that is every program of KUBERNETES_PROGRAMS, by the name it is started under."""
+    return _go_build("kubernetes", _KUBERNETES_FLAGS, fresh=fresh)
+
+
+def coredns(*, fresh: bool = False) -> Path:
+    return _go_build("coredns", "", fresh=fresh)
+
+
+def pause(*, fresh: bool = False) -> Path:
+    """The program that holds a pod's namespaces."""
+    source = SOURCES / "pause" / "pause.c"
+    flags = ["-static", "-Os", "-s", "-Wall", "-Werror"]
+    compiler = run(["gcc", "--version"]).stdout.splitlines()[0]
+
+    def compile_it(result: Path) -> None:
+        run(["gcc", *flags, "-o", result, source])
+
+    return _once("pause", [compiler, *flags, source.read_text()], compile_it, fresh=fresh)
+
+
+def _go_build(name: str, flags: str, *, fresh: bool) -> Path:
+    program = go()
+    source = SOURCES / "go" / name
+    settings = ["-trimpath", "-mod=readonly", f"-ldflags=-s -w {flags}".rstrip()]
+    # GOTOOLCHAIN=local: a Go that is too old says so instead of fetching another one.
+    env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    env["GOFLAGS"] = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
+    version = run([program, "env", "GOVERSION", "GOOS", "GOARCH"], env=env).stdout
+    files = [(source / file).read_text() for file in ("go.mod", "go.sum", "main.go")]
+
+    def build_it(result: Path) -> None:
+        say(f"building {name} with {version.split()[0]} (Kubernetes takes some 5 minutes on 2 cores; once)")
+        run(["nice", "-n", "10", program, "build", *settings, "-o", result, "."], env=env, cwd=source, timeout=3600)
+
+    return _once(name, [version, *settings, *files], build_it, fresh=fresh)
+
+
+def _once(name: str, ingredients: list[str], make: Callable[[Path], None], *, fresh: bool) -> Path:
+    """The file called `name` made of these ingredients: the one in the cache, or a new one put there whole.
+
+    `fresh` makes it again though it is there, which shows that the recipe still works.
+    """
+    folder = cache_folder() / "built" / f"{name}-{_digest([platform.machine(), *ingredients])}"
+    with exclusively(folder):
+        if folder.exists() and not fresh:
+            return folder / name
+        half = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+        try:
+            make(half / name)
+            shutil.rmtree(folder, ignore_errors=True)
+            # In one step, so that what is found under its name is whole.
+            half.rename(folder)
+        finally:
+            shutil.rmtree(half, ignore_errors=True)
+    return folder / name
+
+
+def _digest(ingredients: list[str]) -> str:
+    whole = hashlib.sha256()
+    for part in ingredients:
+        whole.update(f"{len(part)}:{part}".encode())
+    return whole.hexdigest()[:20]

@@ -1,0 +1,118 @@
+"""etcd, API server, controller manager and scheduler, in a network namespace of their own beside the nodes."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterkit.commands import eventually, run
+from clusterkit.errors import CommandFailed, HarnessError
+from clusterkit.layout import API_PORT, CONTROL, SERVICE_RANGE, Layout
+from clusterkit.pki import Authority
+from clusterkit.processes import Processes
+from clusterkit.spaces import Space
+
+API_SERVER = "kube-apiserver"
+_ETCD = "http://127.0.0.1:2379"
+# Which service account asked for what: shows the rights that a program really uses.
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """The control plane of one cluster. Its data is in memory and files that needn't outlive a power cut."""
+
+    layout: Layout
+    processes: Processes
+
+    def start(self) -> None:
+        """Start all of it and wait until the API server is ready."""
+        (self.layout.secrets / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
+        self._start(
+            "etcd",
+            *("--name=etcd", f"--data-dir={self.layout.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+            *(f"--listen-client-urls={_ETCD}", f"--advertise-client-urls={_ETCD}"),
+            *("--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380"),
+            "--initial-cluster=etcd=http://127.0.0.1:2380",
+        )
+        self.start_apiserver()
+        self._start("kube-controller-manager", *self._controller_manager_flags())
+        self._start("kube-scheduler", f"--kubeconfig={self._config('kube-scheduler')}", "--leader-elect=false")
+
+    def start_apiserver(self, timeout: float = 60) -> None:
+        """Start the API server and wait until it is ready."""
+        self._start(API_SERVER, *self._apiserver_flags())
+        self.wait_ready(timeout)
+
+    def wait_ready(self, timeout: float) -> None:
+        def is_ready() -> bool:
+            if not self.processes.alive(API_SERVER):
+                raise HarnessError(f"the API server ended:\n{self.processes.tail(API_SERVER)}")
+            return self._says_ready()
+
+        eventually(
+            "the API server is ready",
+            is_ready,
+            timeout=timeout,
+            every=0.25,
+            why_not=lambda: self.processes.tail(API_SERVER),
+        )
+
+    def _says_ready(self) -> bool:
+        kubectl = [self.layout.programs / "kubectl", f"--kubeconfig={self.layout.kubeconfig}", "--request-timeout=2s"]
+        try:
+            return run([*self._space().entering(mounts=False), *kubectl, "get", "--raw=/readyz"], timeout=20).stdout == "ok"
+        except CommandFailed:
+            return False
+
+    def _space(self) -> Space:
+        return Space(CONTROL.name, self.processes)
+
+    def _start(self, program: str, *flags: str) -> None:
+        self.processes.start(program, [*self._space().entering(mounts=False), self.layout.programs / program, *flags])
+
+    def _config(self, user: str) -> Path:
+        return Authority(self.layout).kubeconfig(user)
+
+    def _apiserver_flags(self) -> list[str]:
+        pki = Authority(self.layout)
+        return [
+            f"--etcd-servers={_ETCD}",
+            f"--advertise-address={CONTROL.address}",
+            f"--secure-port={API_PORT}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}",
+            f"--client-ca-file={pki.certificate('ca')}",
+            f"--tls-cert-file={pki.certificate('apiserver')}",
+            f"--tls-private-key-file={pki.key('apiserver')}",
+            f"--kubelet-certificate-authority={pki.certificate('ca')}",
+            f"--kubelet-client-certificate={pki.certificate('apiserver-to-kubelet')}",
+            f"--kubelet-client-key={pki.key('apiserver-to-kubelet')}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={pki.public_key('service-accounts')}",
+            f"--service-account-signing-key-file={pki.key('service-accounts')}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged=true",
+            f"--audit-policy-file={self.layout.secrets / 'audit-policy.json'}",
+            f"--audit-log-path={self.layout.audit_log}",
+        ]
+
+    def _controller_manager_flags(self) -> list[str]:
+        pki = Authority(self.layout)
+        return [
+            f"--kubeconfig={self._config('kube-controller-manager')}",
+            "--leader-elect=false",
+            "--use-service-account-credentials",
+            f"--root-ca-file={pki.certificate('ca')}",
+            f"--service-account-private-key-file={pki.key('service-accounts')}",
+            f"--cluster-signing-cert-file={pki.certificate('ca')}",
+            f"--cluster-signing-key-file={pki.key('ca')}",
+            # A node that is cut off is noticed in 20 s instead of 50, so that tests of it needn't take minutes.
+            "--node-monitor-period=2s",
+            "--node-monitor-grace-period=20s",
+        ]

@@ -73,7 +73,9 @@ def finds_components() -> bool:
 def is_same_interpreter() -> bool:
     """Whether .venv was made by the very Python that runs this, here, and its interpreter still starts."""
     check = f"import sys; sys.exit((sys.version, sys.prefix) != ({sys.version!r}, {str(VENV)!r}))"
-    return runs([PYTHON, "-I", "-c", check], quiet=True) and runs([PYTHON, "-m", "pip", "--version"], quiet=True)
+    return runs([PYTHON, "-I", "-c", check], quiet=True) and runs(
+        [PYTHON, "-m", "pip", "--version"], quiet=True
+    )
 
 
 def bring_to(level: str) -> int:
@@ -109,9 +111,11 @@ def uninstall_the_rest(level: str) -> bool:
     text = "".join((ROOT / "requirements" / name).read_text() for name in REQUIREMENTS[level])
     wanted = {normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)}
     wanted |= NOT_OURS | {normal(name) for name in COMPONENTS.values()}
-    listed = subprocess.run([PYTHON, "-m", "pip", "freeze", "--all", "--exclude-editable"],  # noqa: S603 - our own venv
-                            capture_output=True, text=True, check=False)  # fmt: skip
-    found = {normal(re.split(r"[ =@]", line)[0]) for line in listed.stdout.splitlines() if line and line[0] != "#"}
+    listing: list[str | Path] = [PYTHON, "-m", "pip", "freeze", "--all", "--exclude-editable"]
+    listed = subprocess.run(listing, capture_output=True, text=True, check=False)
+    found = {
+        normal(re.split(r"[ =@]", line)[0]) for line in listed.stdout.splitlines() if line and line[0] != "#"
+    }
     rest = sorted(found - wanted)
     return not rest or pip("uninstall", "--yes", *rest)
 
@@ -123,14 +127,16 @@ def normal(name: str) -> str:
 
 def pip(command: str, *arguments: str | Path) -> bool:
     """Runs the environment's own pip; its errors go to the terminal."""
-    return runs([PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", command, *arguments])
+    return runs(
+        [PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", command, *arguments]
+    )
 
 
 def runs(command: list[str | Path], *, quiet: bool = False) -> bool:
     """Whether the command starts and succeeds."""
     sink = subprocess.DEVNULL if quiet else None
     try:
-        return subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode == 0  # noqa: S603 - our own venv
+        return subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode == 0
     except OSError:
         return False
 

@@ -61,11 +61,18 @@ def _unpacked_alone(cache: Path, name: str, packages: list[str]) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     downloads = target / ".packages"
     downloads.mkdir(parents=True)
-    apt.run("apt-get", "download", *(f"{package}={version}" for package, version in versions.items()), cwd=downloads)
+    apt.run(
+        "apt-get",
+        "download",
+        *(f"{package}={version}" for package, version in versions.items()),
+        cwd=downloads,
+    )
     for package in sorted(downloads.glob("*.deb")):
         apt.run("dpkg", "-x", str(package), str(target))
     shutil.rmtree(downloads)
-    (target / ".complete").write_text("".join(f"{package} {version}\n" for package, version in versions.items()))
+    (target / ".complete").write_text(
+        "".join(f"{package} {version}\n" for package, version in versions.items())
+    )
     return target
 
 

@@ -1,46 +1,61 @@
 """The pytest plugin: servers as fixtures, their logs with a failure, and a summary that hides nothing."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from testkit import tiers
 from testkit.binaries import ServerMissing
+from testkit.cluster import RedisCluster
+from testkit.proxy import FaultProxy
+from testkit.sentinel import Sentinel
 from testkit.server import Server
 
 FLAVOURS = ("valkey", "redis7")
-MISSING = "SERVER MISSING: "
 ServerFactory = Callable[..., Server]
-LOGS = pytest.StashKey[list[Server]]()
+ProxyFactory = Callable[[Server], FaultProxy]
+Startable = TypeVar("Startable", Server, RedisCluster, Sentinel)
+
+USED = pytest.StashKey[list[Server]]()
 SHARED = pytest.StashKey[dict[str, Server]]()
+CLUSTER = pytest.StashKey[RedisCluster]()
 
 
-def start_or_skip(server: Callable[[], Server]) -> Server:
-    """Makes and starts a server; the test is skipped, and that is reported loudly, when the machine has none."""
+def started(make: Callable[[], Startable]) -> Startable:
+    """Makes and starts servers; the test is skipped, and that is reported loudly, when the machine has none."""
     try:
-        made = server()
+        made = make()
     except ServerMissing as error:
-        pytest.skip(f"{MISSING}{error}")
-    return made.start()
+        pytest.skip(f"{tiers.MISSING}{error}")
+    try:
+        return made.start()
+    except BaseException:
+        made.close()
+        raise
+
+
+def _note_use(request: pytest.FixtureRequest, *servers: Server) -> None:
+    request.node.stash.setdefault(USED, []).extend(servers)
 
 
 def _shared(request: pytest.FixtureRequest, flavour: str) -> Server:
     """This process's one server of a flavour, empty and running whatever the test before did to it."""
-    servers = request.config.stash.setdefault(SHARED, {})
-    server = servers.get(flavour)
-    if server is None:
-        server = servers[flavour] = start_or_skip(lambda: Server(flavour, tcp=True))
+    servers = request.config.stash.setdefault(SHARED, dict[str, Server]())
+    if flavour not in servers:
+        servers[flavour] = started(lambda: Server(flavour, tcp=True))
+    server = servers[flavour]
     server.sigcont()
     server.start()
     server.empty()
-    request.node.stash.setdefault(LOGS, []).append(server)
+    _note_use(request, server)
     return server
 
 
 @pytest.fixture
 def valkey(request: pytest.FixtureRequest) -> Server:
-    """An empty Valkey 9, shared by the tests of this process. Change no setting of it: see `start_server`."""
+    """An empty Valkey 9, shared by the tests of this process. To change its settings: see `start_server`."""
     return _shared(request, "valkey")
 
 
@@ -52,23 +67,68 @@ def redis7(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Server:
-    """An empty server: the test runs once on Valkey 9 and once on Redis 7."""
+    """An empty server, shared like `valkey`: the test runs once on Valkey 9 and once on Redis 7."""
     return _shared(request, request.param)
 
 
 @pytest.fixture
 def start_server(request: pytest.FixtureRequest) -> Iterator[ServerFactory]:
-    """Starts servers of the test's own: start_server("redis7", {"maxmemory": "5mb"}, tcp=True). All end with it."""
-    started: list[Server] = []
+    """Starts servers of the test's own: start_server("redis7", {"maxmemory": "5mb"}, tls=True). All end with it.
 
-    def start(flavour: str = "valkey", options: dict[str, str] | None = None, *, tcp: bool = False) -> Server:
-        made = start_or_skip(lambda: Server(flavour, options, tcp=tcp))
-        started.append(made)
-        request.node.stash.setdefault(LOGS, []).append(made)
+    `tls` needs "redis7": the Valkey of the tests is built without.
+    """
+    mine: list[Server] = []
+
+    def start(
+        flavour: str = "valkey",
+        options: dict[str, str] | None = None,
+        *,
+        tcp: bool = False,
+        tls: bool = False,
+    ) -> Server:
+        made = started(lambda: Server(flavour, options, tcp=tcp, tls=tls))
+        mine.append(made)
+        _note_use(request, made)
         return made
 
     yield start
-    for made in started:
+    for made in mine:
+        made.close()
+
+
+@pytest.fixture
+def redis_cluster(request: pytest.FixtureRequest) -> RedisCluster:
+    """Three empty Valkeys that share the slots, whole and well; shared by the tests of this process."""
+    stash = request.config.stash
+    if CLUSTER not in stash:
+        stash[CLUSTER] = started(RedisCluster)
+    cluster = stash[CLUSTER]
+    cluster.start()
+    cluster.empty()
+    _note_use(request, *cluster.nodes)
+    return cluster
+
+
+@pytest.fixture
+def sentinel(request: pytest.FixtureRequest) -> Iterator[Sentinel]:
+    """A primary with two replicas, watched by three sentinels; the test's own."""
+    made = started(Sentinel)
+    _note_use(request, *made.servers, *made.sentinels)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start_proxy() -> Iterator[ProxyFactory]:
+    """Puts a fault proxy before a server: start_proxy(server). All end with the test."""
+    mine: list[FaultProxy] = []
+
+    def start(target: Server) -> FaultProxy:
+        mine.append(FaultProxy(target.unix_path).start())
+        return mine[-1]
+
+    yield start
+    for made in mine:
         made.close()
 
 
@@ -81,16 +141,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the shared servers."""
-    for shared in config.stash.get(SHARED, {}).values():
+    for shared in config.stash.get(SHARED, dict[str, Server]()).values():
         shared.close()
+    if CLUSTER in config.stash:
+        config.stash[CLUSTER].close()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the end of the log of each server that a failed test used; keeps the whole in test-logs/."""
     report = yield
     if report.failed:
-        for index, used in enumerate(item.stash.get(LOGS, [])):
+        used_servers = item.stash[USED] if USED in item.stash else []  # noqa: SIM401 - get() has no type for this
+        for index, used in enumerate(used_servers):
             kept = _keep_log(item, used, index)
             report.sections.append((f"log of {used.flavour} (all of it: {kept})", used.log_tail()))
     return report
@@ -102,3 +167,18 @@ def _keep_log(item: pytest.Item, used: Server, index: int) -> Path:
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(used.log.read_text(errors="replace") if used.log.exists() else "")
     return kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How each tier did, and which servers were missing."""
+    tiers.write_summary(terminalreporter)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Where nobody reads warnings, a run without all its servers has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus != 0 or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    if tiers.is_continuous_integration() and tiers.missing_servers(reporter):
+        session.exitstatus = tiers.EXIT_SERVER_MISSING

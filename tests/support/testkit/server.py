@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from testkit import binaries
+from testkit.certificates import Certificates
 from testkit.processes import Process
+from testkit.resp import Connection, Reply, ReplyError
 
 START_SECONDS = 20.0
 DEFAULTS: Mapping[str, str] = {
@@ -29,7 +31,8 @@ DURABLE: Mapping[str, str] = {"appendonly": "yes", "appendfsync": "always"}
 class Server:
     """A Valkey or Redis of a test's own. What was written survives `restart` only with `appendonly` (see DURABLE).
 
-    Always on a Unix socket; also on a loopback port when `tcp` is set (the same port after every restart).
+    Always on a Unix socket; also on a loopback port when `tcp` is set (the same port after every restart), or with
+    TLS alone on that port when `tls` is set (see `certificates` for what clients need).
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Server:
         options: Mapping[str, str] | None = None,
         *,
         tcp: bool = False,
+        tls: bool = False,
         sentinel: bool = False,
     ) -> None:
         """Does not start it. ServerMissing when the machine has no such program."""
@@ -49,8 +53,10 @@ class Server:
         self.dir = Path(tempfile.mkdtemp(prefix="claimq-", dir="/tmp"))
         self.unix_path = self.dir / "s"
         self.log = self.dir / "log"
-        self.port = free_port() if tcp or sentinel else 0
+        self.port = free_port() if tcp or tls or sentinel else 0
+        self.certificates = Certificates(self.dir) if tls else None
         self.process: Process | None = None
+        self._first_settings: list[Reply] = []
 
     @property
     def url(self) -> str:
@@ -62,7 +68,8 @@ class Server:
         """The server by its loopback port; ValueError when it has none."""
         if not self.port:
             raise ValueError("this server has no port: make it with tcp=True")
-        return f"redis://127.0.0.1:{self.port}/0"
+        scheme = "rediss" if self.certificates else "redis"
+        return f"{scheme}://127.0.0.1:{self.port}/0"
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -83,9 +90,13 @@ class Server:
             config.write_text("".join(f"{key} {value}\n" for key, value in self._config().items()))
         mode = ["--sentinel"] if self.is_sentinel else []
         self.unix_path.unlink(missing_ok=True)
-        self.process = Process([self.binary.path, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir)
+        self.process = Process(
+            [self.binary.path, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir
+        )
         if wait:
             self.wait_ready()
+        if wait and not self._first_settings and not self.is_sentinel:
+            self._first_settings = self._settings()
         return self
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
@@ -95,7 +106,9 @@ class Server:
             if not self.is_running:
                 raise RuntimeError(f"{self.binary.path.name} has ended:\n{self.log_tail()}")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{self.binary.path.name} gives no answer in {timeout} s:\n{self.log_tail()}")
+                raise RuntimeError(
+                    f"{self.binary.path.name} gives no answer in {timeout} s:\n{self.log_tail()}"
+                )
             time.sleep(0.001)
 
     def stop(self) -> None:
@@ -123,20 +136,27 @@ class Server:
         if self.process is not None:
             self.process.sigcont()
 
-    def call(self, *words: str | bytes | float, timeout: float = 5.0) -> bytes:
-        """One command on a connection of its own; returns the raw reply's first 64 kB. For the kit's own needs."""
-        parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(timeout)
-            connection.connect(str(self.unix_path))
-            connection.sendall(request)
-            return connection.recv(65536)
+    def call(self, *words: str | bytes | float, timeout: float = 5.0) -> Reply:
+        """Sends one command on a connection of its own and returns the reply (texts as bytes).
+
+        ReplyError when the server refuses it, OSError when it does not answer.
+        """
+        connection = Connection(self.unix_path, timeout)
+        try:
+            return connection.call(*words)
+        finally:
+            connection.close()
 
     def empty(self) -> None:
-        """Removes all data and scripts, and gives back all settings: as good as new."""
+        """Removes all data, scripts and counts; a server whose settings or users were changed starts anew."""
+        if self._settings() != self._first_settings:
+            self.kill9()
+            self.start()
         for command in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH"), ("CONFIG", "RESETSTAT")):
             self.call(*command)
+
+    def _settings(self) -> list[Reply]:
+        return [self.call("CONFIG", "GET", "*"), self.call("ACL", "LIST")]
 
     def log_tail(self, lines: int = 30) -> str:
         """The end of what the server had to say."""
@@ -158,7 +178,10 @@ class Server:
         self.close()
 
     def _config(self) -> dict[str, str]:
-        place = {"port": str(self.port), "bind": "127.0.0.1", "unixsocket": str(self.unix_path), "dir": str(self.dir)}
+        place = {"bind": "127.0.0.1", "unixsocket": str(self.unix_path), "dir": str(self.dir)}
+        place["port"] = "0" if self.certificates else str(self.port)
+        if self.certificates:
+            place |= {"tls-port": str(self.port), **self.certificates.server_options()}
         if self.is_sentinel:
             own = {key: value for key, value in self.options.items() if key not in DEFAULTS}
             return {**place, "daemonize": "no", **own}
@@ -166,8 +189,8 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            return self.call("PING", timeout=1.0) == b"+PONG\r\n"
-        except OSError:
+            return self.call("PING", timeout=1.0) == b"PONG"
+        except (OSError, ReplyError):
             return False
 
 

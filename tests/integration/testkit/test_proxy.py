@@ -1,0 +1,159 @@
+"""The fault proxy: each fault does to a plain client what it says."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from testkit.links import Request
+from testkit.plugin import ProxyFactory
+from testkit.proxy import FaultProxy
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+PUSH = "return redis.call('RPUSH', KEYS[1], ARGV[1])"
+
+
+@pytest.fixture
+def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
+    return start_proxy(valkey)
+
+
+@pytest.fixture
+def client(proxy: FaultProxy) -> Iterator[redis.Redis]:
+    made = redis.Redis.from_url(proxy.url, socket_timeout=0.3, retry=Retry(NoBackoff(), 0))
+    yield made
+    made.close()
+
+
+def push(client: redis.Redis, value: str) -> None:
+    client.eval(PUSH, 1, "list", value)
+
+
+def test_a_proxy_in_good_weather_changes_nothing(client: redis.Redis, proxy: FaultProxy) -> None:
+    big = "x" * 1_000_000
+    pipeline = client.pipeline(transaction=False)
+    for index in range(100):
+        pipeline.set(f"key-{index}", big if index == 50 else index)
+    assert all(pipeline.execute())
+    assert client.get("key-50") == big.encode()
+    assert proxy.count("set") == 100
+    by_port = redis.Redis.from_url(proxy.tcp_url)
+    assert by_port.get("key-7") == b"7"
+    by_port.close()
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_the_kth_reply_is_lost_after_the_command_was_carried_out(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server, cut: bool
+) -> None:
+    fault = proxy.drop_reply(2, cut=cut)
+    push(client, "a")
+    with pytest.raises(redis.ConnectionError if cut else redis.TimeoutError):
+        push(client, "b")
+    assert fault.hit is not None
+    assert fault.hit.words[-1] == b"b"
+    push(client, "c")
+    assert valkey.call("LRANGE", "list", 0, -1) == [b"a", b"b", b"c"]
+
+
+def test_a_command_cut_in_the_middle_never_happens(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server
+) -> None:
+    proxy.cut_request(1, after=10)
+    with pytest.raises(redis.ConnectionError):
+        push(client, "a")
+    assert valkey.call("LLEN", "list") == 0
+    push(client, "b")
+    assert valkey.call("LLEN", "list") == 1
+
+
+def test_a_fault_hits_only_what_it_is_meant_for(client: redis.Redis, proxy: FaultProxy) -> None:
+    def is_get(request: Request) -> bool:
+        return request.name == "GET"
+
+    fault = proxy.drop_reply(1, matching=is_get)
+    push(client, "a")
+    assert fault.hit is None
+    with pytest.raises(redis.ConnectionError):
+        client.get("key")
+
+
+def test_cut_connections_are_gone_and_new_ones_welcome(client: redis.Redis, proxy: FaultProxy) -> None:
+    client.set("key", 1)
+    proxy.cut()
+    # The pool notices a dead connection before it uses it.
+    assert client.get("key") == b"1"
+    assert proxy.opened == 2
+
+
+def test_requests_in_a_black_hole_arrive_when_it_heals(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server
+) -> None:
+    client.ping()
+    proxy.black_hole("requests")
+    with pytest.raises(redis.TimeoutError):
+        push(client, "late")
+    assert valkey.call("LLEN", "list") == 0
+    proxy.heal()
+    eventually_sync(lambda: valkey.call("LLEN", "list") == 1)
+
+
+def test_replies_in_a_black_hole_leave_the_command_done(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server
+) -> None:
+    client.ping()
+    proxy.black_hole("replies")
+    with pytest.raises(redis.TimeoutError):
+        push(client, "done")
+    eventually_sync(lambda: valkey.call("LLEN", "list") == 1)
+
+
+def test_a_ghost_still_takes_what_its_client_no_longer_waits_for(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server
+) -> None:
+    proxy.ghost()
+    with pytest.raises(redis.TimeoutError):
+        client.blmove("list", "taken", 2)
+    client.close()
+    eventually_sync(lambda: proxy.ghosts == 1)
+    valkey.call("RPUSH", "list", "lost")
+    eventually_sync(lambda: valkey.call("LLEN", "taken") == 1)
+    proxy.heal()
+    proxy.cut()
+    eventually_sync(lambda: proxy.ghosts == 0)
+
+
+def test_without_ghosts_the_server_forgets_a_client_that_went(
+    client: redis.Redis, proxy: FaultProxy, valkey: Server
+) -> None:
+    with pytest.raises(redis.TimeoutError):
+        client.blmove("list", "taken", 2)
+    client.close()
+
+    def nobody_waits() -> bool:
+        info = valkey.call("INFO", "clients")
+        assert isinstance(info, bytes)
+        return b"blocked_clients:0" in info
+
+    eventually_sync(nobody_waits)
+    assert proxy.ghosts == 0
+
+
+def test_a_refused_client_sees_a_server_that_is_down(client: redis.Redis, proxy: FaultProxy) -> None:
+    client.ping()
+    proxy.refuse()
+    with pytest.raises(redis.ConnectionError):
+        client.ping()
+    proxy.heal()
+    assert client.ping()
+
+
+def test_a_slow_network_delays_but_loses_nothing(client: redis.Redis, proxy: FaultProxy) -> None:
+    proxy.delay(0.05)
+    push(client, "a")
+    proxy.delay(0.2)
+    with pytest.raises(redis.TimeoutError):
+        push(client, "b")

@@ -1,0 +1,144 @@
+"""A real cluster of three: slots given out by our own code, no tool of the servers' needed."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+
+from testkit.resp import Reply, ReplyError
+from testkit.server import Server, free_port
+from testkit.waiting import eventually_sync
+
+SLOTS = 16384
+NODE_TIMEOUT_MS = 2000
+
+
+class RedisCluster:
+    """Three primaries, each with a third of the slots."""
+
+    def __init__(self, flavour: str = "valkey", *, nodes: int = 3) -> None:
+        """Does not start it. ServerMissing when the machine has no such program."""
+        self.flavour = flavour
+        self.nodes = [self._node(flavour) for _ in range(nodes)]
+        self._is_formed = False
+
+    @staticmethod
+    def _node(flavour: str) -> Server:
+        options = {
+            "cluster-enabled": "yes",
+            "cluster-node-timeout": str(NODE_TIMEOUT_MS),
+            "cluster-port": str(free_port()),
+            "cluster-config-file": "nodes.conf",
+        }
+        return Server(flavour, options, tcp=True)
+
+    @property
+    def url(self) -> str:
+        """All nodes, in the form that claimq.connect takes."""
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def start(self) -> Self:
+        """Starts the nodes that do not run, and waits until each says that the cluster is whole."""
+        for node in self.nodes:
+            node.sigcont()
+            node.start()
+        if not self._is_formed:
+            self._form()
+        eventually_sync(self._is_whole, within=30, why="every node of the cluster says cluster_state:ok")
+        return self
+
+    def _form(self) -> None:
+        ranges = list(self._ranges())
+        first = self.nodes[0]
+        for epoch, (node, (begin, end)) in enumerate(zip(self.nodes, ranges, strict=True), start=1):
+            node.call("CLUSTER", "ADDSLOTSRANGE", begin, end)
+            node.call("CLUSTER", "SET-CONFIG-EPOCH", epoch)
+        for node in self.nodes[1:]:
+            first.call("CLUSTER", "MEET", "127.0.0.1", node.port, node.options["cluster-port"])
+        self._is_formed = True
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        edges = [SLOTS * index // len(self.nodes) for index in range(len(self.nodes) + 1)]
+        for begin, end in pairwise(edges):
+            yield begin, end - 1
+
+    def _is_whole(self) -> bool:
+        return all(
+            f"cluster_state:ok\r\ncluster_slots_assigned:{SLOTS}".encode() in text
+            and f"cluster_known_nodes:{len(self.nodes)}".encode() in text
+            for text in (self._info(node) for node in self.nodes)
+        )
+
+    @staticmethod
+    def _info(node: Server) -> bytes:
+        try:
+            text = node.call("CLUSTER", "INFO")
+        except (OSError, ReplyError):
+            return b""
+        return text if isinstance(text, bytes) else b""
+
+    def empty(self) -> None:
+        """Removes all data and scripts on all nodes."""
+        for node in self.nodes:
+            node.empty()
+
+    def slot(self, key: str) -> int:
+        """The slot of a key."""
+        number = self.nodes[0].call("CLUSTER", "KEYSLOT", key)
+        assert isinstance(number, int)
+        return number
+
+    def owner(self, key: str) -> Server:
+        """The node that has the slot of `key` by its own account."""
+        slot = self.slot(key)
+        for node in self.nodes:
+            if slot in self._owned(node):
+                return node
+        raise LookupError(f"nobody has slot {slot} of {key!r}")
+
+    def _owned(self, node: Server) -> set[int]:
+        my_id = node.call("CLUSTER", "MYID")
+        ranges = node.call("CLUSTER", "SLOTS")
+        assert isinstance(ranges, list)
+        return {number for one in ranges for number in _slots_of(one, my_id)}
+
+    def move_slot(self, key: str, to: Server) -> None:
+        """Moves the slot of `key`, with all that is in it, to another node: clients are redirected from then on."""
+        source, slot = self.owner(key), self.slot(key)
+        source_id, target_id = source.call("CLUSTER", "MYID"), to.call("CLUSTER", "MYID")
+        assert isinstance(source_id, bytes)
+        assert isinstance(target_id, bytes)
+        to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
+        source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
+        while keys := _as_words(source.call("CLUSTER", "GETKEYSINSLOT", slot, 100)):
+            source.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
+        for node in (to, source, *self.nodes):
+            node.call("CLUSTER", "SETSLOT", slot, "NODE", target_id)
+
+    def close(self) -> None:
+        """Kills all nodes. For good."""
+        for node in self.nodes:
+            node.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _slots_of(entry: Reply, node_id: Reply) -> range:
+    """The slots of one entry of CLUSTER SLOTS (first, last, [ip, port, id, ...], ...) if the node is their owner."""
+    assert isinstance(entry, list)
+    begin, end, owner = entry[0], entry[1], entry[2]
+    assert isinstance(begin, int)
+    assert isinstance(end, int)
+    assert isinstance(owner, list)
+    return range(begin, end + 1) if owner[2] == node_id else range(0)
+
+
+def _as_words(reply: Reply) -> list[bytes]:
+    assert isinstance(reply, list)
+    return [word for word in reply if isinstance(word, bytes)]

@@ -1,0 +1,143 @@
+"""A primary, two replicas and three sentinels: what a failover needs."""
+
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testkit.resp import ReplyError
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+NAME = "mymaster"
+DOWN_AFTER_MS = 500
+FAILOVER_TIMEOUT_MS = 3000
+QUORUM = 2
+
+
+class Sentinel:
+    """`servers` (any of them may be the primary at a time) under the eyes of `sentinels`."""
+
+    def __init__(self, flavour: str = "valkey", *, replicas: int = 2) -> None:
+        """Does not start it. ServerMissing when the machine has no such program."""
+        options = {"repl-diskless-sync-delay": "0", "repl-timeout": "5"}
+        self.servers = [Server(flavour, dict(options), tcp=True) for _ in range(replicas + 1)]
+        for replica in self.servers[1:]:
+            replica.options["replicaof"] = f"127.0.0.1 {self.servers[0].port}"
+        self.sentinels = [Server(flavour, sentinel=True) for _ in range(3)]
+
+    @property
+    def url(self) -> str:
+        """All sentinels, in the form that claimq.connect takes."""
+        return (
+            "redis+sentinel://" + ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels) + f"/{NAME}/0"
+        )
+
+    def start(self) -> Self:
+        """Starts all, and waits until the replicas follow and the sentinels know each other."""
+        for server in self.servers:
+            server.start()
+        eventually_sync(lambda: self._followers(self.servers[0]) == len(self.servers) - 1, within=30)
+        ids = [secrets.token_hex(20) for _ in self.sentinels]
+        for watcher, own_id in zip(self.sentinels, ids, strict=True):
+            self._write_config(watcher, own_id, ids)
+            watcher.start()
+        eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)), within=30)
+        return self
+
+    def _write_config(self, watcher: Server, own_id: str, ids: list[str]) -> None:
+        """All that sentinels find out in their first seconds, told to them at once."""
+        known = [f"sentinel known-replica {NAME} 127.0.0.1 {one.port}" for one in self.servers[1:]]
+        for other, other_id in zip(self.sentinels, ids, strict=True):
+            if other is not watcher:
+                known.append(f"sentinel known-sentinel {NAME} 127.0.0.1 {other.port} {other_id}")
+        lines = [
+            f"port {watcher.port}",
+            "bind 127.0.0.1",
+            f"unixsocket {watcher.unix_path}",
+            f"dir {watcher.dir}",
+            f"sentinel myid {own_id}",
+            f"sentinel monitor {NAME} 127.0.0.1 {self.servers[0].port} {QUORUM}",
+            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}",
+            f"sentinel parallel-syncs {NAME} 2",
+            *known,
+        ]
+        Path(watcher.dir / "conf").write_text("\n".join(lines) + "\n")
+
+    def primary(self) -> Server:
+        """Who all sentinels that answer hold for the primary now; LookupError while they do not agree."""
+        named = {port for watcher in self.sentinels if (port := _named_port(watcher)) is not None}
+        if len(named) != 1:
+            raise LookupError(f"the sentinels name {len(named)} primaries")
+        return next(server for server in self.servers if server.port in named)
+
+    def fail_over(self, within: float = 30.0) -> Server:
+        """Kills the primary and returns the new one, when it takes writes and all sentinels agree."""
+        old = self.primary()
+        old.kill9()
+        return self._wait_for_successor(old, within)
+
+    def hand_over(self, within: float = 30.0) -> Server:
+        """Lets the sentinels demote the live primary; returns the new one, when the old one refuses writes."""
+        old = self.primary()
+        self.sentinels[0].call("SENTINEL", "FAILOVER", NAME)
+        new = self._wait_for_successor(old, within)
+        # The sentinels tell the old one so too, up to ten seconds later.
+        old.call("REPLICAOF", "127.0.0.1", new.port)
+        eventually_sync(lambda: _role(old) == b"slave", within=within, why="the old primary is a replica")
+        return new
+
+    def _wait_for_successor(self, old: Server, within: float) -> Server:
+        def successor() -> Server | None:
+            try:
+                new = self.primary()
+            except LookupError:
+                return None
+            return new if new is not old and _role(new) == b"master" else None
+
+        found = eventually_sync(successor, within=within, why="the sentinels made another server the primary")
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        """Kills all. For good."""
+        for one in (*self.sentinels, *self.servers):
+            one.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @staticmethod
+    def _followers(primary: Server) -> int:
+        text = primary.call("INFO", "replication")
+        assert isinstance(text, bytes)
+        return text.count(b"state=online")
+
+    @staticmethod
+    def _can_fail_over(watcher: Server) -> bool:
+        try:
+            return str(watcher.call("SENTINEL", "CKQUORUM", NAME)).startswith("b'OK 3")
+        except (OSError, ReplyError):
+            return False
+
+
+def _named_port(watcher: Server) -> int | None:
+    try:
+        answer = watcher.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+    except (OSError, ReplyError):
+        return None
+    return int(str(answer[1], "ascii")) if isinstance(answer, list) and isinstance(answer[1], bytes) else None
+
+
+def _role(server: Server) -> object:
+    try:
+        answer = server.call("ROLE")
+    except (OSError, ReplyError):
+        return None
+    return answer[0] if isinstance(answer, list) else None

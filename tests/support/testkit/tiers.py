@@ -1,0 +1,60 @@
+"""The end of a run: how each tier did, and in one loud line which servers were missing."""
+
+import os
+from collections import Counter, defaultdict
+
+import pytest
+
+MISSING = "SERVER MISSING: "
+OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed")
+EXIT_SERVER_MISSING = 1
+
+
+def missing_servers(reporter: pytest.TerminalReporter) -> Counter[str]:
+    """Reason to the number of tests that could not run for it."""
+    reasons: Counter[str] = Counter()
+    for report in reporter.getreports("skipped"):
+        text = str(report.longrepr)
+        if MISSING in text:
+            reasons[text.split(MISSING, 1)[1].rstrip("')")] += 1
+    return reasons
+
+
+def is_continuous_integration() -> bool:
+    """Whether nobody is there to read a warning: CI=true."""
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
+def write_summary(reporter: pytest.TerminalReporter) -> None:
+    """Writes a line for each tier, and the loud one."""
+    _write_tiers(reporter)
+    reasons = missing_servers(reporter)
+    if reasons:
+        verdict = "so the run FAILS (CI is set)" if is_continuous_integration() else "so this run proves less"
+        count, why = sum(reasons.values()), "; ".join(sorted(reasons))
+        reporter.write_line(f"{count} TESTS HAD NO SERVER TO RUN ON, {verdict}: {why}", red=True, bold=True)
+
+
+def _write_tiers(reporter: pytest.TerminalReporter) -> None:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    seconds: Counter[str] = Counter()
+    for outcome in OUTCOMES:
+        for report in reporter.getreports(outcome):
+            if isinstance(report, pytest.TestReport):
+                counts[_tier(report)][outcome] += 1
+    for reports in reporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[_tier(report)] += report.duration  # type: ignore[assignment]  # a Counter of floats
+    if not counts:
+        return
+    reporter.section("tiers")
+    for tier, outcomes in sorted(counts.items()):
+        told = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
+        bad = bool(outcomes["failed"] or outcomes["error"])
+        reporter.write_line(f"{tier:<12} {told}, {seconds[tier]:.1f} s of work", red=bad, green=not bad)
+
+
+def _tier(report: pytest.TestReport) -> str:
+    parts = report.nodeid.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "tests" else "other"

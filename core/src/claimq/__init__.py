@@ -1,0 +1,92 @@
+"""claimq: reliable work queues on Redis and Valkey.
+
+``claimq.connect(url)`` is the way in; ``claimq.blocking`` has the same operations for synchronous programs, and ``claimq.worker`` is the client
+of the sidecar's socket, which needs nothing but the standard library. Names are loaded when they are first used, so that importing
+``claimq.worker`` does not need the Redis client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from claimq.claiming import DEFAULT, Done
+    from claimq.consuming import Consumed, OnFailure
+    from claimq.errors import (
+        ClaimLost,
+        ClaimqError,
+        CrossSlot,
+        InvalidName,
+        InvalidSpec,
+        ItemTooLarge,
+        PayloadError,
+        Problem,
+        StoreFull,
+        StoreMisused,
+        StoreUnavailable,
+    )
+    from claimq.model import (
+        Claim,
+        Enqueued,
+        FailedPass,
+        Item,
+        Located,
+        MemoryUsage,
+        NewItem,
+        Outcome,
+        Reaped,
+        Reason,
+        Released,
+        Removed,
+        ServerReport,
+        ServerWarning,
+        Snapshot,
+        State,
+        Verdict,
+        WorkerInfo,
+    )
+    from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+    from claimq.reaper import Reaper
+    from claimq.redis_store.settings import RedisSettings
+    from claimq.reliable_queue import ReliableQueue
+    from claimq.server import Server, connect
+
+_HOMES = {
+    "claimq.claiming": ("DEFAULT", "Done"),
+    "claimq.consuming": ("Consumed", "OnFailure"),
+    "claimq.errors": (
+        "ClaimLost", "ClaimqError", "CrossSlot", "InvalidName", "InvalidSpec", "ItemTooLarge", "PayloadError", "Problem",
+        "StoreFull", "StoreMisused", "StoreUnavailable",
+    ),
+    "claimq.model": (
+        "Claim", "Enqueued", "FailedPass", "Item", "Located", "MemoryUsage", "NewItem", "Outcome", "Reaped", "Reason", "Released",
+        "Removed", "ServerReport", "ServerWarning", "Snapshot", "State", "Verdict", "WorkerInfo",
+    ),
+    "claimq.policy": ("FailedPolicy", "OnExpiry", "Policy", "RetryDelay"),
+    "claimq.reaper": ("Reaper",),
+    "claimq.redis_store.settings": ("RedisSettings",),
+    "claimq.reliable_queue": ("ReliableQueue",),
+    "claimq.server": ("Server", "connect"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "DEFAULT", "Claim", "ClaimLost", "ClaimqError", "Consumed", "CrossSlot", "Done", "Enqueued", "FailedPass", "FailedPolicy",
+    "InvalidName", "InvalidSpec", "Item", "ItemTooLarge", "Located", "MemoryUsage", "NewItem", "OnExpiry", "OnFailure", "Outcome",
+    "PayloadError", "Policy", "Problem", "Reaped", "Reaper", "Reason", "RedisSettings", "Released", "ReliableQueue", "Removed",
+    "RetryDelay", "Server", "ServerReport", "ServerWarning", "Snapshot", "State", "StoreFull", "StoreMisused", "StoreUnavailable",
+    "Verdict", "WorkerInfo", "connect",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'claimq' has no attribute {name!r}")
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == "redis":
+            raise ImportError(f"claimq.{name} needs the Redis client: install 'claimq[redis]'", name=error.name) from error
+        raise

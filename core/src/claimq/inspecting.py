@@ -1,0 +1,164 @@
+"""Looking at a queue: numbers, items, workers. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from claimq.codec import read_envelope
+from claimq.failed_items import FailedItems, read_fields
+from claimq.model import Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+
+_STRETCH = 5000
+_NOT_COUNTERS = {"seq", "clock_offset", "seen_at", "grace_until", "client_items", "main_in_ring", "repair_worker", "repair_cursor"}
+
+
+class Inspecting(FailedItems):
+    """Reads of a queue's present state. They may run on a busy queue at any time: each script call is short and bounded."""
+
+    async def snapshot(self) -> Snapshot:
+        """Lengths, ages and counters, all of one instant. O(1), one round trip."""
+        reply = await self._connection.run("snapshot", [self._keys.main], [])
+        now = int(reply[0])
+        lengths = dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:5]), strict=True))
+        due = _ms(reply[8])
+        ages: dict[State, float | None] = {
+            State.MAIN: _age(now, reply[5]),
+            State.BUSY: _age(now, reply[6]),
+            State.DELAYED: None if due is None else max(now - due, 0) / 1000,
+            State.FAILED: _age(now, reply[7]),
+        }
+        stats = read_fields(reply[10:])
+        counters = {name: int(value) for name, value in sorted(stats.items()) if name not in _NOT_COUNTERS}
+        return Snapshot(
+            now=now / 1000,
+            seq=int(stats.get("seq", 0)),
+            lengths=lengths,
+            ages=ages,
+            counters=counters,
+            next_due_in=None if due is None else max(due - now, 0) / 1000,
+            paused=bool(reply[9]),
+        )
+
+    async def length(self, state: State | str = State.MAIN) -> int:
+        """How many items are in a state. O(1)."""
+        return (await self.snapshot()).lengths[State(state)]
+
+    async def lengths(self) -> dict[State, int]:
+        """How many items are in each state, at one instant. O(1)."""
+        return (await self.snapshot()).lengths
+
+    async def age(self, state: State | str = State.MAIN) -> float | None:
+        """Seconds since the oldest item of the state entered it; None if there is none. See :class:`Snapshot`. O(1)."""
+        return (await self.snapshot()).ages[State(state)]
+
+    async def stats(self) -> dict[str, int]:
+        """Totals of every transition since the queue began (see docs/operations.md for the names). O(1)."""
+        return (await self.snapshot()).counters
+
+    async def peek(self, count: int = 1, *, offset: int = 0) -> list[Item]:
+        """The next items in the order in which they would be claimed now. O(offset + count)."""
+        if count < 1:
+            return []
+        return [read_envelope(raw) for raw in await self._connection.run("peek", [self._keys.main], [offset, count])]
+
+    async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
+        """A page of a state's items: main in claim order, busy by lease end, delayed by due time, failed by when they failed.
+
+        O(log n + count); for main O(offset + count); for busy also O(claim calls that are live).
+        """
+        state = State(state)
+        if state is State.MAIN:
+            return [Located(item, State.MAIN) for item in await self.peek(count, offset=offset)]
+        if state is State.FAILED:
+            return await self.failed_items(count, offset=offset)
+        if count < 1:
+            return []
+        reply = await self._connection.run("items", [self._keys.main], [state.value, offset, count])
+        claimed = _ClaimCalls(reply[0])
+        rows = (reply[at : at + 3] for at in range(1, len(reply), 3))
+        return [self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None]
+
+    @staticmethod
+    def _located(state: State, name: bytes, score: bytes, raw: bytes, claimed: _ClaimCalls) -> Located:
+        at = float(score) / 1000
+        token = name.decode("utf-8", "replace")
+        if state is State.DELAYED:
+            return Located(read_envelope(raw), state, due_at=at)
+        worker = token.rpartition("/")[0]
+        return Located(read_envelope(raw, token), state, token, worker, claimed_at=claimed.at(token), lease_until=at)
+
+    async def find(self, id: str) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
+        """Where the item is, who holds it since when, and (in its item) what happened to it; None if it is not in the queue.
+
+        O(1) in failed, else O(n) in calls that look at 5,000 items each, so it never blocks the server for long. An item that moves
+        while this looks is looked for again, up to three times.
+        """
+        for _ in range(3):
+            before = (await self.snapshot()).seq
+            if found := await self.failed_item(id):
+                return found
+            for state in (State.BUSY, State.DELAYED, State.MAIN):
+                if found := await self._find_in(state, id):
+                    return found
+            if (await self.snapshot()).seq == before:
+                return None
+        return await self.failed_item(id)
+
+    async def _find_in(self, state: State, wanted: str) -> Located | None:
+        clients = ["-"]
+        if state is State.MAIN:
+            ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
+            clients += [name.decode() for name in ring if name != b"-"]
+        for client in clients:
+            skip = 0
+            while True:
+                args = [wanted, state.value, client, skip, _STRETCH]
+                reply = await self._connection.run("find", [self._keys.main], args)
+                if reply[0] == b"FOUND":
+                    name, score, raw = reply[2:5]
+                    if state is State.MAIN:
+                        return Located(read_envelope(raw), state)
+                    log = await self._connection.command("LRANGE", self._keys["claims"], 0, -1) if state is State.BUSY else []
+                    return self._located(state, name, score, raw, _ClaimCalls(b"\n".join(log)))
+                if int(reply[1]) < _STRETCH:
+                    break
+                skip += _STRETCH
+        return None
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Who has claimed or renewed within the last hour, or holds claims, most claims first. O(workers)."""
+        raw = await self._connection.run("workers", [self._keys.main], [])
+        rows = zip(raw[::3], raw[1::3], raw[2::3], strict=True)
+        found = [WorkerInfo(name.decode("utf-8", "replace"), held, float(seen) / 1000) for name, seen, held in rows]
+        return sorted(found, key=lambda info: (-info.busy, info.worker))
+
+    async def memory_usage(self) -> MemoryUsage:
+        """Bytes of the queue's keys (each sampled by the server), of the server, and its limit. O(clients + workers)."""
+        ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
+        names = await self._connection.command("ZRANGE", self._keys["workers"], 0, -1)
+        parts = ["main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "ids", "stats"]
+        parts += [f"main:{name.decode()}" for name in ring if name != b"-"] + [f"busy:{name.decode()}" for name in names]
+        sizes = [await self._connection.command("MEMORY", "USAGE", self._keys[part], "SAMPLES", 20) or 0 for part in parts]
+        info = await self._connection.info("memory", self._keys.main)
+        return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
+
+
+class _ClaimCalls:
+    """When each live token was claimed, from the log of claim calls."""
+
+    def __init__(self, log: bytes) -> None:
+        self._calls = [line.split(" ", 3) for line in log.decode("utf-8", "replace").splitlines()]
+
+    def at(self, token: str) -> float | None:
+        number = int(token.rpartition("/")[2])
+        for first, count, at, _ in self._calls:
+            if int(first) <= number < int(first) + int(count):
+                return int(at) / 1000
+        return None
+
+
+def _ms(raw: bytes | str) -> int | None:
+    return int(float(raw)) if raw else None
+
+
+def _age(now: int, since: bytes | str) -> float | None:
+    entered = _ms(since)
+    return None if entered is None else max(now - entered, 0) / 1000

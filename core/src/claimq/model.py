@@ -1,0 +1,254 @@
+"""The values that callers hold: items, claims and what became of them. All are immutable.
+
+Instants are Unix seconds by the server's clock, durations are seconds, payloads are bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from claimq.errors import PayloadError
+
+
+class State(StrEnum):
+    """Where an item is; it is in exactly one of them."""
+
+    MAIN = "main"
+    BUSY = "busy"
+    DELAYED = "delayed"
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """What became of a claim after a call. After ``LOST`` nothing has changed: the claim was not held any more."""
+
+    DONE = "done"
+    REQUEUED = "requeued"
+    DELAYED = "delayed"
+    FAILED = "failed"
+    DROPPED = "dropped"
+    UNCLAIMED = "unclaimed"
+    RENEWED = "renewed"
+    LOST = "lost"
+
+
+class Reason(StrEnum):
+    """Why a worker's claims are given back: ``CRASHED`` counts and goes to the tail, ``INTERRUPTED`` does neither."""
+
+    CRASHED = "crash"
+    INTERRUPTED = "interrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One line of what happened to an item: fail, permanent, requeue, crash, expired or requeue_failed."""
+
+    at: float
+    kind: str
+    error: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The unit of work.
+
+    The counters are those of the item's present life: sending a failed item back restarts them. ``given_up_count`` (how often
+    it has gone to failed) and ``history`` (its last ten events) are kept for ever. ``enqueued_at`` is when it last
+    entered the tail of main, ``first_enqueued_at`` when it did so first.
+    """
+
+    id: str
+    payload: bytes
+    enqueued_at: float
+    first_enqueued_at: float
+    client: str | None = None
+    requeue_count: int = 0
+    fail_count: int = 0
+    crash_count: int = 0
+    interrupted_count: int = 0
+    given_up_count: int = 0
+    last_error: str | None = None
+    history: tuple[HistoryEntry, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The payload as UTF-8 text. Raises :class:`PayloadError` if it is not."""
+        try:
+            return self.payload.decode()
+        except UnicodeDecodeError as error:
+            raise PayloadError(f"the payload of item {self.id} is not UTF-8 text; read .payload (bytes)") from error
+
+    def json(self) -> object:
+        """The payload as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
+        try:
+            return json.loads(self.payload)
+        except ValueError as error:
+            raise PayloadError(
+                f"the payload of item {self.id} is not JSON (it begins {self.payload[:20]!r}); read .text or .payload"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An item to enqueue, where a bare payload does not say enough.
+
+    ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay`` (seconds from now) and
+    ``at`` (an instant) exclude each other.
+    """
+
+    payload: object
+    id: str | None = None
+    client: str | None = None
+    delay: float | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What an enqueue did: the items' ids in call order, the length of main after it, and which ids were known already."""
+
+    ids: tuple[str, ...]
+    length: int
+    duplicates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to work on an item until ``lease_until``. ``token`` names it and grows with every claim of the queue.
+
+    The number at the token's end can fence off late writes elsewhere: accept only numbers that are not smaller than the last seen.
+    """
+
+    token: str
+    item: Item
+    worker: str
+    claimed_at: float
+    lease_until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``, ``id`` where it is known."""
+
+    token: str
+    verdict: Verdict
+    id: str | None = None
+    delay: float | None = None
+    lease_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """How many claims of a dead worker went where."""
+
+    requeued: int = 0
+    delayed: int = 0
+    failed: int = 0
+    unclaimed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All claims that were given back."""
+        return self.requeued + self.delayed + self.failed + self.unclaimed
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What one sweep did: expired claims with their verdicts, due delayed items, repaired inconsistencies; ``more``: go on at once."""
+
+    expired: tuple[Outcome, ...] = ()
+    due: int = 0
+    repaired: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An item and where it is. ``name`` is the token of a busy item, or the name of a failed one (its id, or ``ID#2`` beside another)."""
+
+    item: Item
+    state: State
+    name: str = ""
+    worker: str | None = None
+    claimed_at: float | None = None
+    lease_until: float | None = None
+    due_at: float | None = None
+    failed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many failed items were removed, and the first of them up to the limit that was asked for."""
+
+    count: int
+    items: tuple[Located, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPass:
+    """What one pass of the automatic policy for failed items did."""
+
+    requeued: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker that was seen within the last hour: how many claims it holds, and when it last claimed or renewed."""
+
+    worker: str
+    busy: int
+    last_seen_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent look at a queue.
+
+    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the most overdue item
+    is past its time (0 if none is). None where the state is empty. ``counters`` are totals since the queue began. ``next_due_in``:
+    seconds until the next delayed item is due (0 if one is).
+    """
+
+    now: float
+    seq: int
+    lengths: dict[State, int]
+    ages: dict[State, float | None]
+    counters: dict[str, int]
+    next_due_in: float | None
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUsage:
+    """Bytes: what the queue's keys take (sampled), what the server uses, its limit (0: none), and the share of it used."""
+
+    queue_bytes: int
+    used_bytes: int
+    limit_bytes: int
+
+    @property
+    def share(self) -> float | None:
+        """``used_bytes`` over ``limit_bytes``; None without a limit."""
+        return self.used_bytes / self.limit_bytes if self.limit_bytes else None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWarning:
+    """Something about the server that makes the guarantees weaker. ``code`` is CamelCase, ``message`` says what to set."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """What kind of server this is and what about it is unsafe."""
+
+    flavour: str
+    version: str
+    mode: str
+    warnings: tuple[ServerWarning, ...] = ()

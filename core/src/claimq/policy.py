@@ -1,0 +1,190 @@
+"""The policy of a queue: what the scripts on the server obey, and its form in the queue's ``config`` hash.
+
+The hash is the one truth for clients of every language. A field that is absent there has the default given here, and
+changing a field applies at once to what is already queued, since every script reads it when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+
+
+class OnExpiry(StrEnum):
+    """What the reaper does with an item whose lease ran out."""
+
+    REQUEUE = "requeue"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDelay:
+    """How long a failed item waits before its next attempt: nothing by default.
+
+    The k-th requeue waits ``min(max, initial * factor ** (k - 1))`` seconds, of which up to the share ``jitter``
+    (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
+    """
+
+    initial: float = 0.0
+    factor: float = 2.0
+    max: float = 300.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least("retry_delay.initial", self.initial, 0)
+        _at_least("retry_delay.factor", self.factor, 1)
+        _at_least("retry_delay.max", self.max, 0)
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"retry_delay.jitter is {self.jitter}; give a share from 0 to 1")
+
+    def longest(self, requeue_count: int) -> float:
+        """The delay in seconds before the given requeue (1 is the first) when no jitter is taken away."""
+        if self.initial == 0 or requeue_count < 1:
+            return 0.0
+        try:
+            return min(self.max, self.initial * self.factor ** (requeue_count - 1))
+        except OverflowError:
+            return self.max
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPolicy:
+    """What happens to failed items by themselves: nothing by default.
+
+    ``requeue_after``: seconds after which a failed item is sent back to main, unless it has been given up more than
+    ``requeue_max_fail_count`` times in its life. ``remove_older_than``: seconds after which a failed item is removed, if
+    it has been given up at least ``remove_min_fail_count`` times. ``max_items``: the newest so many are kept.
+    """
+
+    requeue_after: float | None = None
+    requeue_max_fail_count: int | None = None
+    remove_older_than: float | None = None
+    remove_min_fail_count: int | None = None
+    max_items: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("requeue_after", "remove_older_than"):
+            if (seconds := getattr(self, name)) is not None:
+                _at_least(f"failed.{name}", seconds, 0)
+        for name, least in (("requeue_max_fail_count", 1), ("remove_min_fail_count", 0), ("max_items", 1)):
+            if (count := getattr(self, name)) is not None:
+                _at_least(f"failed.{name}", count, least)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the scripts obey. Durations in seconds, sizes in bytes."""
+
+    requeue_limit: int = 5
+    """Requeues an item may have; one more and it goes to failed. 0: the first failure goes there."""
+    busy_expiry: float = 30.0
+    """The length of a lease: a claim that is neither settled nor renewed for so long has expired."""
+    on_expiry: OnExpiry = OnExpiry.REQUEUE
+    """What becomes of an item whose lease ran out."""
+    retry_delay: RetryDelay = field(default_factory=RetryDelay)
+    """The pause before a failed item's next attempt."""
+    claim_wait_timeout: float = 1.0
+    """How long a claim waits for an item when it does not say."""
+    max_payload: int = 1024 * 1024
+    """Larger payloads are refused at enqueue."""
+    id_window: float = 3600.0
+    """How long an id that a producer gave is remembered, so that enqueueing it again adds nothing."""
+    failed: FailedPolicy = field(default_factory=FailedPolicy)
+    """What happens to failed items by themselves."""
+    paused: bool = False
+    """A paused queue gives no claims; everything else works."""
+
+    def __post_init__(self) -> None:
+        _at_least("requeue_limit", self.requeue_limit, 0)
+        _at_least("busy_expiry", self.busy_expiry, 0.001)
+        _at_least("claim_wait_timeout", self.claim_wait_timeout, 0)
+        _at_least("max_payload", self.max_payload, 1)
+        _at_least("id_window", self.id_window, 1)
+
+    def to_fields(self) -> dict[str, str]:
+        """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""
+        failed, retry = self.failed, self.retry_delay
+        return {
+            "requeue_limit": str(self.requeue_limit),
+            "busy_expiry_ms": _ms(self.busy_expiry),
+            "on_expiry": self.on_expiry.value,
+            "retry_initial_ms": _ms(retry.initial),
+            "retry_factor": repr(float(retry.factor)),
+            "retry_max_ms": _ms(retry.max),
+            "retry_jitter": repr(float(retry.jitter)),
+            "claim_wait_ms": _ms(self.claim_wait_timeout),
+            "max_payload": str(self.max_payload),
+            "id_window_ms": _ms(self.id_window),
+            "failed_requeue_after_ms": _optional(failed.requeue_after, scale=1000),
+            "failed_requeue_max_fail_count": _optional(failed.requeue_max_fail_count),
+            "failed_remove_older_than_ms": _optional(failed.remove_older_than, scale=1000),
+            "failed_remove_min_fail_count": _optional(failed.remove_min_fail_count),
+            "failed_max_items": _optional(failed.max_items),
+            "paused": "1" if self.paused else "0",
+        }
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, str]) -> Policy:
+        """The policy that a ``config`` hash means; absent fields have their defaults, unknown ones are left alone.
+
+        Raises :class:`ValueError` for a value that no release writes, naming the field.
+        """
+        whole = {**cls().to_fields(), **fields}
+
+        def number(name: str) -> float:
+            try:
+                value = float(whole[name])
+            except ValueError:
+                value = float("nan")
+            if not isfinite(value):
+                raise ValueError(f"the config field {name} is {whole[name]!r}; set it to a number")
+            return value
+
+        def maybe(name: str) -> float | None:
+            return number(name) if whole[name] else None
+
+        def count(name: str) -> int | None:
+            return int(number(name)) if whole[name] else None
+
+        def seconds(name: str) -> float | None:
+            value = maybe(name)
+            return None if value is None else value / 1000
+
+        return cls(
+            requeue_limit=int(number("requeue_limit")),
+            busy_expiry=number("busy_expiry_ms") / 1000,
+            on_expiry=OnExpiry(whole["on_expiry"]),
+            retry_delay=RetryDelay(
+                initial=number("retry_initial_ms") / 1000,
+                factor=number("retry_factor"),
+                max=number("retry_max_ms") / 1000,
+                jitter=number("retry_jitter"),
+            ),
+            claim_wait_timeout=number("claim_wait_ms") / 1000,
+            max_payload=int(number("max_payload")),
+            id_window=number("id_window_ms") / 1000,
+            failed=FailedPolicy(
+                requeue_after=seconds("failed_requeue_after_ms"),
+                requeue_max_fail_count=count("failed_requeue_max_fail_count"),
+                remove_older_than=seconds("failed_remove_older_than_ms"),
+                remove_min_fail_count=count("failed_remove_min_fail_count"),
+                max_items=count("failed_max_items"),
+            ),
+            paused=whole["paused"] == "1",
+        )
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
+def _optional(value: float | None, scale: int = 1) -> str:
+    return "" if value is None else str(round(value * scale))
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if not isfinite(value) or value < least:
+        raise ValueError(f"{name} is {value}; give a number of at least {least}")

@@ -1,0 +1,175 @@
+"""Enqueueing: the producer's side of a queue."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from claimq.codec import check_name, payload_bytes
+from claimq.errors import ItemTooLarge
+from claimq.model import Enqueued, NewItem
+from claimq.queue_part import BATCH, QueuePart
+from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.keys import Keys
+
+_CALL_BYTES = 8 * 1024 * 1024
+_numbers = itertools.count(1)
+_PREFIX = f"{secrets.token_hex(6)}-"
+
+
+@dataclass(slots=True)
+class Batch:
+    """Items of one call: the words for the script, the ids in order, and how many bytes they carry."""
+
+    words: list[Arg]
+    ids: list[str]
+    size: int
+
+
+class Producing(QueuePart):
+    """Adds items. Every method may be repeated after a StoreUnavailable if the items carry ids of the producer's own."""
+
+    async def enqueue(
+        self,
+        payload: object,
+        *,
+        client: str | None = None,
+        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
+        delay: float | None = None,
+        at: float | None = None,
+    ) -> Enqueued:
+        """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant ``at`` has come.
+
+        ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for fair claims. With an ``id`` of the
+        producer's own the same id is not queued twice within the queue's id window (one hour unless set): the reply then names it in
+        ``duplicates``. When this returns, the server has stored the item, as safely as its persistence allows (docs/guarantees.md).
+
+        Raises ItemTooLarge, StoreFull, StoreUnavailable (not known whether it was stored), StoreMisused, InvalidName, TypeError.
+        Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
+        """
+        return await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay, at=at)])
+
+    async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
+        """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
+
+        They go in calls of up to 1,000 items or 8 MiB, each of them atomic; a fault between calls leaves the earlier ones stored.
+        Errors as in :meth:`enqueue`. O(items).
+        """
+        listed = list(items)
+        batches = list(_batches(listed))
+        if len(batches) > 1:
+            await self._check_sizes(listed)
+        ids: list[str] = []
+        known: list[str] = []
+        length = 0
+        for batch in batches or [Batch([], [], 0)]:
+            done = (await run_enqueue(self._connection, {self._keys: batch}))[self._keys]
+            ids += done.ids
+            known += done.duplicates
+            length = done.length
+        return Enqueued(tuple(ids), length, tuple(known))
+
+    async def _check_sizes(self, items: Sequence[object]) -> None:
+        stored = await self._connection.command("HGET", self._keys.config, "max_payload")
+        limit = int(stored) if stored else 1024 * 1024
+        for index, item in enumerate(items):
+            size = len(payload_bytes(item.payload if isinstance(item, NewItem) else item))
+            if size > limit:
+                raise ItemTooLarge(size=size, limit=limit, index=index)
+
+
+async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> dict[Keys, Enqueued]:
+    """Enqueues a batch for each of several queues in one atomic call."""
+    words: list[Arg] = []
+    for number, batch in enumerate(batches.values(), start=1):
+        words += queue_words(batch, number)
+    async with connection.lane() as call:
+        reply = await connection.run("enqueue", [keys.main for keys in batches], [*call, *words])
+    raise_refusal(reply)
+    numbers, _, known = reply[1].decode().partition("|")
+    lengths = [int(word) for word in numbers.split()[2:]]
+    duplicates = [int(word) for word in known.split()]
+    done: dict[Keys, Enqueued] = {}
+    start = 0
+    for (keys, batch), length in zip(batches.items(), lengths, strict=True):
+        own = tuple(batch.ids[i - start] for i in duplicates if start <= i < start + len(batch.ids))
+        done[keys] = Enqueued(tuple(batch.ids), length, own)
+        start += len(batch.ids)
+    return done
+
+
+def raise_refusal(reply: Sequence[bytes | int]) -> None:
+    """Raises what a script's refusal to enqueue means."""
+    if reply[0] == b"TOO_LARGE":
+        raise ItemTooLarge(index=int(reply[1]), size=int(reply[2]), limit=int(reply[3]))
+
+
+def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
+    """A batch's words with the queue's index in KEYS and the guarding claim's position filled in."""
+    at = 0
+    while at < len(batch.words):
+        count = int(batch.words[at + 6]) * (2 if batch.words[at + 4] == "" else 1)
+        yield queue
+        yield guard
+        yield from batch.words[at + 2 : at + 7 + count]
+        at += 7 + count
+
+
+def batch_of(items: Iterable[object]) -> Batch:
+    """All items as one batch. Raises TypeError, ValueError or InvalidName for what cannot be enqueued."""
+    whole = Batch([], [], 0)
+    for batch in _batches(items, limit=None):
+        return batch
+    return whole
+
+
+def _batches(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Batch]:
+    batch = Batch([], [], 0)
+    shape: tuple[str, str, bool] | None = None
+    count_at = 0
+    for item in items:
+        new = item if isinstance(item, NewItem) else None
+        payload = payload_bytes(item if new is None else new.payload)
+        if batch.ids and limit and (len(batch.ids) >= limit or batch.size + len(payload) > _CALL_BYTES):
+            yield batch
+            batch, shape = Batch([], [], 0), None
+        wanted = _PLAIN if new is None else (check_name("client", new.client) if new.client else "-", _due(new), new.id is not None)
+        if wanted != shape:
+            shape, count_at = wanted, len(batch.words) + 6
+            first = next(_numbers)
+            batch.words += [0, 0, wanted[0], wanted[1], "" if wanted[2] else _PREFIX, first, 0]
+            number = first
+        elif not wanted[2]:
+            number = next(_numbers)
+            if number != int(batch.words[count_at - 1]) + int(batch.words[count_at]):
+                count_at = len(batch.words) + 6
+                batch.words += [0, 0, wanted[0], wanted[1], _PREFIX, number, 0]
+        if new is not None and new.id is not None:
+            batch.words.append(check_name("id", new.id))
+            batch.ids.append(new.id)
+        else:
+            batch.ids.append(f"{_PREFIX}{number}")
+        batch.words.append(payload)
+        batch.words[count_at] = int(batch.words[count_at]) + 1
+        batch.size += len(payload)
+    if batch.ids:
+        yield batch
+
+
+_PLAIN = ("-", "", False)
+
+
+def _due(new: NewItem) -> str:
+    if new.delay is not None and new.at is not None:
+        raise ValueError("an item has a delay or an instant 'at', not both")
+    if new.delay is not None:
+        if not 0 <= new.delay < 1e10:
+            raise ValueError(f"a delay is a number of seconds of at least 0, not {new.delay}")
+        return f"+{round(new.delay * 1000)}" if new.delay > 0 else ""
+    if new.at is not None:
+        if not 0 <= new.at < 1e11:
+            raise ValueError(f"'at' is an instant in Unix seconds, not {new.at}")
+        return str(round(new.at * 1000))
+    return ""

@@ -1,0 +1,37 @@
+"""The reaper: what keeps a queue in order while nobody claims from it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from claimq.loop import run_every
+from claimq.reliable_queue import ReliableQueue
+
+
+class Reaper:
+    """Sweeps a queue every ``period`` seconds: expired leases, due items, repairs, and every ten sweeps the failed-item policy.
+
+    Safe in any number of processes at once, and not needed for safety: every claimer reaps what it meets. It needs no shutdown: a reaper that
+    dies in the middle leaves each item where it was or where it goes.
+    """
+
+    def __init__(self, queue: ReliableQueue, *, period: float = 1.0, limit: int = 500) -> None:
+        self._queue = queue
+        self._period = period
+        self._limit = limit
+        self._sweeps = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweeps until ``stop`` is set; store outages are logged and waited out."""
+        await run_every(self._period, self.sweep, name=f"reaper of {self._queue.name}", stop=stop)
+
+    async def sweep(self) -> bool:
+        """One sweep; True if there is more to do at once. Raises ClaimqError."""
+        reaped = await self._queue.reap(self._limit)
+        self._sweeps += 1
+        if reaped.more:
+            return True
+        if self._sweeps % 10 == 1:
+            done = await self._queue.apply_failed_policy(limit=self._limit)
+            return done.requeued >= self._limit or done.removed >= self._limit
+        return False

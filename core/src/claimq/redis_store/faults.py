@@ -1,0 +1,72 @@
+"""The client library's exceptions to ours: which mean *later*, which mean *change something*, and what."""
+
+from __future__ import annotations
+
+from redis import exceptions as client
+
+from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+
+# The beginning of an error reply of the server -> what to do. Any other reply is told as it is.
+_LATER = {
+    "LOADING": "the server is loading its data set; it will serve when that is done",
+    "READONLY": "the server is a replica now (a failover); the connection is made anew",
+    "MASTERDOWN": "the replica has lost its primary; a failover is under way",
+    "CLUSTERDOWN": "the cluster cannot serve the queue's slot; repair or wait for its failover",
+    "TRYAGAIN": "the queue's slot is being moved; it is asked again",
+    "BUSY ": "another client's script blocks the server; it goes on when that ends",
+    "MISCONF": "the server refuses writes since it cannot persist them; free its disk",
+    "NOREPLICAS": "the server has fewer good replicas than min-replicas-to-write asks for",
+    "UNBLOCKED": "the server became a replica during a wait; the connection is made anew",
+    "Slot": "a slot of the cluster is served by no node",
+}
+_PERSON = {
+    "WRONGTYPE": "a key of the queue is of another type; see which with TYPE, and rename or delete it",
+    "NOPERM": "the user may not do this; grant its ACL ~cq:{NAME}:* and the commands in docs/operations.md",
+    "NOAUTH": "the server asks for a password; give one in the URL or the settings",
+    "WRONGPASS": "the server refuses this user and password; correct them",
+    "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
+    "ERR Error compiling script": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
+    "ERR Unexpected engine": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
+}
+
+
+def is_unknown_script(error: BaseException) -> bool:
+    """The server has no script of that hash: it restarted, failed over, or its cache was flushed."""
+    return isinstance(error, client.NoScriptError) or str(error).startswith("NOSCRIPT")
+
+
+def translate(error: Exception, *, doing: str) -> ClaimqError:
+    """Our exception for one of the client library's, or of the socket's. ``doing`` names the call for the reader."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, client.OutOfMemoryError) or text.startswith("OOM") or "OOM" in text[:60]:
+        return StoreFull(f"{doing}: the server is at its maxmemory and takes no new items; slow the producers or give it more memory")
+    if isinstance(error, client.ClusterCrossSlotError | client.CrossSlotTransactionError) or "CROSSSLOT" in text[:40]:
+        return CrossSlot(f"{doing}: the queues live in different slots of the cluster; make one call for each queue")
+    for start, advice in _LATER.items():
+        if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
+            return StoreUnavailable(f"{doing}: {advice}")
+    for start, advice in _PERSON.items():
+        if text.startswith(start) or text.startswith(start.removeprefix("ERR ")):
+            return StoreMisused(f"{doing}: {advice} ({_short(text)})")
+    if isinstance(error, client.AuthenticationError | client.NoPermissionError | client.AuthorizationError):
+        return StoreMisused(f"{doing}: the server does not let this user in or do this; check user, password and ACL ({_short(text)})")
+    if isinstance(error, client.MaxConnectionsError):
+        return StoreUnavailable(f"{doing}: all connections are in use; make fewer calls at once or raise max_connections")
+    if isinstance(error, client.ConnectionError | client.TimeoutError | client.ClusterError | client.RedisClusterException | OSError | EOFError):
+        return StoreUnavailable(f"{doing}: no answer from the server ({_short(text)})")
+    return StoreMisused(f"{doing}: the server answers with an error ({_short(text)})")
+
+
+_CLASSES = {
+    "LOADING": client.BusyLoadingError, "READONLY": client.ReadOnlyError, "MASTERDOWN": client.MasterDownError,
+    "CLUSTERDOWN": client.ClusterDownError, "TRYAGAIN": client.TryAgainError,
+}  # fmt: skip
+
+
+def _is_named(error: Exception, start: str) -> bool:
+    kind = _CLASSES.get(start)
+    return kind is not None and isinstance(error, kind)
+
+
+def _short(text: str) -> str:
+    return text.splitlines()[0][:200] if text else "no message"

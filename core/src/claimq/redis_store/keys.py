@@ -1,0 +1,46 @@
+"""Every key of a queue. They share one hash tag, so that a queue lives in one slot of a Redis Cluster.
+
+=====================  ======  =================================================================================
+``cq:{NAME}:...``      type    holds
+=====================  ======  =================================================================================
+``main``               list    items without a client, newest left, oldest right; the key that names a queue to a script
+``main:CLIENT``        list    items of one client
+``clients``            list    ring of clients that have items, the next one at the right ("-" is ``main`` itself)
+``heads``              zset    client -> when its oldest item was enqueued (ms)
+``delayed``            zset    envelope -> due (ms)
+``busy:WORKER``        hash    token -> envelope
+``leases``             zset    token -> end of the lease (ms)
+``claims``             list    calls that claimed, oldest left: "FIRST COUNT AT WORKER"
+``workers``            zset    worker -> last seen (ms)
+``failed``             zset    id -> failed at (ms)
+``failed:items``       hash    id -> envelope
+``config``             hash    the policy
+``stats``              hash    counters, sequence number, the queue's clock
+``wake``               list    at most one token: there is work
+``ids``                zset    id that a producer gave -> when it is forgotten (ms)
+``calls:INSTANCE``     hash    lane -> number and reply of its last mutating call; expires after an hour
+=====================  ======  =================================================================================
+"""
+
+from __future__ import annotations
+
+from claimq.codec import check_name
+
+TYPES = {
+    "main": "list", "clients": "list", "heads": "zset", "delayed": "zset", "leases": "zset", "claims": "list", "workers": "zset",
+    "failed": "zset", "failed:items": "hash", "config": "hash", "stats": "hash", "wake": "list", "ids": "zset",
+}  # fmt: skip
+
+
+class Keys:
+    """The keys of one queue."""
+
+    def __init__(self, queue: str) -> None:
+        self.base = f"cq:{{{check_name('queue', queue)}}}:"
+        self.main = self.base + "main"
+        self.wake = self.base + "wake"
+        self.config = self.base + "config"
+        self.stats = self.base + "stats"
+
+    def __getitem__(self, part: str) -> str:
+        return self.base + part

@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- Purpose: moves up to COUNT items, oldest first and round robin over the clients, from main to busy under new leases.
+-- use: queue call envelope main take
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, claims, wake (LIST), heads, leases, workers, delayed (ZSET),
+--   busy:WORKER, config, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST and on; sent again it answers the same, with
+--   false for a claim that has ended since. {"EMPTY", now, wait_ms, next_due or "", overdue 0|1, paused 0|1}, {"STALE"}
+-- Cost: O(COUNT log busy), whatever waits
+local q = open(KEYS[1])
+local worker, count = ARGV[4], tonumber(ARGV[5])
+local busy, leases = q.base .. 'busy:' .. worker, q.base .. 'leases'
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} end
+if kept then
+  local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
+  local reply, tokens = {'OK', kept}, {}
+  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. string.format('%.0f', first + i - 1) end
+  for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
+  return reply
+end
+local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms')
+local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
+local overdue = due and tonumber(due) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
+local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
+redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims'); redis.call('LLEN', q.base .. 'wake')
+local envelopes = config[1] ~= '1' and take(q, count) or {}
+if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', q.now, worker) end
+if #envelopes == 0 then
+  touch(q)
+  return {'EMPTY', q.now, config[3] or '1000', due or '', overdue, config[1] == '1' and 1 or 0}
+end
+local lease_end = string.format('%.0f', q.now + (tonumber(config[2]) or 30000))
+local holding, leasing = {}, {}
+for i, envelope in ipairs(envelopes) do
+  local token = worker .. '/' .. string.format('%.0f', q.claimed + i)
+  holding[2 * i - 1], holding[2 * i] = token, envelope
+  leasing[2 * i - 1], leasing[2 * i] = lease_end, token
+end
+redis.call('HSET', busy, unpack(holding))
+redis.call('ZADD', leases, unpack(leasing))
+redis.call('RPUSH', q.base .. 'claims', string.format('%.0f %d %.0f ', q.claimed + 1, #envelopes, q.now) .. worker)
+if q.left > 0 then wake(q) end
+close(q, {claimed = #envelopes, adopted = q.adopted, client_items = q.more_client_items or 0})
+local text = string.format('%d %.0f %.0f %d ', q.seq, q.now, q.claimed + 1, #envelopes) .. lease_end .. ' ' .. overdue
+keep_reply(q, text)
+return {'OK', text, unpack(envelopes)}

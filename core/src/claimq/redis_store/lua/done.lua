@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Purpose: ends claims whose work is finished; their items are gone.
+-- use: queue call claims
+-- KEYS: 1 cq:{NAME}:main; derived: leases (ZSET), busy:WORKER, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims as lib/claims.lua reads them
+-- Replies: {"OK", verdict...}: done or lost for each claim; {"STALE"}. If all are lost nothing is written.
+-- Cost: O(claims log busy)
+local q = open(KEYS[1])
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+local groups = read_claims(q, 4)
+local verdicts, lost = find_held(q, groups)
+if lost == #verdicts then return {'OK', table.concat(verdicts, ' ')} end
+for _, group in ipairs(groups) do let_go(q, group.busy, group.live) end
+for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done' end end
+close(q, {done = #verdicts - lost, lost = lost})
+local text = table.concat(verdicts, ' ')
+keep_reply(q, text)
+return {'OK', text}

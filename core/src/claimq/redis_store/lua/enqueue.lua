@@ -1,0 +1,28 @@
+#!lua
+-- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
+-- use: queue call envelope main enqueue
+-- KEYS: one cq:{NAME}:main (LIST) for each queue; the others are derived from it: main:CLIENT, clients (LIST), heads, delayed, ids (ZSET),
+--   config, stats, calls:INSTANCE (HASH), wake (LIST)
+-- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
+-- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items known already)
+--   {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
+-- Cost: O(items); O(log n) more for an item with a delay or an id of its own
+local queues, duplicates = {}, {}
+for i, main_key in ipairs(KEYS) do queues[i] = open(main_key) end
+local kept = kept_reply(queues[1])
+if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+local groups = read_groups(queues, 4)
+local refusal = check_groups(groups, duplicates)
+if refusal then return refusal end
+for _, group in ipairs(groups) do write_group(group) end
+local reply = {}
+for _, q in ipairs(queues) do
+  if q.enqueued then
+    wake(q)
+    close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
+  end
+  reply[#reply + 1] = string.format('%.0f', waiting(q))
+end
+local text = queues[1].seq .. ' ' .. string.format('%.0f', queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ')
+keep_reply(queues[1], text)
+return {'OK', text}

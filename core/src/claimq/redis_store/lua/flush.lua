@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Purpose: removes every item of a queue, in all states. Policy, counters and tokens' numbering stay, so that an old claim cannot match a new one.
+-- use: queue
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but config, stats and calls:INSTANCE
+-- ARGV: none
+-- Replies: {"OK", main, busy, delayed, failed}: how many there were
+-- Cost: O(clients + workers) here; the server frees the items in the background
+local q = open(KEYS[1])
+local reply = {'OK', redis.call('LLEN', q.main) + q.client_items, redis.call('ZCARD', q.base .. 'leases'),
+               redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed')}
+local clients, workers = redis.call('LRANGE', q.base .. 'clients', 0, -1), redis.call('ZRANGE', q.base .. 'workers', 0, -1)
+for _, client in ipairs(clients) do if client ~= '-' then redis.call('UNLINK', key_of(q, client)) end end
+for _, worker in ipairs(workers) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
+for _, name in ipairs({'main', 'clients', 'heads', 'delayed', 'leases', 'claims', 'failed', 'failed:items', 'wake', 'ids'}) do
+  redis.call('UNLINK', q.base .. name)
+end
+redis.call('HSET', q.base .. 'stats', 'client_items', 0, 'main_in_ring', '0')
+close(q, {flushed = reply[2] + reply[3] + reply[4] + reply[5]})
+return reply

@@ -1,0 +1,58 @@
+-- Live claims: a token "WORKER/NUMBER" is a member of leases and a field of its worker's busy hash.
+-- ARGV[at] is a number of groups; a group is WORKER, COUNT and COUNT tokens of that worker. Verdicts are in that order.
+local function read_claims(q, at)
+  local groups = {}
+  local count = tonumber(ARGV[at])
+  at = at + 1
+  for g = 1, count do
+    local tokens, size = {}, tonumber(ARGV[at + 1])
+    for i = 1, size do tokens[i] = ARGV[at + 1 + i] end
+    groups[g] = {worker = ARGV[at], busy = q.base .. 'busy:' .. ARGV[at], tokens = tokens}
+    at = at + 2 + size
+  end
+  return groups, at
+end
+
+-- Finds which of the claims are held: group.live, and the verdicts so far ('' where held, 'lost' where not). Reads only.
+local function find_held(q, groups)
+  local verdicts, seen, lost = {}, {}, 0
+  for _, group in ipairs(groups) do
+    redis.call('HLEN', group.busy)
+    group.live, group.first = {}, #verdicts
+    sliced(group.tokens, 1000, function(tokens, from, to)
+      for i, lease_end in ipairs(redis.call('ZMSCORE', q.base .. 'leases', unpack(tokens, from, to))) do
+        local token = tokens[from + i - 1]
+        if lease_end and not seen[token] then
+          seen[token] = true
+          group.live[#group.live + 1] = token
+          verdicts[#verdicts + 1] = ''
+        else
+          verdicts[#verdicts + 1] = 'lost'
+          lost = lost + 1
+        end
+      end
+    end)
+  end
+  return verdicts, lost
+end
+
+-- The stored items of a group's live claims; false where a lease has no item (reap mends that).
+local function items_of(group)
+  local envelopes = {}
+  sliced(group.live, 1000, function(tokens, from, to)
+    for _, envelope in ipairs(redis.call('HMGET', group.busy, unpack(tokens, from, to))) do envelopes[#envelopes + 1] = envelope end
+  end)
+  return envelopes
+end
+
+-- Ends claims: takes them from leases and from their worker's hash.
+local function let_go(q, busy, tokens)
+  sliced(tokens, 1000, function(list, from, to)
+    redis.call('ZREM', q.base .. 'leases', unpack(list, from, to))
+    redis.call('HDEL', busy, unpack(list, from, to))
+  end)
+end
+
+local function number_of(token)
+  return string.match(token, '/(%d+)$')
+end

@@ -1,0 +1,46 @@
+-- The lists of main: one for items without a client, one for each client, and the ring of clients that have items.
+-- lengths_of() reads (and so finds a key of another type) before the first write; tail() and head() then write.
+local function length_of(q, client)
+  q.lengths = q.lengths or {}
+  if not q.lengths[client] then
+    q.lengths[client] = redis.call('LLEN', key_of(q, client))
+    if client ~= '-' and not q.ring then
+      q.ring = redis.call('LLEN', q.base .. 'clients')
+      redis.call('ZCARD', q.base .. 'heads')
+    end
+  end
+  return q.lengths[client]
+end
+
+local function join_ring(q, client, oldest, command)
+  if client == '-' then return end
+  if q.lengths[client] == 0 then redis.call(command, q.base .. 'clients', client) end
+  if q.lengths[client] == 0 or command == 'RPUSH' then
+    redis.call('ZADD', q.base .. 'heads', enqueued_at(oldest), client)
+  end
+end
+
+local function grow(q, client, more)
+  q.lengths[client] = q.lengths[client] + more
+  if client ~= '-' then q.client_items = q.client_items + more; q.more_client_items = (q.more_client_items or 0) + more end
+end
+
+-- Puts envelopes, oldest first, behind all that waits.
+local function tail(q, client, envelopes)
+  join_ring(q, client, envelopes[1], 'LPUSH')
+  sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
+  grow(q, client, #envelopes)
+end
+
+-- Puts envelopes, oldest first, before all that waits, so that the first of them is the next to be claimed.
+local function head(q, client, envelopes)
+  join_ring(q, client, envelopes[1], 'RPUSH')
+  local newest_first = {}
+  for i = #envelopes, 1, -1 do newest_first[#newest_first + 1] = envelopes[i] end
+  sliced(newest_first, 1000, function(list, from, to) redis.call('RPUSH', key_of(q, client), unpack(list, from, to)) end)
+  grow(q, client, #envelopes)
+end
+
+local function waiting(q)
+  return (q.lengths and q.lengths['-'] or redis.call('LLEN', q.main)) + q.client_items
+end

@@ -1,0 +1,54 @@
+-- A queue opened by one of its keys: its names, the server's clock, its sequence number. Reads only, but for touch() and close().
+local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
+local function open(main_key)
+  local q = {main = main_key, base = string.sub(main_key, 1, -5)}
+  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'claimed', 'client_items', 'main_in_ring')
+  local time = redis.call('TIME')
+  q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
+  q.claimed, q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, tonumber(seen[6]) or 0, seen[7] == '1'
+  q.seq = (tonumber(seen[1]) or 0) + 1
+  q.now = time[1] * 1000 + math.floor(time[2] / 1000) + q.offset
+  if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer
+    q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
+  elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
+    local expiry = redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')
+    q.grace_until = q.now + math.min(math.floor((tonumber(expiry) or 30000) / 3), 10000)
+    q.stepped = true
+  end
+  q.expired_by = q.now >= q.grace_until and q.now or 0
+  return q
+end
+
+-- Notes that the queue was served now, at most once a second so that idle polling writes little.
+local function touch(q)
+  if q.stepped then
+    redis.call('HSET', q.base .. 'stats', 'seen_at', q.now, 'clock_offset', q.offset, 'grace_until', q.grace_until)
+  elseif q.now - q.seen_at >= 1000 then
+    redis.call('HSET', q.base .. 'stats', 'seen_at', q.now)
+  end
+end
+
+-- Takes the sequence number of this transition and adds to the counters: a table of name -> how many more.
+local function close(q, counts)
+  touch(q)
+  local stats = q.base .. 'stats'
+  redis.call('HSET', stats, 'seq', q.seq)
+  for name, more in pairs(counts) do
+    if more ~= 0 then redis.call('HINCRBY', stats, name, more) end
+  end
+end
+
+-- There is work in main: leave one token for one waiting claimer.
+local function wake(q)
+  if redis.call('LLEN', q.base .. 'wake') == 0 then redis.call('LPUSH', q.base .. 'wake', '1') end
+end
+
+-- Calls fn(list, from, to) for slices that fit on Lua's stack.
+local function sliced(list, step, fn)
+  for from = 1, #list, step do fn(list, from, math.min(from + step - 1, #list)) end
+end
+
+local function key_of(q, client)
+  if client == '-' then return q.main end
+  return q.main .. ':' .. client
+end

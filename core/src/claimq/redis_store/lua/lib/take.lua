@@ -1,0 +1,93 @@
+-- Takes up to want items from main. Sets q.adopted (bare payloads given a header) and q.left (what still waits, roughly).
+local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
+
+-- Gives a bare payload its header, so that everything behind main knows one form only.
+local function adopt(q, envelope, position)
+  if string.sub(envelope, 1, 3) == 'cq1' and string.find(envelope, '^cq1[ !]%S+ %d+ %S+ [^\n]*\n') then return envelope end
+  q.adopted = q.adopted + 1
+  return format(parse(envelope, q.now, string.format('%.0f', q.claimed + position)))
+end
+
+-- An item that has crashed a worker is handed out alone: the batch ends before it, or is just it. Returns how many to keep.
+local function batch_end(envelopes, taken)
+  for i, envelope in ipairs(envelopes) do
+    if is_alone(envelope) then return taken + i == 1 and 1 or i - 1 end
+  end
+  return #envelopes
+end
+
+-- One list only: the oldest of it in one go.
+local function take_list(q, client, want)
+  local list = key_of(q, client)
+  local got = redis.call('RPOP', list, want) or {}
+  local keep = batch_end(got, 0)
+  for i = #got, keep + 1, -1 do redis.call('RPUSH', list, table.remove(got)) end
+  return got
+end
+
+-- After count items left a client's list: its place in the ring and the age of its oldest item.
+local function settle_client(q, client, count)
+  q.more_client_items = (q.more_client_items or 0) - count
+  q.client_items = q.client_items - count
+  local oldest = redis.call('LINDEX', key_of(q, client), -1)
+  if oldest then redis.call('ZADD', q.base .. 'heads', enqueued_at(oldest) or q.now, client)
+  else redis.call('ZREM', q.base .. 'heads', client) end
+  return oldest
+end
+
+-- One round of the ring: an item from each of up to want clients, the next one standing at the right. All is read before any write.
+local function take_round(q, want, got)
+  local clients = q.base .. 'clients'
+  local turn = redis.call('LRANGE', clients, -want, -1)
+  local oldest, stop, back, heads, gone = {}, 1, {}, {}, {}
+  for i = #turn, 1, -1 do oldest[i] = redis.call('LRANGE', key_of(q, turn[i]), -2, -1) end
+  for i = #turn, 1, -1 do
+    local pair = oldest[i]
+    local envelope = pair[#pair]
+    if envelope and is_alone(envelope) and #got > 0 then q.stopped, stop = true, i + 1; break end
+    if envelope then
+      got[#got + 1] = envelope
+      redis.call('LTRIM', key_of(q, turn[i]), 0, -2)
+      if turn[i] ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
+    end
+    if #pair == 2 then
+      back[#back + 1] = turn[i]
+      if turn[i] ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(pair[1]) or q.now, turn[i] end
+    elseif turn[i] == '-' then q.main_in_ring = false; redis.call('HSET', q.base .. 'stats', 'main_in_ring', '0')
+    else gone[#gone + 1] = turn[i] end
+    if envelope and is_alone(envelope) then q.stopped, stop = true, i; break end
+  end
+  redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
+  sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)
+  sliced(heads, 1000, function(list, from, to) redis.call('ZADD', q.base .. 'heads', unpack(list, from, to)) end)
+  sliced(gone, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'heads', unpack(list, from, to)) end)
+end
+
+local function take(q, want)
+  local clients, got = q.base .. 'clients', {}
+  local ring, in_main = redis.call('LLEN', clients), redis.call('LLEN', q.main)
+  q.adopted = 0
+  if ring == 0 then got = take_list(q, '-', want)
+  else
+    redis.call('ZCARD', q.base .. 'heads')
+    if in_main > 0 and not q.main_in_ring then
+      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LLEN', key_of(q, client)) end
+      redis.call('LPUSH', clients, '-')
+      redis.call('HSET', q.base .. 'stats', 'main_in_ring', '1')
+      q.main_in_ring, ring = true, ring + 1
+    end
+    local only = ring == 1 and redis.call('LINDEX', clients, -1)
+    if only and only ~= '-' then
+      got = take_list(q, only, want)
+      if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
+    else
+      while #got < want and ring > 0 and not q.stopped do
+        take_round(q, math.min(want - #got, ring), got)
+        ring = redis.call('LLEN', clients)
+      end
+    end
+  end
+  for i, envelope in ipairs(got) do got[i] = adopt(q, envelope, i) end
+  q.left = redis.call('LLEN', q.main) + q.client_items
+  return got
+end

@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- Purpose: one bounded sweep: expired leases by policy, then delayed items that are due to the tail of main.
+-- use: queue envelope main claims giveback
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET),
+--   busy:WORKER, failed:items, config, stats (HASH)
+-- ARGV: 1 limit
+-- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
+-- Cost: O(limit log n)
+local q = open(KEYS[1])
+local limit = tonumber(ARGV[1])
+local policy = policy_of(q)
+local expired = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'LIMIT', 0, limit)
+local due = redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', q.now, 'LIMIT', 0, math.max(limit - #expired, 0))
+local items, verdicts, orphans, reply = {}, {}, 0, {}
+length_of(q, '-')
+table.sort(expired, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)
+for _, token in ipairs(expired) do
+  local worker = string.match(token, '^(.*)/')
+  local envelope = redis.call('HGET', q.base .. 'busy:' .. worker, token)
+  if envelope then
+    local item = parse(envelope, q.now, number_of(token))
+    length_of(q, item.client)
+    local verdict = settle(q, policy, item, 'expired', 'the lease of ' .. worker .. ' ran out', worker)
+    items[#items + 1], verdicts[#verdicts + 1] = item, verdict
+    reply[#reply + 1] = token; reply[#reply + 1] = item.id; reply[#reply + 1] = verdict
+  else orphans = orphans + 1 end
+end
+local arrived = {}
+for _, envelope in ipairs(due) do
+  local item = parse(envelope, q.now, '0')
+  length_of(q, item.client)
+  restart_wait(item, q.now)
+  arrived[#arrived + 1] = item
+end
+q.counts = {}
+for _, token in ipairs(expired) do let_go(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
+place(q, policy, items, verdicts)
+sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'delayed', unpack(list, from, to)) end)
+for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
+if #arrived > 0 then wake(q) end
+q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, #items, #items
+q.counts.due, q.counts.repaired = #due, orphans
+if #expired + #due > 0 then close(q, q.counts) else touch(q) end
+return {'OK', string.format('%.0f', q.now), #due, orphans, #expired + #due >= limit and 1 or 0, unpack(reply)}

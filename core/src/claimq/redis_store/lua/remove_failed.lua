@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- Purpose: removes failed items for good and answers what they were.
+-- use: queue envelope
+-- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats (HASH)
+-- ARGV: 1 instant in ms at or before which they failed, or "" for now, 2 at least so many ms ago, 3 least times given up, 4 skip, 5 chunk,
+--   6 how many to answer, 7.. ids: if any are given just these are removed, whatever the filters
+-- Replies: {"OK", removed, skipped in this chunk, looked at, now, then FAILED_AT, FIELD, ENVELOPE for up to ARGV[6] of them}
+-- Cost: O(chunk log failed)
+local q = open(KEYS[1])
+local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
+local until_ms = math.min(tonumber(ARGV[1]) or q.now, q.now - (tonumber(ARGV[2]) or 0))
+local least, log, ids = tonumber(ARGV[3]) or 0, tonumber(ARGV[6]), {}
+for i = 7, #ARGV do ids[#ids + 1] = ARGV[i] end
+local named = #ids > 0
+if not named then ids = redis.call('ZRANGEBYSCORE', failed, '-inf', until_ms, 'LIMIT', tonumber(ARGV[4]), tonumber(ARGV[5])) end
+if #ids == 0 then return {'OK', 0, 0, 0, q.now} end
+local gone, reply, skipped = {}, {}, 0
+for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
+  local item = envelope and parse(envelope, q.now, '0')
+  local failed_at = redis.call('ZSCORE', failed, ids[i])
+  if (named and not failed_at) or (item and not named and (item.meta.given_up or 0) < least) then skipped = skipped + 1
+  else
+    gone[#gone + 1] = ids[i]
+    if envelope and #gone <= log then
+      reply[#reply + 1] = failed_at; reply[#reply + 1] = ids[i]; reply[#reply + 1] = envelope
+    end
+  end
+end
+sliced(gone, 1000, function(list, from, to)
+  redis.call('ZREM', failed, unpack(list, from, to))
+  redis.call('HDEL', stored, unpack(list, from, to))
+end)
+if #gone > 0 then close(q, {failed_removed = #gone}) end
+return {'OK', #gone, skipped, #ids, q.now, unpack(reply)}

@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- Purpose: moves the ends of leases to one busy expiry from now.
+-- use: queue claims
+-- KEYS: 1 cq:{NAME}:main; derived: leases, workers (ZSET), busy:WORKER, config, stats (HASH)
+-- ARGV: 1.. claims as lib/claims.lua reads them
+-- Replies: {"OK", "LEASE_END VERDICT..."}: renewed or lost for each claim. Sending it again is harmless by nature.
+-- Cost: O(claims log busy)
+local q = open(KEYS[1])
+local groups = read_claims(q, 1)
+local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
+local lease_end = string.format('%.0f', q.now + expiry)
+local verdicts, lost = find_held(q, groups)
+redis.call('ZCARD', q.base .. 'workers')
+for _, group in ipairs(groups) do
+  sliced(group.live, 1000, function(tokens, from, to)
+    local leasing = {}
+    for i = from, to do leasing[#leasing + 1], leasing[#leasing + 2] = lease_end, tokens[i] end
+    redis.call('ZADD', q.base .. 'leases', 'XX', unpack(leasing))
+  end)
+  if #group.live > 0 then redis.call('ZADD', q.base .. 'workers', q.now, group.worker) end
+end
+for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'renewed' end end
+if lost < #verdicts then close(q, {}) end
+return {'OK', lease_end .. ' ' .. table.concat(verdicts, ' ')}

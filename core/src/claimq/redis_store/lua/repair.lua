@@ -1,0 +1,60 @@
+#!lua flags=allow-oom
+-- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
+--   a lease, a bare payload at the head of main; and forgets ended claim calls, old ids and workers not seen for an hour.
+-- use: queue envelope main claims
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, claims, wake (LIST), leases, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
+-- ARGV: 1 limit
+-- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
+-- Cost: O(limit log n)
+local q = open(KEYS[1])
+local limit = tonumber(ARGV[1])
+local stats, leases, workers, claims = q.base .. 'stats', q.base .. 'leases', q.base .. 'workers', q.base .. 'claims'
+local log = redis.call('LRANGE', claims, 0, limit - 1)
+local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.base .. 'wake')
+local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, limit)
+local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
+local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor')
+local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
+redis.call('ZCARD', leases)
+
+-- Ended claim calls at the head of the log.
+local forgotten = 0
+for _, call in ipairs(log) do
+  local first, count, worker = string.match(call, '^(%d+) (%d+) %d+ (.*)$')
+  local live = false
+  for n = 0, tonumber(count) - 1 do
+    if redis.call('ZSCORE', leases, worker .. '/' .. string.format('%.0f', first + n)) then live = true; break end
+  end
+  if live then break end
+  forgotten = forgotten + 1
+end
+if forgotten > 0 then redis.call('LTRIM', claims, forgotten, -1) end
+
+-- Items in busy without a lease, one worker's hash after the other.
+local rank = at[1] and redis.call('ZRANK', workers, at[1])
+local worker, cursor, leased = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', 0
+if worker then
+  local page = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
+  for i = 1, #page[2], 2 do
+    if not redis.call('ZSCORE', leases, page[2][i]) then
+      redis.call('ZADD', leases, string.format('%.0f', q.now + expiry), page[2][i])
+      leased = leased + 1
+    end
+  end
+  if page[1] == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
+  if worker ~= at[1] or page[1] ~= at[2] then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', page[1]) end
+end
+
+for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
+for _, name in ipairs(quiet) do
+  if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then redis.call('ZREM', workers, name) end
+end
+local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
+local adopted = 0
+if bare and not enqueued_at(bare) then
+  adopted = 1
+  redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. string.format('%.0f', q.seq))))
+end
+if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
+if leased + adopted > 0 then close(q, {repaired = leased, adopted = adopted}) else touch(q) end
+return {'OK', leased, forgotten}

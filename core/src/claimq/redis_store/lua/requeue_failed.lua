@@ -1,0 +1,38 @@
+#!lua
+-- Purpose: sends failed items back to the tail of main; their counters restart, their history stays.
+-- use: queue envelope main
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats (HASH)
+-- ARGV: 1 id or "" for all, 2 failed at or before (ms), 3 at least so many ms ago, 4 most times given up or "", 5 skip, 6 chunk
+-- Replies: {"OK", requeued, skipped in this chunk, looked at, now}
+-- Cost: O(chunk log failed)
+local q = open(KEYS[1])
+local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
+local until_ms = math.min(tonumber(ARGV[2]) or q.now, q.now - (tonumber(ARGV[3]) or 0))
+local most, ids, skipped = tonumber(ARGV[4]), nil, 0
+if ARGV[1] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[1]) and {ARGV[1]} or {}
+else ids = redis.call('ZRANGEBYSCORE', failed, '-inf', until_ms, 'LIMIT', tonumber(ARGV[5]), tonumber(ARGV[6])) end
+if #ids == 0 then return {'OK', 0, 0, 0, q.now} end
+local chosen, fields = {}, {}
+redis.call('LLEN', q.base .. 'wake'); length_of(q, '-')
+for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
+  local item = envelope and parse(envelope, q.now, '0')
+  if not item or (most and (item.meta.given_up or 0) > most) then skipped = skipped + 1
+  else
+    length_of(q, item.client)
+    local meta = item.meta
+    remember(item, q.now, 'requeue_failed', '', '')
+    restart_wait(item, q.now)
+    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error = nil, nil, nil, nil, nil
+    chosen[#chosen + 1], fields[#fields + 1] = item, ids[i]
+  end
+end
+for i, item in ipairs(chosen) do
+  redis.call('ZREM', failed, fields[i])
+  redis.call('HDEL', stored, fields[i])
+  tail(q, item.client, {format(item)})
+end
+if #chosen > 0 then
+  wake(q)
+  close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
+end
+return {'OK', #chosen, skipped, #ids, q.now}

@@ -1,0 +1,109 @@
+"""Where the server is and how to be let in: one URL and what a URL cannot carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+_FORMS = (
+    "redis://HOST:PORT/DB, rediss://... for TLS, unix:///path/to/socket?db=0, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB, "
+    "redis+cluster://HOST:PORT,HOST:PORT"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A URL taken apart. ``mode`` is ``single``, ``sentinel`` or ``cluster``; ``addresses`` are (host, port)."""
+
+    mode: str
+    tls: bool
+    addresses: tuple[tuple[str, int], ...]
+    socket_path: str | None
+    service: str
+    db: int
+    username: str | None
+    password: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisSettings:
+    """Settings of a connection. Secrets never show in ``repr`` or in errors.
+
+    ``url``: one of redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster://. ``username`` and
+    ``password`` win over those in the URL; ``sentinel_password`` is for the sentinels themselves. The three files are PEM: the CA that
+    signed the server's certificate, and a client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes
+    on trying through an outage before it raises StoreUnavailable.
+    """
+
+    url: str = field(default="redis://localhost:6379/0", repr=False)
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    connect_timeout: float = 5.0
+    reply_timeout: float = 5.0
+    retry_for: float = 10.0
+    max_connections: int = 16
+
+    def __post_init__(self) -> None:
+        parse_url(self.url)
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("a client certificate needs both cert_file and key_file")
+        for name in ("connect_timeout", "reply_timeout", "retry_for", "max_connections"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a number over 0")
+
+
+def parse_url(url: str) -> Endpoint:
+    """Takes a URL apart; raises :class:`ValueError` that says what a URL looks like, without repeating the secret in it."""
+    scheme, found, _ = url.partition("://")
+    if not found or scheme not in _SCHEMES:
+        raise ValueError(f"the URL of the server begins with {scheme[:20]!r}; write one of {_FORMS}")
+    kind, _, suffix = scheme.partition("+")
+    parts = urlsplit(url)
+    userinfo, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = userinfo.partition(":")
+    path = [piece for piece in unquote(parts.path).split("/") if piece]
+    service, mode = "", suffix or "single"
+    if mode == "sentinel":
+        if not path:
+            raise ValueError("a redis+sentinel:// URL names the service that the sentinels watch: redis+sentinel://HOST:PORT/SERVICE/DB")
+        service = path.pop(0)
+    socket_path = unquote(parts.path) if kind == "unix" else None
+    if kind == "unix" and not socket_path:
+        raise ValueError("a unix:// URL has the path of the server's socket: unix:///path/to/socket?db=0")
+    return Endpoint(
+        mode=mode,
+        tls=kind == "rediss",
+        addresses=() if socket_path else _addresses(hosts, 26379 if mode == "sentinel" else 6379),
+        socket_path=socket_path,
+        service=service,
+        db=_db(parts, path, mode, is_socket=socket_path is not None),
+        username=unquote(username) or None,
+        password=unquote(password) or None,
+    )
+
+
+def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:
+    addresses: list[tuple[str, int]] = []
+    for address in hosts.split(","):
+        try:
+            split = urlsplit(f"//{address}")
+            addresses.append((split.hostname or "localhost", split.port or default_port))
+        except ValueError as error:
+            raise ValueError(f"{address!r} is no address of a server; write HOST:PORT") from error
+    return tuple(addresses)
+
+
+def _db(parts: SplitResult, path: list[str], mode: str, *, is_socket: bool) -> int:
+    asked = parse_qs(parts.query).get("db", [])
+    text = asked[-1] if asked else "0" if is_socket or not path else path[0]
+    if not text.isdigit():
+        raise ValueError(f"the database {text!r} in the URL is not a number; write one like /0")
+    if mode == "cluster" and text != "0":
+        raise ValueError("a Redis Cluster has database 0 only; leave the database out of the URL")
+    return int(text)

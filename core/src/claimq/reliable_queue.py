@@ -1,0 +1,18 @@
+"""What callers hold: one queue on one server, under one worker's name."""
+
+from __future__ import annotations
+
+from claimq.claiming import Claiming
+from claimq.consuming import Consuming
+from claimq.inspecting import Inspecting
+from claimq.maintaining import Maintaining
+from claimq.producing import Producing
+
+
+class ReliableQueue(Producing, Consuming, Claiming, Maintaining, Inspecting):
+    """A reliable FIFO queue. Made by :meth:`claimq.Server.queue`; cheap, so make as many as you like.
+
+    An item is in exactly one of main, busy, delayed and failed, and every method moves it between them in one atomic step on the
+    server. Nothing is kept in this object: a process that dies loses nothing, and the items that it held go back when
+    their leases run out. All methods are coroutines; :mod:`claimq.blocking` has the same ones for synchronous programs.
+    """

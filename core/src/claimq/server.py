@@ -1,0 +1,116 @@
+"""A server: where queues come from, and what is unsafe about it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from claimq.errors import ClaimqError
+from claimq.model import Enqueued, ServerReport, ServerWarning
+from claimq.producing import batch_of, run_enqueue
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.keys import Keys
+from claimq.redis_store.settings import RedisSettings
+from claimq.reliable_queue import ReliableQueue
+
+_OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
+
+
+def connect(url: str | None = None, *, settings: RedisSettings | None = None, client: Any = None) -> Server:
+    """A server by URL, by settings, or over a shared ``redis.asyncio`` client. Nothing is sent before the first call.
+
+    A shared client stays yours to close; let it make no retries of its own, return bytes (``decode_responses=False``), and have
+    a socket time-out of at least 3 seconds. Raises :class:`ValueError` for a URL that is none.
+    """
+    if sum(given is not None for given in (url, settings, client)) > 1:
+        raise ValueError("give one of a URL, settings or a client")
+    return Server(Connection(settings or (RedisSettings(url) if url else RedisSettings()), client=client))
+
+
+class Server:
+    """Connections to one Redis or Valkey (standalone, behind Sentinel, or a Cluster). Use it as an async context manager."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Gives back what cancelled claims got, then closes the connections made here."""
+        await self._connection.close()
+
+    def queue(self, name: str, *, worker: str | None = None) -> ReliableQueue:
+        """The queue of that name, claimed from as ``worker`` (by default host, process id and a random part). No round trip.
+
+        Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all that the name holds.
+        """
+        return ReliableQueue(self._connection, name, worker or default_worker())
+
+    async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
+        """Adds items to several queues in one atomic step, all or none. Raises CrossSlot where they do not share a server slot."""
+        batches = {name: batch_of(payloads) for name, payloads in items.items()}
+        keys = {name: Keys(name) for name in batches}
+        done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
+        return {name: done[keys[name]] for name in batches}
+
+    async def ping(self) -> None:
+        """One round trip. Raises StoreUnavailable or StoreMisused."""
+        await self._connection.command("PING")
+
+    async def report(self) -> ServerReport:
+        """What server this is and what about its settings weakens the guarantees, each with what to set. Changes nothing."""
+        info = {key: str(value) for key, value in (await self._connection.info("", "cq:{report}:main")).items()}
+        flavour = "valkey" if "valkey_version" in info else "redis"
+        version = info.get("valkey_version", info.get("redis_version", "0"))
+        warnings = [*_version_warnings(flavour, version), *_durability_warnings(info), *await self._write_warnings()]
+        return ServerReport(flavour, version, info.get("redis_mode", info.get("server_mode", "standalone")), tuple(warnings))
+
+    async def _write_warnings(self) -> list[ServerWarning]:
+        try:
+            reply = await self._connection.config_get("appendfsync", "min-replicas-to-write")
+        except ClaimqError:
+            return [ServerWarning("SettingsHidden", "CONFIG GET is not allowed, so appendfsync could not be checked; it should be 'always'")]
+        fsync = reply.get("appendfsync", "")
+        if fsync in ("always", ""):
+            return []
+        return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: a power loss can lose the last second or more; set it to always")]
+
+
+def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    oldest = _OLDEST[flavour]
+    if numbers >= oldest:
+        return []
+    return [ServerWarning("ServerTooOld", f"{flavour} {version} is too old; use {flavour} {oldest[0]}.{oldest[1]} or later")]
+
+
+def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
+    warnings: list[ServerWarning] = []
+    eviction = info.get("maxmemory_policy", "noeviction")
+    if eviction != "noeviction":
+        warnings.append(ServerWarning("EvictionPolicy", f"maxmemory-policy is {eviction}: items can be evicted; set it to noeviction"))
+    if info.get("aof_enabled", "0") != "1":
+        warnings.append(ServerWarning("NoAppendOnly", "appendonly is off: a restart can lose items; set appendonly yes, appendfsync always"))
+    elif info.get("aof_last_write_status", "ok") != "ok":
+        warnings.append(ServerWarning("AppendOnlyFailing", "the last write to the append-only file failed; free its disk"))
+    if info.get("role", "master") != "master":
+        warnings.append(ServerWarning("IsReplica", "this server is a replica and refuses writes; give the primary's address, or Sentinel's"))
+    elif info.get("connected_slaves", "0") != "0":
+        warnings.append(
+            ServerWarning("AsynchronousReplication", "replication is asynchronous: a failover can lose what was acknowledged last")
+        )
+    return warnings
+
+
+def default_worker() -> str:
+    """A worker's name that no other process has."""
+    host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:100] or "host"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -1,0 +1,67 @@
+"""Where files are, what they are called, how long they may get."""
+
+import ast
+import sys
+from pathlib import Path
+
+from testkit.tree import COMPONENTS, ROOT, functions, python_files, shown, sources, tracked_files
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 40
+SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}
+PACKAGES_OF_TESTS = ("tests/support/", "tests/cluster/harness/")
+
+
+def test_no_file_of_ours_takes_the_name_of_a_standard_module() -> None:
+    stolen = [
+        shown(path)
+        for path in python_files()
+        for name in (path.stem, *_packages_above(path))
+        if name in sys.stdlib_module_names and not name.startswith("__")
+    ]
+    assert stolen == []
+
+
+def test_a_component_folder_is_no_package() -> None:
+    assert [name for name in (*COMPONENTS, "operator") if (ROOT / name / "__init__.py").exists()] == []
+
+
+def test_tests_are_no_packages() -> None:
+    inits = [shown(path) for path in python_files() if path.name == "__init__.py"]
+    assert [
+        name for name in inits if name.startswith("tests/") and not name.startswith(PACKAGES_OF_TESTS)
+    ] == []
+
+
+def test_a_module_is_named_by_what_it_does() -> None:
+    assert [shown(path) for path in sources() if {path.stem, path.parent.name} & SAYS_NOTHING] == []
+
+
+def test_each_package_tells_type_checkers_that_it_is_typed() -> None:
+    for component, package in COMPONENTS.items():
+        assert (ROOT / component / "src" / package / "py.typed").exists()
+
+
+def test_a_file_is_read_in_one_sitting() -> None:
+    code = [path for path in tracked_files() if path.suffix in {".py", ".lua"} and "go" not in path.parts]
+    lengths = {shown(path): len(path.read_text().splitlines()) for path in code}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    lengths = {
+        f"{shown(path)}:{one.lineno} {one.name}": _lines(one) for path in sources() for one in functions(path)
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring, which may be as long as there is something to say."""
+    first = function.body[0]
+    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    docstring = (first.end_lineno or first.lineno) - first.lineno + 1 if has_docstring else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
+
+
+def _packages_above(path: Path) -> list[str]:
+    return [folder.name for folder in path.parents if (folder / "__init__.py").exists()]

@@ -1,0 +1,71 @@
+"""What the components ask for is what is locked, and what is locked is locked by hash."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from testkit.tree import COMPONENTS, ROOT
+
+LOCKS = ("build.txt", "runtime.txt", "dev.txt")
+PINNED = re.compile(
+    r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
+)
+ANY = re.compile(r"^[A-Za-z0-9]\S*==", re.MULTILINE)
+
+
+def _locked(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / name).read_text()
+    return {canonicalize_name(match[1]): match[2] for match in PINNED.finditer(text)}
+
+
+def _project(component: str) -> Any:
+    return tomllib.loads((ROOT / component / "pyproject.toml").read_text())["project"]
+
+
+def _asked(component: str) -> list[Requirement]:
+    project = _project(component)
+    texts: list[str] = list(project["dependencies"])
+    for extra in project.get("optional-dependencies", {}).values():
+        texts += extra
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_locked_requirement_has_its_hash(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    assert len(PINNED.findall(text)) == len(ANY.findall(text)) > 0
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_what_a_component_asks_for_is_locked(component: str) -> None:
+    locked = _locked("runtime.txt")
+    versions = {
+        canonicalize_name(str(_project(one)["name"])): str(_project(one)["version"]) for one in COMPONENTS
+    }
+    for wanted in _asked(component):
+        version = (versions | locked).get(canonicalize_name(wanted.name))
+        assert version is not None, f"{wanted.name} is not in requirements/runtime.in"
+        assert wanted.specifier.contains(version), f"{wanted} but {version} is locked"
+
+
+def test_what_is_locked_for_running_is_the_same_for_the_checks() -> None:
+    assert _locked("dev.txt").items() >= {**_locked("build.txt"), **_locked("runtime.txt")}.items()
+
+
+def test_the_components_have_one_version() -> None:
+    assert len({_project(component)["version"] for component in COMPONENTS}) == 1
+
+
+def test_an_app_needs_the_library_and_nothing_else() -> None:
+    assert _project("core")["dependencies"] == []
+
+
+def test_each_component_ships_the_licence() -> None:
+    whole = (ROOT / "LICENSE").read_text()
+    for component in COMPONENTS:
+        assert Path(ROOT / component / "LICENSE").read_text() == whole

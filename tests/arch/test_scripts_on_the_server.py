@@ -1,0 +1,52 @@
+"""Every Lua file says what it is for, what it touches, what it takes, what it answers and what it costs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from testkit.tree import ROOT, shown, tracked_files
+
+LUA = [path for path in tracked_files() if path.suffix == ".lua"]
+SCRIPTS = [path for path in LUA if path.parent.name == "lua"]
+PARTS = [path for path in LUA if path.parent.name != "lua"]
+TOLD = ("Purpose", "KEYS", "ARGV", "Replies", "Cost")
+
+
+def _header(path: Path) -> list[str]:
+    lines = path.read_text().splitlines()
+    body = lines[1:] if lines and lines[0].startswith("#!") else lines
+    end = next((index for index, line in enumerate(body) if not line.startswith("--")), len(body))
+    return body[:end]
+
+
+def test_there_are_scripts() -> None:
+    assert len(SCRIPTS) > 5
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=shown)
+def test_a_script_says_all_that_a_caller_must_know(path: Path) -> None:
+    header = _header(path)
+    assert [word for word in TOLD if not any(re.match(rf"-- {word}: \S", line) for line in header)] == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=shown)
+def test_a_script_says_whether_it_may_run_out_of_memory(path: Path) -> None:
+    assert re.match(r"#!lua( name=\w+)?( flags=[a-z,-]+)?\n", path.read_text())
+
+
+@pytest.mark.parametrize("path", PARTS, ids=shown)
+def test_a_part_of_scripts_says_what_it_is_for(path: Path) -> None:
+    assert any(re.match(r"-- (Purpose: )?\w+", line) for line in _header(path))
+
+
+@pytest.mark.parametrize("path", LUA, ids=shown)
+def test_no_script_searches_all_keys_or_asks_another_clock(path: Path) -> None:
+    text = path.read_text()
+    found = re.findall(r"'(?:KEYS|SCAN|RANDOMKEY)'|\bos\.(?:time|clock)\b", text)
+    assert found == []
+
+
+@pytest.mark.parametrize("path", LUA, ids=shown)
+def test_all_lua_belongs_to_the_one_home_of_redis(path: Path) -> None:
+    assert path.is_relative_to(ROOT / "core/src/claimq/redis_store")

@@ -1,0 +1,56 @@
+"""claimq.worker runs in the app's image: the standard library is all it may lean on."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testkit.tree import ROOT, parsed, shown, sources
+
+WORKER = ROOT / "core/src/claimq/worker"
+FILES = [path for path in sources("core") if path.is_relative_to(WORKER)]
+WITHOUT_PACKAGES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import claimq.worker
+foreign = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__", "claimq"}
+ours = {name for name in sys.modules if name.startswith("claimq.") and not name.startswith("claimq.worker")}
+print(sorted(foreign | ours))
+"""
+
+pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="claimq.worker is not written yet")
+
+
+def _imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+def test_the_client_is_there() -> None:
+    assert FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=shown)
+def test_it_imports_the_standard_library_and_itself(path: Path) -> None:
+    foreign = {
+        name
+        for name in _imported(path)
+        if name.partition(".")[0] not in sys.stdlib_module_names
+        and not f"{name}.".startswith("claimq.worker.")
+    }
+    assert foreign == set()
+
+
+def test_it_starts_without_any_package_installed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGES, str(ROOT / "core/src")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"

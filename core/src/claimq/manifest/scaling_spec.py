@@ -1,0 +1,104 @@
+"""How many workers: ``spec.scaling``."""
+
+# ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from claimq.manifest.declaring import choice, duration, integer, nested
+
+
+class ScalingMode(StrEnum):
+    """Who says how many workers there are."""
+
+    AUTO = "Auto"
+    MANUAL = "Manual"
+    EXTERNAL = "External"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUpSpec:
+    """How fast workers are added."""
+
+    max_step: int | None = integer(
+        "Workers added at most in one period.", least=1, most=1000, absent="as many as are needed, at once"
+    )
+    period: float = duration(
+        "The period that maxStep counts in, and the least time between two steps that the age of the oldest item "
+        "asks for, as a duration.",
+        default=10.0,
+        least="1s",
+        most="1h",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDownSpec:
+    """How fast workers are taken away."""
+
+    max_step: int | None = integer(
+        "Workers taken away at most in one period.", least=1, most=1000, absent="no limit"
+    )
+    period: float = duration(
+        "The period that maxStep counts in, as a duration.", default=10.0, least="1s", most="1h"
+    )
+    stabilization_window: float = duration(
+        "Workers are taken away only down to the highest number that was wanted in this time, as a duration.",
+        default=60.0,
+        least="0s",
+        most="1h",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingSpec:
+    """How many workers there are; what :func:`claimq.scaling.decide` goes by."""
+
+    HINTS: ClassVar[dict[str, str]] = {
+        "min": "the field is called minReplicas",
+        "max": "the field is called maxReplicas",
+        "minReplicaCount": "the field is called minReplicas",
+        "maxReplicaCount": "the field is called maxReplicas",
+        "cooldownPeriod": "the fields are called idleAfter (to zero) and scaleDown.stabilizationWindow",
+        "pollingInterval": "leave it out: a first item wakes the scaling at once",
+    }
+
+    mode: ScalingMode = choice(
+        "Who says how many workers there are. Auto: the queue's length and age, by the fields below. Manual: "
+        "`replicas`, also through `kubectl scale`. External: another controller; the number of workers is left "
+        "alone unless `replicas` is set (by an autoscaler that works on this queue's scale).",
+        ScalingMode.AUTO,
+    )
+    replicas: int | None = integer(
+        "Workers, in the modes Manual and External.", least=0, most=1000, absent="the other fields say"
+    )
+    min_replicas: int = integer("Workers at least, in the mode Auto.", default=0, least=0, most=1000)
+    max_replicas: int = integer("Workers at most, in the mode Auto.", default=10, least=1, most=1000)
+    target_age: float = duration(
+        "How old the oldest waiting item may get, as a duration. When it is older, workers are added step by step "
+        "until the age falls.",
+        default=30.0,
+        least="1s",
+        most="168h",
+    )
+    items_per_replica: int | None = integer(
+        "Items (waiting or in hand) for one worker. With it there are at least as many workers as the items ask for.",
+        least=1,
+        most=1_000_000,
+        absent="only the age of the oldest item counts",
+    )
+    idle_after: float = duration(
+        "When there has been no item and no claim for so long, as a duration, all workers go, if minReplicas is 0.",
+        default=60.0,
+        least="0s",
+        most="168h",
+    )
+    scale_up: ScaleUpSpec = nested("How fast workers are added.", ScaleUpSpec, absent="see its fields")
+    scale_down: ScaleDownSpec = nested(
+        "How fast workers are taken away.", ScaleDownSpec, absent="see its fields"
+    )
+
+    suspended: bool = False
+    """Not of the manifest's ``scaling``: the parser puts ``spec.suspend`` here."""

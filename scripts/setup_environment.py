@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+ORIGIN = VENV / ".claimq-origin"
 COMPONENTS = {"core": "claimq", "worker_sidecar": "claimq_sidecar", "cli": "claimq_cli"}
 REQUIREMENTS = {"runtime": ("build.txt", "runtime.txt"), "dev": ("dev.txt",)}
 """Level to files. dev.txt holds the other two, at the same versions."""
@@ -49,7 +50,7 @@ def stamp(level: str) -> Path:
 
 def fingerprint(level: str) -> str:
     """A hash of everything that decides what is in .venv at this level."""
-    digest = hashlib.sha256(f"{sys.version}\n{sysconfig.get_platform()}\n{ROOT}\n".encode())
+    digest = hashlib.sha256(origin().encode())
     manifests = [ROOT / component / "pyproject.toml" for component in COMPONENTS]
     for path in [*(ROOT / "requirements" / name for name in REQUIREMENTS[level]), *manifests, Path(__file__)]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -71,11 +72,14 @@ def finds_components() -> bool:
 
 
 def is_same_interpreter() -> bool:
-    """Whether .venv was made by the very Python that runs this, here, and its interpreter still starts."""
-    check = f"import sys; sys.exit((sys.version, sys.prefix) != ({sys.version!r}, {str(VENV)!r}))"
-    return runs([PYTHON, "-I", "-c", check], quiet=True) and runs(
-        [PYTHON, "-m", "pip", "--version"], quiet=True
-    )
+    """Whether .venv was made by the very Python that runs this, in this place, and its interpreter still starts."""
+    was_made_so = ORIGIN.exists() and ORIGIN.read_text() == origin()
+    return was_made_so and runs([PYTHON, "-m", "pip", "--version"], quiet=True)
+
+
+def origin() -> str:
+    """What an environment cannot survive a change of: its programs carry its path, its packages the interpreter's."""
+    return f"{sys.version}\n{sysconfig.get_platform()}\n{VENV}\n"
 
 
 def bring_to(level: str) -> int:
@@ -87,6 +91,7 @@ def bring_to(level: str) -> int:
             shutil.rmtree(VENV)
         print(f"setup: making .venv with Python {sys.version.split()[0]}", flush=True)
         venv.create(VENV, with_pip=True, symlinks=True)
+        ORIGIN.write_text(origin())
     print(f"setup: installing the locked {level} requirements", flush=True)
     files = [option for name in REQUIREMENTS[level] for option in ("-r", ROOT / "requirements" / name)]
     editable = [option for component in COMPONENTS for option in ("-e", ROOT / component)]

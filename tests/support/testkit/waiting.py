@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar, cast
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
@@ -12,7 +12,11 @@ FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1
 
 
-async def eventually(probe: Callable[[], T | Awaitable[T]], *, within: float = 10.0, why: str = "") -> T:
+@overload
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 10.0, why: str = "") -> T: ...
+@overload
+async def eventually(probe: Callable[[], T], *, within: float = 10.0, why: str = "") -> T: ...
+async def eventually(probe: Callable[[], object], *, within: float = 10.0, why: str = "") -> object:
     """Calls `probe` (a function or coroutine function) until it returns something true, and returns that.
 
     An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one.
@@ -21,7 +25,7 @@ async def eventually(probe: Callable[[], T | Awaitable[T]], *, within: float = 1
     for pause in _pauses(within):
         try:
             found = probe()
-            result = cast("T", await found if inspect.isawaitable(found) else found)
+            result: object = await found if inspect.isawaitable(found) else found
             if result:
                 return result
             last = result

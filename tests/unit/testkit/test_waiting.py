@@ -1,0 +1,53 @@
+"""Waiting ends soon when it may, and says why when it never will."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.waiting import eventually, eventually_sync
+
+
+@pytest.fixture
+def third_time() -> Iterator[int]:
+    return iter((0, 0, 7))
+
+
+async def test_eventually_returns_the_first_true_answer(third_time: Iterator[int]) -> None:
+    assert await eventually(lambda: next(third_time)) == 7
+
+
+async def test_eventually_takes_a_coroutine_function(third_time: Iterator[int]) -> None:
+    async def probe() -> int:
+        return next(third_time)
+
+    assert await eventually(probe) == 7
+
+
+def test_eventually_without_a_loop(third_time: Iterator[int]) -> None:
+    assert eventually_sync(lambda: next(third_time)) == 7
+
+
+async def test_a_failed_assertion_means_not_yet(third_time: Iterator[int]) -> None:
+    def probe() -> bool:
+        assert next(third_time)
+        return True
+
+    assert await eventually(probe)
+
+
+async def test_it_gives_up_in_time_and_tells_the_last_answer() -> None:
+    begin = time.monotonic()
+    with pytest.raises(AssertionError, match=r"main is empty: still not so after 0\.1 s; last: 0"):
+        await eventually(lambda: 0, within=0.1, why="main is empty")
+    with pytest.raises(AssertionError, match="still not so"):
+        eventually_sync(lambda: None, within=0.1)
+    assert time.monotonic() - begin < 2
+
+
+async def test_another_error_is_no_answer() -> None:
+    def probe() -> bool:
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError):
+        await eventually(probe)

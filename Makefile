@@ -12,7 +12,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := off
 JOBS ?= 2
 # More for pytest: make unit ARGS="-k expired -x"
 ARGS ?=
-PYTEST = $(BIN)/pytest -n $(JOBS) $(ARGS)
+PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 TIERS := arch unit contract integration property kill
 # Python trees to format and lint, those that are there.
 SOURCES = $(wildcard core/src worker_sidecar/src cli/src tests bench examples scripts)

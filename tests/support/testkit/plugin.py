@@ -9,6 +9,7 @@ import pytest
 from testkit import tiers
 from testkit.binaries import ServerMissing
 from testkit.cluster import RedisCluster
+from testkit.places import remove_left_behind
 from testkit.proxy import FaultProxy
 from testkit.sentinel import Sentinel
 from testkit.server import Server
@@ -130,6 +131,12 @@ def start_proxy() -> Iterator[ProxyFactory]:
     yield start
     for made in mine:
         made.close()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Clears up after runs that were killed."""
+    if not hasattr(config, "workerinput"):
+        remove_left_behind()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

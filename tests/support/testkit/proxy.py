@@ -7,7 +7,6 @@ every method of FaultProxy may be called from any test, and has taken effect whe
 import asyncio
 import concurrent.futures
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from testkit.links import Fault, Link, Request, Weather, is_script
+from testkit.places import new_directory
 
 T = TypeVar("T")
 Direction = Literal["both", "requests", "replies"]
@@ -27,7 +27,7 @@ class FaultProxy:
     def __init__(self, target: Path) -> None:
         """`target`: the Unix socket of the server."""
         self.target = target
-        self.dir = Path(tempfile.mkdtemp(prefix="claimq-", dir="/tmp"))
+        self.dir = new_directory()
         self.unix_path = self.dir / "p"
         self.port = 0
         self._weather = Weather()

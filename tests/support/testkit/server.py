@@ -3,15 +3,14 @@
 import random
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from testkit import binaries
 from testkit.certificates import Certificates
+from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.resp import Connection, Reply, ReplyError
 
@@ -49,8 +48,7 @@ class Server:
         self.flavour = flavour
         self.options = {**DEFAULTS, **(options or {})}
         self.is_sentinel = sentinel
-        # Short: a socket's path has at most 107 characters.
-        self.dir = Path(tempfile.mkdtemp(prefix="claimq-", dir="/tmp"))
+        self.dir = new_directory()
         self.unix_path = self.dir / "s"
         self.log = self.dir / "log"
         self.port = free_port() if tcp or tls or sentinel else 0

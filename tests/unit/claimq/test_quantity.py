@@ -14,8 +14,18 @@ from claimq.quantity import QUANTITY_PATTERN, SIZE_PATTERN, format_size, parse_q
 
 @pytest.mark.parametrize(
     ("value", "size"),
-    [("1Mi", 1048576), ("1M", 1000000), ("64Ki", 65536), ("2Gi", 2**31), ("3k", 3000), ("1G", 10**9), ("512", 512), (512, 512), (0, 0)],
-)  # fmt: skip
+    [
+        ("1Mi", 1048576),
+        ("1M", 1000000),
+        ("64Ki", 65536),
+        ("2Gi", 2**31),
+        ("3k", 3000),
+        ("1G", 10**9),
+        ("512", 512),
+        (512, 512),
+        (0, 0),
+    ],
+)
 def test_a_size_means_its_bytes(value: str | int, size: int) -> None:
     assert parse_size(value) == size
 

@@ -12,7 +12,7 @@ from claimq.errors import InvalidSpec
 from claimq.manifest.queue_spec import QueueSpec
 from claimq.manifest.reading import Reading, shown
 from claimq.manifest.redis_spec import RedisSpec
-from claimq.manifest.rules import RULES
+from claimq.manifest.rules import apply_rules
 
 API_VERSION = "claimq.dev/v1alpha1"
 KIND = "ReliableQueue"
@@ -61,9 +61,7 @@ def parse_manifest(
         spec = QueueSpec()
     else:
         spec = reading.read_object(QueueSpec, raw, "spec")
-        for rule in RULES:
-            if not any(reading.has_problem_in(need) for need in rule.needs):
-                reading.problems.extend(rule.check(spec))
+        apply_rules(spec, reading)
     if redis_url is not None:
         spec = replace(spec, redis=RedisSpec(url=redis_url))
     if command is not None:
@@ -74,7 +72,8 @@ def parse_manifest(
         raise InvalidSpec(reading.problems)
     spec = replace(
         spec,
-        queue_name=spec.queue_name or (f"{namespace}.{name}" if namespace or not local else name),
+        queue_name=spec.queue_name
+        or (name if local and not namespace else f"{namespace or DEFAULT_NAMESPACE}.{name}"),
         scaling=replace(spec.scaling, suspended=spec.suspend),
     )
     return Manifest(name, namespace or DEFAULT_NAMESPACE, spec)

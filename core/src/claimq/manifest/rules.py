@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from claimq.duration import format_duration
 from claimq.errors import Problem
 from claimq.manifest.queue_spec import QueueSpec
-from claimq.manifest.reading import shown
+from claimq.manifest.reading import Reading, shown
 from claimq.manifest.redis_spec import RedisSpec, url_fault
 from claimq.manifest.scaling_spec import ScalingMode
 from claimq.quantity import parse_quantity
@@ -39,6 +39,17 @@ class Rule:
 
 
 RULES: list[Rule] = []
+
+
+def apply_rules(spec: QueueSpec, reading: Reading) -> list[str]:
+    """Notes what is wrong between the fields of ``spec``; the codes of the rules that are broken."""
+    broken: list[str] = []
+    for rule in RULES:
+        if not any(reading.has_problem_in(need) for need in rule.needs):
+            found = list(rule.check(spec))
+            reading.problems.extend(found)
+            broken += [rule.code] if found else []
+    return broken
 
 
 def _rule(code: str, *needs: str) -> Callable[[Check], Check]:
@@ -104,7 +115,7 @@ def _one_topology(spec: QueueSpec) -> Iterator[Problem]:
         yield Problem(
             "spec.redis.cluster", f"does not go with a url of {scheme}://; {_plain_url(scheme, 'cluster')}"
         )
-    if (redis.cluster or scheme.endswith("+cluster")) and redis.url is not None:
+    elif (redis.cluster or scheme.endswith("+cluster")) and redis.url is not None:
         database = urlsplit(redis.url).path.strip("/")
         if database not in ("", "0"):
             yield Problem(

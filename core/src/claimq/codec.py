@@ -44,8 +44,8 @@ def check_name(kind: str, name: str) -> str:
             f"the queue name {name!r} may only have letters, digits, '.', '_' and '-', and begins with a letter or digit; "
             "braces and colons have a meaning in the server's keys"
         )
-    if (kind == "client" and name == "-") or (kind == "worker" and not set(name).isdisjoint("/{}*?[]\\")):
-        raise InvalidName(f"{name!r} cannot name a {kind}: '-' alone, and / {{ }} * ? [ ] \\ in a worker, have a meaning of their own")
+    if (kind == "client" and name == "-") or (kind == "worker" and not set(name).isdisjoint("/{}*?[]\\%")):
+        raise InvalidName(f"{name!r} cannot name a {kind}: '-' alone, and / {{ }} * ? [ ] % \\ in a worker, have a meaning of their own")
     return name
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from claimq.errors import PayloadError
 
@@ -51,8 +52,7 @@ class HistoryEntry:
     worker: str
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """The unit of work.
 
     The counters are those of the item's present life: sending a failed item back restarts them. ``given_up_count`` (how often
@@ -115,8 +115,7 @@ class Enqueued:
     duplicates: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The right to work on an item until ``lease_until``. ``token`` names it and grows with every claim of the queue.
 
     The number at the token's end can fence off late writes elsewhere: accept only numbers that are not smaller than the last seen.
@@ -129,8 +128,7 @@ class Claim:
     lease_until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``, ``id`` where it is known."""
 
     token: str

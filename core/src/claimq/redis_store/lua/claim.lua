@@ -15,7 +15,7 @@ if kept == 'STALE' then return {'STALE'} end
 if kept then
   local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
   local reply, tokens = {'OK', kept}, {}
-  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. string.format('%.0f', first + i - 1) end
+  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) end
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
@@ -23,25 +23,27 @@ local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
 local overdue = due and tonumber(due) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
 local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
-redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims'); redis.call('LLEN', q.base .. 'wake')
+redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims')
+q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
 local envelopes = config[1] ~= '1' and take(q, count) or {}
-if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', q.now, worker) end
+if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
 if #envelopes == 0 then
   touch(q)
-  return {'EMPTY', q.now, config[3] or '1000', due or '', overdue, config[1] == '1' and 1 or 0}
+  return {'EMPTY', whole(q.now), config[3] or '1000', due or '', overdue, config[1] == '1' and 1 or 0}
 end
-local lease_end = string.format('%.0f', q.now + (tonumber(config[2]) or 30000))
-local holding, leasing = {}, {}
+local lease_end = whole(q.now + (tonumber(config[2]) or 30000))
+local holding, leasing, named, last = {}, {}, worker .. '/%d', q.totals.claimed
 for i, envelope in ipairs(envelopes) do
-  local token = worker .. '/' .. string.format('%.0f', q.claimed + i)
+  local token = format_text(named, last + i)
   holding[2 * i - 1], holding[2 * i] = token, envelope
   leasing[2 * i - 1], leasing[2 * i] = lease_end, token
 end
 redis.call('HSET', busy, unpack(holding))
+if redis.call('ZCARD', leases) == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
 redis.call('ZADD', leases, unpack(leasing))
-redis.call('RPUSH', q.base .. 'claims', string.format('%.0f %d %.0f ', q.claimed + 1, #envelopes, q.now) .. worker)
+redis.call('RPUSH', q.base .. 'claims', format_text('%d %d %d ', last + 1, #envelopes, q.now) .. worker)
 if q.left > 0 then wake(q) end
 close(q, {claimed = #envelopes, adopted = q.adopted, client_items = q.more_client_items or 0})
-local text = string.format('%d %.0f %.0f %d ', q.seq, q.now, q.claimed + 1, #envelopes) .. lease_end .. ' ' .. overdue
+local text = format_text('%d %d %d %d ', q.seq, q.now, last + 1, #envelopes) .. lease_end .. ' ' .. overdue
 keep_reply(q, text)
 return {'OK', text, unpack(envelopes)}

@@ -9,10 +9,8 @@ local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local groups = read_claims(q, 4)
-local verdicts, lost = find_held(q, groups)
+local verdicts, lost = end_held(q, groups)
 if lost == #verdicts then return {'OK', table.concat(verdicts, ' ')} end
-for _, group in ipairs(groups) do let_go(q, group.busy, group.live) end
-for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done' end end
 close(q, {done = #verdicts - lost, lost = lost})
 local text = table.concat(verdicts, ' ')
 keep_reply(q, text)

@@ -21,8 +21,8 @@ for _, q in ipairs(queues) do
     wake(q)
     close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
   end
-  reply[#reply + 1] = string.format('%.0f', waiting(q))
+  reply[#reply + 1] = whole(waiting(q))
 end
-local text = queues[1].seq .. ' ' .. string.format('%.0f', queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ')
+local text = queues[1].seq .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ')
 keep_reply(queues[1], text)
 return {'OK', text}

@@ -19,7 +19,7 @@ if state == 'main' then
   end
   return {'NEXT', #page}
 end
-local page = redis.call('ZRANGE', q.base .. (state == 'busy' and 'leases' or 'delayed'), skip, skip + count - 1, 'WITHSCORES')
+local page = redis.call('ZRANGEBYSCORE', q.base .. (state == 'busy' and 'leases' or 'delayed'), '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
 for i = 1, #page, 2 do
   local name, envelope = page[i], page[i]
   if state == 'busy' then envelope = redis.call('HGET', q.base .. 'busy:' .. string.match(name, '^(.*)/'), name) else name = '' end

@@ -6,7 +6,7 @@
 -- Replies: {"OK", main, busy, delayed, failed}: how many there were
 -- Cost: O(clients + workers) here; the server frees the items in the background
 local q = open(KEYS[1])
-local reply = {'OK', redis.call('LLEN', q.main) + q.client_items, redis.call('ZCARD', q.base .. 'leases'),
+local reply = {'OK', redis.call('LLEN', q.main) + q.client_items, busy_count(q),
                redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed')}
 local clients, workers = redis.call('LRANGE', q.base .. 'clients', 0, -1), redis.call('ZRANGE', q.base .. 'workers', 0, -1)
 for _, client in ipairs(clients) do if client ~= '-' then redis.call('UNLINK', key_of(q, client)) end end

@@ -5,11 +5,11 @@
 -- ARGV: 1 state, 2 skip, 3 count
 -- Replies: {calls, then for each: NAME (token, or field in failed, or ""), score in ms, envelope or false}; calls: the live part of the
 --   claims log as lines "FIRST COUNT AT WORKER" (busy only)
--- Cost: O(log n + count), and O(claim calls that are live) for busy
+-- Cost: O(skip + count), and O(claim calls that are live) for busy
 local q = open(KEYS[1])
 local state, skip, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local keys = {busy = 'leases', delayed = 'delayed', failed = 'failed'}
-local page = redis.call('ZRANGE', q.base .. keys[state], skip, skip + count - 1, 'WITHSCORES')
+local page = redis.call('ZRANGEBYSCORE', q.base .. keys[state], '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
 local reply = {state == 'busy' and table.concat(redis.call('LRANGE', q.base .. 'claims', 0, -1), '\n') or ''}
 for i = 1, #page, 2 do
   local name, envelope = page[i], page[i]

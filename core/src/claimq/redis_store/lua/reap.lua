@@ -41,4 +41,4 @@ if #arrived > 0 then wake(q) end
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, #items, #items
 q.counts.due, q.counts.repaired = #due, orphans
 if #expired + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', string.format('%.0f', q.now), #due, orphans, #expired + #due >= limit and 1 or 0, unpack(reply)}
+return {'OK', whole(q.now), #due, orphans, #expired + #due >= limit and 1 or 0, unpack(reply)}

@@ -8,7 +8,7 @@
 local q = open(KEYS[1])
 local groups = read_claims(q, 1)
 local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
-local lease_end = string.format('%.0f', q.now + expiry)
+local lease_end = whole(q.now + expiry)
 local verdicts, lost = find_held(q, groups)
 redis.call('ZCARD', q.base .. 'workers')
 for _, group in ipairs(groups) do

@@ -23,7 +23,7 @@ for _, call in ipairs(log) do
   local first, count, worker = string.match(call, '^(%d+) (%d+) %d+ (.*)$')
   local live = false
   for n = 0, tonumber(count) - 1 do
-    if redis.call('ZSCORE', leases, worker .. '/' .. string.format('%.0f', first + n)) then live = true; break end
+    if redis.call('ZSCORE', leases, worker .. '/' .. whole(first + n)) then live = true; break end
   end
   if live then break end
   forgotten = forgotten + 1
@@ -37,7 +37,7 @@ if worker then
   local page = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
   for i = 1, #page[2], 2 do
     if not redis.call('ZSCORE', leases, page[2][i]) then
-      redis.call('ZADD', leases, string.format('%.0f', q.now + expiry), page[2][i])
+      redis.call('ZADD', leases, whole(q.now + expiry), page[2][i])
       leased = leased + 1
     end
   end
@@ -53,7 +53,7 @@ local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
 local adopted = 0
 if bare and not enqueued_at(bare) then
   adopted = 1
-  redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. string.format('%.0f', q.seq))))
+  redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq))))
 end
 if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
 if leased + adopted > 0 then close(q, {repaired = leased, adopted = adopted}) else touch(q) end

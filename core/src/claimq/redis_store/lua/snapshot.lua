@@ -10,17 +10,17 @@ local in_main, leases = redis.call('LLEN', q.main), q.base .. 'leases'
 local since = redis.call('ZRANGE', q.base .. 'heads', 0, 0, 'WITHSCORES')[2] or ''
 local oldest = in_main > 0 and enqueued_at(redis.call('LINDEX', q.main, -1))
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
-local held, busy_since = redis.call('ZCARD', leases), ''
+local held, busy_since = busy_count(q), ''
 if held > 0 then
   for _, call in ipairs(redis.call('LRANGE', q.base .. 'claims', 0, 63)) do
     local first, count, at, worker = string.match(call, '^(%d+) (%d+) (%d+) (.*)$')
     for n = 0, tonumber(count) - 1 do
-      if redis.call('ZSCORE', leases, worker .. '/' .. string.format('%.0f', first + n)) then busy_since = at; break end
+      if redis.call('ZSCORE', leases, worker .. '/' .. whole(first + n)) then busy_since = at; break end
     end
     if busy_since ~= '' then break end
   end
 end
 local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2] or ''
-return {string.format('%.0f', q.now), in_main + q.client_items, held, redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed'),
+return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed'),
         since, busy_since, failed, due, redis.call('HGET', q.base .. 'config', 'paused') == '1' and 1 or 0, unpack(redis.call('HGETALL', q.base .. 'stats'))}

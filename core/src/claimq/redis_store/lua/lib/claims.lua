@@ -45,6 +45,28 @@ local function items_of(group)
   return envelopes
 end
 
+-- Ends all claims of the groups that are held, and answers 'done' or 'lost' for each. A claim that is not held is in neither place, so
+-- taking all of them away at once changes nothing for it; only when some were not there are the leases asked which.
+local function end_held(q, groups)
+  local verdicts, lost, seen = {}, 0, {}
+  redis.call('ZCARD', q.base .. 'leases')
+  if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
+  for _, group in ipairs(groups) do
+    sliced(group.tokens, 1000, function(tokens, from, to)
+      local ended = redis.call('HDEL', group.busy, unpack(tokens, from, to))
+      local leases = ended <= to - from and redis.call('ZMSCORE', q.base .. 'leases', unpack(tokens, from, to))
+      for i = from, to do
+        local is_lost = leases and (not leases[i - from + 1] or seen[tokens[i]])
+        if leases then seen[tokens[i]] = true end
+        verdicts[#verdicts + 1] = is_lost and 'lost' or 'done'
+        if is_lost then lost = lost + 1 end
+      end
+      if ended > 0 then redis.call('ZREM', q.base .. 'leases', unpack(tokens, from, to)) end
+    end)
+  end
+  return verdicts, lost
+end
+
 -- Ends claims: takes them from leases and from their worker's hash.
 local function let_go(q, busy, tokens)
   sliced(tokens, 1000, function(list, from, to)

@@ -7,42 +7,59 @@ local function read_groups(queues, at)
     local group = {queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = ARGV[at + 3]}
     local prefix, first, count = ARGV[at + 4], tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
     at = at + 7
-    group.index, group.own, group.ids, group.payloads = index, prefix == '', {}, {}
-    for i = 1, count do
-      if group.own then group.ids[i], at = ARGV[at], at + 1 else group.ids[i] = prefix .. (first + i - 1) end
-      group.payloads[i], at = ARGV[at], at + 1
-    end
-    index = index + count
+    group.index, group.own, group.prefix, group.first, group.at, group.count = index, prefix == '', prefix, first, at, count
+    index, at = index + count, at + (prefix == '' and 2 * count or count)
     groups[#groups + 1] = group
   end
   return groups
 end
 
--- Checks sizes, key types and known ids. Returns nil and the groups' envelopes in place, or the refusal.
+local function read_limits(q, group)
+  if not q.limit then
+    local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms')
+    q.limit, q.id_window = tonumber(config[1]) or 1048576, tonumber(config[2]) or 3600000
+    q.wake_tokens, q.known = redis.call('LLEN', q.base .. 'wake'), {}
+  end
+  if group.due ~= '' then redis.call('ZCARD', q.base .. 'delayed') end
+  if group.own then redis.call('ZCARD', q.base .. 'ids') end
+  length_of(q, '-'); length_of(q, group.client)
+end
+
+-- Ids that the producer gave: those that are known, here or in this call, are left out.
+local function check_own(group, duplicates, middle, envelopes)
+  local q = group.queue
+  group.new_ids = {}
+  for i = 0, group.count - 1 do
+    local id, payload = ARGV[group.at + 2 * i], ARGV[group.at + 2 * i + 1]
+    if #payload > q.limit then return {'TOO_LARGE', group.index + i, #payload, q.limit} end
+    local forget_at = q.known[id] or redis.call('ZSCORE', q.base .. 'ids', id)
+    if forget_at and tonumber(forget_at) > q.now then duplicates[#duplicates + 1] = group.index + i
+    else
+      q.known[id] = q.now + q.id_window
+      group.new_ids[#group.new_ids + 1] = id
+      envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. payload
+    end
+  end
+end
+
+-- Checks sizes, key types and known ids, and makes the groups' envelopes. Returns the refusal, if any. Writes nothing.
 local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
-    local q, seen = group.queue, {}
-    if not q.limit then
-      local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms')
-      q.limit, q.id_window = tonumber(config[1]) or 1048576, tonumber(config[2]) or 3600000
-      redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed'); redis.call('ZCARD', q.base .. 'ids')
-      q.known = {}
-    end
-    length_of(q, '-'); length_of(q, group.client)
-    group.envelopes = {}
-    local middle = ' ' .. string.format('%.0f', q.now) .. ' ' .. group.client .. ' -\n'
-    for i, payload in ipairs(group.payloads) do
-      if #payload > q.limit then return {'TOO_LARGE', group.index + i - 1, #payload, q.limit} end
-      local id, repeated = group.ids[i], false
-      if group.own then
-        local forget_at = redis.call('ZSCORE', q.base .. 'ids', id)
-        repeated = q.known[id] or (forget_at and tonumber(forget_at) > q.now)
-        q.known[id] = true
+    local q, envelopes = group.queue, {}
+    read_limits(q, group)
+    group.envelopes = envelopes
+    local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. ' -\n'
+    if group.own then
+      local refusal = check_own(group, duplicates, middle, envelopes)
+      if refusal then return refusal end
+    else
+      local start, limit, number, at = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1
+      for i = 1, group.count do
+        local payload = ARGV[at + i]
+        if #payload > limit then return {'TOO_LARGE', group.index + i - 1, #payload, limit} end
+        envelopes[i] = start .. format_text('%d', number + i) .. middle .. payload
       end
-      if repeated then duplicates[#duplicates + 1] = group.index + i - 1
-      else group.envelopes[#group.envelopes + 1] = 'cq1 ' .. id .. middle .. payload; seen[#seen + 1] = id end
     end
-    group.new_ids = seen
   end
 end
 
@@ -53,7 +70,7 @@ local function write_group(group)
   if count == 0 then return end
   if group.own then
     for _, old in ipairs(redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20)) do redis.call('ZREM', q.base .. 'ids', old) end
-    for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.base .. 'ids', q.now + q.id_window, id) end
+    for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
   end
   q.enqueued = (q.enqueued or 0) + count
   local due = group.due

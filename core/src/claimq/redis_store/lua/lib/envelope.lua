@@ -6,7 +6,7 @@ local HISTORY = 10
 local function parse(envelope, now, number)
   local id, at, client, meta, start = string.match(envelope, '^cq1[ !](%S+) (%d+) (%S+) ([^\n]*)\n()')
   if not id then
-    return {id = 'bare-' .. number, at = string.format('%.0f', now), client = '-', meta = {}, payload = envelope}
+    return {id = 'bare-' .. number, at = whole(now), client = '-', meta = {}, payload = envelope}
   end
   local ok, fields = false, nil
   if meta ~= '-' then ok, fields = pcall(cjson.decode, meta) end
@@ -36,5 +36,5 @@ end
 -- The item enters the tail of main at this instant; the first time it did so is kept.
 local function restart_wait(item, now)
   item.meta.first_at = item.meta.first_at or tonumber(item.at)
-  item.at = string.format('%.0f', now)
+  item.at = whole(now)
 end

@@ -1,11 +1,16 @@
 -- A queue opened by one of its keys: its names, the server's clock, its sequence number. Reads only, but for touch() and close().
+-- Whole numbers are formatted with %d: Lua's own way to print a number costs twice as much.
+local format_text = string.format
+local function whole(number) return format_text('%d', number) end
+
 local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
-  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'claimed', 'client_items', 'main_in_ring')
+  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
-  q.claimed, q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, tonumber(seen[6]) or 0, seen[7] == '1'
+  q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
+  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0}
   q.seq = (tonumber(seen[1]) or 0) + 1
   q.now = time[1] * 1000 + math.floor(time[2] / 1000) + q.offset
   if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer
@@ -22,31 +27,37 @@ end
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
   if q.stepped then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', q.now, 'clock_offset', q.offset, 'grace_until', q.grace_until)
+    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until))
   elseif q.now - q.seen_at >= 1000 then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', q.now)
+    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now))
   end
 end
 
 -- Takes the sequence number of this transition and adds to the counters: a table of name -> how many more.
 local function close(q, counts)
   touch(q)
-  local stats = q.base .. 'stats'
-  redis.call('HSET', stats, 'seq', q.seq)
+  local stats, totals, known = q.base .. 'stats', q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
-    if more ~= 0 then redis.call('HINCRBY', stats, name, more) end
+    if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
+    elseif more ~= 0 then redis.call('HINCRBY', stats, name, more) end
   end
+  redis.call('HSET', stats, unpack(known))
 end
 
 -- There is work in main: leave one token for one waiting claimer.
 local function wake(q)
-  if redis.call('LLEN', q.base .. 'wake') == 0 then redis.call('LPUSH', q.base .. 'wake', '1') end
+  if (q.wake_tokens or redis.call('LLEN', q.base .. 'wake')) == 0 then redis.call('LPUSH', q.base .. 'wake', '1') end
 end
 
 -- Calls fn(list, from, to) for slices that fit on Lua's stack.
 local function sliced(list, step, fn)
   for from = 1, #list, step do fn(list, from, math.min(from + step - 1, #list)) end
 end
+
+-- Leases hold one entry that never ends, longer than 64 bytes: the server then keeps the set as a skip list from the first claim on, and
+-- never as the short list that it would search from the start for each of a batch's claims (docs/decisions/0004).
+local KEEPER = 'keeps-this-set-a-skip-list-' .. string.rep('-', 40)
+local function busy_count(q) return math.max(redis.call('ZCARD', q.base .. 'leases') - 1, 0) end
 
 local function key_of(q, client)
   if client == '-' then return q.main end

@@ -2,25 +2,24 @@
 local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
 
 -- Gives a bare payload its header, so that everything behind main knows one form only.
-local function adopt(q, envelope, position)
-  if string.sub(envelope, 1, 3) == 'cq1' and string.find(envelope, '^cq1[ !]%S+ %d+ %S+ [^\n]*\n') then return envelope end
-  q.adopted = q.adopted + 1
-  return format(parse(envelope, q.now, string.format('%.0f', q.claimed + position)))
-end
-
--- An item that has crashed a worker is handed out alone: the batch ends before it, or is just it. Returns how many to keep.
-local function batch_end(envelopes, taken)
-  for i, envelope in ipairs(envelopes) do
-    if is_alone(envelope) then return taken + i == 1 and 1 or i - 1 end
+local function adopt(q, got)
+  for i, envelope in ipairs(got) do
+    local mark = string.sub(envelope, 1, 4)
+    if mark ~= 'cq1 ' and mark ~= 'cq1!' then
+      q.adopted = q.adopted + 1
+      got[i] = format(parse(envelope, q.now, whole(q.totals.claimed + i)))
+    end
   end
-  return #envelopes
 end
 
--- One list only: the oldest of it in one go.
+-- One list only: the oldest of it in one go. An item that has crashed a worker is handed out alone: the batch is just it, or ends before it.
 local function take_list(q, client, want)
   local list = key_of(q, client)
   local got = redis.call('RPOP', list, want) or {}
-  local keep = batch_end(got, 0)
+  local keep = #got
+  for i, envelope in ipairs(got) do
+    if is_alone(envelope) then keep = i == 1 and 1 or i - 1; break end
+  end
   for i = #got, keep + 1, -1 do redis.call('RPUSH', list, table.remove(got)) end
   return got
 end
@@ -87,7 +86,7 @@ local function take(q, want)
       end
     end
   end
-  for i, envelope in ipairs(got) do got[i] = adopt(q, envelope, i) end
-  q.left = redis.call('LLEN', q.main) + q.client_items
+  adopt(q, got)
+  q.left = (ring == 0 and in_main - #got or redis.call('LLEN', q.main)) + q.client_items
   return got
 end

@@ -19,7 +19,7 @@ SOURCES = $(wildcard core/src worker_sidecar/src cli/src tests bench examples sc
 
 .PHONY: help
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## .venv with everything to work on claimq (locked; a no-op when nothing has changed)
@@ -57,7 +57,9 @@ fmt: setup ## formats and mends what can be mended
 	$(BIN)/ruff format $(SOURCES)
 
 .PHONY: $(TIERS)
-arch unit: setup ## tests without a server
+arch: setup ## tests that the repository keeps its own rules
+	$(PYTEST) tests/$@
+unit: setup ## tests without a server
 	$(PYTEST) tests/$@
 contract: setup ## tests of every transition, on real servers
 	$(PYTEST) tests/$@

@@ -105,6 +105,11 @@ class Layout:
         return self.secrets / "admin.kubeconfig"
 
     @property
+    def api_socket(self) -> Path:
+        """Serves the API without a login, to root alone."""
+        return self.folder / "api.sock"
+
+    @property
     def audit_log(self) -> Path:
         return self.logs / "audit.log"
 

@@ -20,6 +20,7 @@ from clusterkit.state import State, boot_id, read_state, write_state
 from clusterkit.toolchain import exclusively, helm, install_packages, say
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
+API_PROXY = "api-proxy"
 
 
 def why_impossible() -> str | None:
@@ -91,7 +92,7 @@ def ailments(layout: Layout) -> list[str]:
 def expected_daemons(state: State) -> list[str]:
     control = ["switch.space", "control.space", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
     each = ("space", "containerd", "kubelet", "kube-proxy")
-    return [*control, "control.kube-proxy", *(f"{node.name}.{name}" for node in state.names() for name in each)]
+    return [*control, "control.kube-proxy", API_PROXY, *(f"{node.name}.{name}" for node in state.names() for name in each)]
 
 
 def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Path]) -> None:
@@ -110,6 +111,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Pat
         Space(node.name, processes).create()
         join_switch(processes, node, everyone)
     ControlPlane(layout, processes).start()
+    _serve_requests(layout, processes)
     say(f"the API server is ready after {time.monotonic() - began:.0f} s")
     for node in everyone:
         _start_node(layout, processes, node, images)
@@ -131,6 +133,13 @@ def _start_node(layout: Layout, processes: Processes, node: Node, images: list[P
         runner.ctr("images", "import", "-", stdin=image)
     runner.start_kubelet()
     runner.start_kube_proxy()
+
+
+def _serve_requests(layout: Layout, processes: Processes) -> None:
+    """The API on a Unix socket, which any process of the machine's root can reach whatever network it is in."""
+    kubectl = [layout.programs / "kubectl", f"--kubeconfig={layout.kubeconfig}", "proxy"]
+    entering = Space(CONTROL.name, processes).entering(mounts=False)
+    processes.start(API_PROXY, [*entering, *kubectl, f"--unix-socket={layout.api_socket}"])
 
 
 def _place_programs(layout: Layout, kubernetes: Path, helm_program: Path) -> None:

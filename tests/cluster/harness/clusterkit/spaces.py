@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.commands import eventually, run
 from clusterkit.errors import HarnessError
-from clusterkit.layout import Node
+from clusterkit.layout import SERVICE_RANGE, Node
 from clusterkit.processes import Processes
 
 _CLONE_NEWNET = 0x40000000
@@ -104,6 +104,8 @@ def join_switch(processes: Processes, joining: Node, everyone: Sequence[Node]) -
     for other in everyone:
         if other.number and other != joining:
             space.run("ip", "route", "add", other.pod_range, "via", other.address)
+    # Services have no address anywhere: kube-proxy turns what goes there to a pod, if there is a way to begin with.
+    space.run("ip", "route", "add", SERVICE_RANGE, "dev", "eth0")
     space.script("echo 1 > /proc/sys/net/ipv4/ip_forward")
 
 

@@ -1,0 +1,108 @@
+"""A cluster that the harness brought up on this machine."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from clusterkit import images
+from clusterkit.cluster import Cluster
+from clusterkit.commands import eventually, run, with_path
+from clusterkit.control_plane import API_SERVER, ControlPlane
+from clusterkit.errors import HarnessError
+from clusterkit.forwarding import forwarded
+from clusterkit.images import BuiltImage
+from clusterkit.layout import CONTROL, Layout, Node
+from clusterkit.nodes import NodeRunner
+from clusterkit.processes import Processes
+from clusterkit.spaces import Space, link_is_up, set_link
+from clusterkit.state import require_up
+
+
+class OwnCluster(Cluster):
+    """Raises HarnessError when the cluster called `layout.name` isn't up."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.processes = Processes(layout)
+        self._nodes = {node.name: node for node in require_up(layout).names()}
+        self.name = layout.name
+        self.is_own = True
+        self.nodes = list(self._nodes)
+
+    def entering(self) -> list[str]:
+        return Space(CONTROL.name, self.processes).entering(mounts=False)
+
+    def environment(self) -> dict[str, str]:
+        return with_path(self.layout.programs, {"KUBECONFIG": str(self.layout.kubeconfig)})
+
+    def api_socket(self) -> Path:
+        return self.layout.api_socket
+
+    def forward(self, namespace: str, service: str, port: int) -> AbstractContextManager[int]:
+        address = self.kubectl("get", "service", service, f"--namespace={namespace}", "-o", "jsonpath={.spec.clusterIP}")
+        return forwarded(lambda: Space(CONTROL.name, self.processes).connect(address, port))
+
+    def build_image(
+        self,
+        dockerfile: Path,
+        tag: str,
+        *,
+        target: str | None = None,
+        context: Path | None = None,
+        build_args: Mapping[str, str] | None = None,
+    ) -> BuiltImage:
+        return images.build_image(dockerfile, tag, target=target, context=context, build_args=build_args)
+
+    def load_image(self, image: BuiltImage) -> str:
+        for node in self._nodes.values():
+            self._runner(node).ctr("images", "import", "-", stdin=image.archive)
+        return image.tag
+
+    def cut_node(self, node: str) -> None:
+        set_link(self.processes, self._named(node), up=False)
+
+    def restore_node(self, node: str) -> None:
+        set_link(self.processes, self._named(node), up=True)
+
+    def node_is_cut(self, node: str) -> bool:
+        return not link_is_up(self.processes, self._named(node))
+
+    def stop_kubelet(self, node: str) -> None:
+        self._runner(self._named(node)).stop_kubelet()
+
+    def start_kubelet(self, node: str) -> None:
+        self._runner(self._named(node)).start_kubelet()
+
+    def stop_apiserver(self) -> None:
+        # It would wait a minute for its watchers, who don't leave by themselves.
+        self.processes.stop(API_SERVER, grace=3)
+
+    def start_apiserver(self) -> None:
+        ControlPlane(self.layout, self.processes).start_apiserver()
+        # The proxy's kept connections are gone; it is answered again once it has noticed.
+        eventually("requests are answered again", self._is_answered, timeout=30)
+
+    def kill_apiserver(self) -> None:
+        """End the API server at once, as a crash would."""
+        self.processes.stop(API_SERVER, grace=0)
+
+    def run_on_node(self, node: str, *argv: str) -> str:
+        return run([*Space(self._named(node).name, self.processes).entering(), *argv]).stdout
+
+    def audit_log(self) -> str:
+        """Every request of a service account so far, one JSON document a line: who asked for what."""
+        return self.layout.audit_log.read_text() if self.layout.audit_log.exists() else ""
+
+    def _is_answered(self) -> bool:
+        try:
+            return self.api("GET", "/readyz") == "ok"
+        except HarnessError:
+            return False
+
+    def _runner(self, node: Node) -> NodeRunner:
+        return NodeRunner(self.layout, self.processes, node)
+
+    def _named(self, name: str) -> Node:
+        if name not in self._nodes:
+            raise HarnessError(f"there is no node {name!r}; there are {', '.join(self._nodes)}")
+        return self._nodes[name]

@@ -1,0 +1,53 @@
+"""Which cluster to use: the existing one that KUBE_CONTEXT names, or one of our own for as long as it is needed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clusterkit import lifecycle
+from clusterkit.cluster import Cluster
+from clusterkit.existing_cluster import ExistingCluster
+from clusterkit.layout import Layout
+from clusterkit.lock import locked
+from clusterkit.own_cluster import OwnCluster
+
+
+def existing_context() -> str | None:
+    """What KUBE_CONTEXT says; empty is the same as unset."""
+    return os.environ.get("KUBE_CONTEXT") or None
+
+
+def why_not() -> str | None:
+    """Why there can be no cluster for tests here; None when there can."""
+    return None if existing_context() else lifecycle.why_impossible()
+
+
+def existing() -> ExistingCluster | None:
+    """The cluster that KUBE_CONTEXT names; the caller closes it."""
+    context = existing_context()
+    return ExistingCluster(context, os.environ.get("IMAGE_REGISTRY") or None) if context else None
+
+
+@contextmanager
+def session(nodes: int = 1, *, name: str | None = None) -> Iterator[Cluster]:
+    """A cluster for tests: brought up at the start, taken down at the end, nobody else's meanwhile.
+
+    `name` defaults to $CLAIMQ_CLUSTER or "claimq-tests". Somebody else using it: an error that says who, after waiting
+    $CLAIMQ_CLUSTER_WAIT seconds (default 0). $CLAIMQ_CLUSTER_KEEP=1 leaves it up for the next time.
+    An existing cluster (KUBE_CONTEXT) is used as it is, with the nodes that it has.
+    """
+    found = existing()
+    if found is not None:
+        try:
+            yield found
+        finally:
+            found.close()
+        return
+    layout = Layout(name or os.environ.get("CLAIMQ_CLUSTER") or "claimq-tests")
+    with locked(layout.lock, "testing with it", wait=float(os.environ.get("CLAIMQ_CLUSTER_WAIT") or 0)):
+        try:
+            lifecycle.up(layout, nodes)
+            yield OwnCluster(layout)
+        finally:
+            if os.environ.get("CLAIMQ_CLUSTER_KEEP") != "1":
+                lifecycle.down(layout)

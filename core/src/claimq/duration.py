@@ -1,7 +1,8 @@
 """Durations as people write them (``30s``, ``1h30m``, ``250ms``), to seconds and back.
 
-What is accepted is a strict part of what Go and the CEL of Kubernetes accept, so that a duration means the same in the
-API server, in the operator and on one machine. The smallest step is a millisecond, as it is on the server.
+What is accepted is a strict part of what Go and the CEL of Kubernetes accept, so that a duration means the
+same in the API server, in the operator and on one machine. The smallest step is a millisecond, as it is on
+the server.
 """
 
 from __future__ import annotations
@@ -16,27 +17,35 @@ DURATION_PATTERN = (
 )
 """The form as a regular expression (RE2 takes it too). It matches the empty text: ask for two characters or more."""
 
+LONGEST = 876_000 * 3600.0
+"""The longest duration that is accepted, in seconds: a hundred years."""
+
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3}))?(ms|h|m|s)")
 _WHOLE = re.compile(DURATION_PATTERN)
 _UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def parse_duration(text: str) -> float:
-    """The seconds that ``text`` means: hours, minutes, seconds, milliseconds, in this order, at least one of them.
+    """The seconds that ``text`` means: hours, minutes, seconds, milliseconds, in this order, at least one of
+    them.
 
-    Decimals (at most three) are allowed except for milliseconds: ``1.5h`` is 5400.0, ``1m250ms`` is 60.25. The
-    result is a whole number of milliseconds. Raises :class:`ValueError` with a message that says what to write instead.
+    Decimals (at most three) are allowed except for milliseconds: ``1.5h`` is 5400.0, ``1m250ms`` is 60.25. The result
+    is a whole number of milliseconds, at most :data:`LONGEST`. Raises :class:`ValueError` with a message that says what
+    to write instead.
     """
     if not text or not _WHOLE.fullmatch(text):
         raise ValueError(_advice(text))
     total = 0
     for whole, decimals, unit in _PARTS.findall(text):
         total += int(whole) * _UNIT_MS[unit] + int(decimals.ljust(3, "0") or 0) * _UNIT_MS[unit] // 1000
+    if total > LONGEST * 1000:
+        raise ValueError(f'"{text}" is over a hundred years; write at most "{format_duration(LONGEST)}"')
     return total / 1000
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest usual form of ``seconds``, to the nearest millisecond: ``5400`` is ``1h30m``, ``0`` is ``0s``.
+    """The shortest usual form of ``seconds``, to the nearest millisecond: ``5400`` is ``1h30m``, ``0`` is
+    ``0s``.
 
     Raises :class:`ValueError` for what has no such form: a negative number, infinity, NaN.
     """

@@ -132,7 +132,6 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
     state = _remembered(spec, seen, state, now)
     wish = _within_bounds(spec, _wanted(spec, seen, state, now))
     if _may_go_to_zero(spec, state, now):
-        state = replace(state, wishes=((now, 0),), up=None, down=None)
         reason = f"no item and no claim for {format_duration(spec.idle_after)} or longer"
         return Decision(0, ScalingRule.IDLE, reason, state)
     state = replace(
@@ -252,7 +251,7 @@ def _up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: _W
         allowed = min(wish.replicas, max(seen.replicas, min(seen.replicas, burst.replicas) + step))
     allowed = max(allowed, spec.min_replicas)
     aged_at = now if wish.rule is ScalingRule.TARGET_AGE and allowed > seen.replicas else state.aged_at
-    state = replace(state, up=burst, down=None, aged_at=aged_at)
+    state = replace(state, up=burst, aged_at=aged_at)
     if allowed == wish.replicas:
         return Decision(allowed, wish.rule, wish.reason, state)
     reason = f"{wish.reason}; at most {step} more in {format_duration(period)}"
@@ -295,9 +294,8 @@ def _noted(
     """The wishes of the window with this one: falling numbers, since a later and higher one hides an earlier one."""
     kept = [(at, count) for at, count in wishes if now - at < window and count > replicas]
     kept.append((now, replicas))
-    while (
-        len(kept) > MOST_WISHES
-    ):  # the oldest two become one that is at least as high and lasts at least as long
+    # beyond that the oldest two become one that is at least as high and lasts at least as long
+    while len(kept) > MOST_WISHES:
         kept[:2] = [(kept[1][0], kept[0][1])]
     return tuple(kept)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from claimq.manifest import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
-from claimq.scaling import Decision, ScalingRule, ScalingState, Seen, decide
+from claimq.scaling import MOST_WISHES, Decision, ScalingRule, ScalingState, Seen, decide
 
 SPEC = ScalingSpec(
     max_replicas=10,
@@ -235,6 +235,39 @@ def test_after_an_outage_nobody_goes_before_a_window_of_knowledge() -> None:
     assert run(SPEC, seen(replicas=5), start=901.0, until=921.0, state=outage.state).replicas == 1
     assert run(SPEC, seen(replicas=5), start=901.0, until=960.0, state=outage.state).replicas == 1
     assert run(SPEC, seen(replicas=5), start=901.0, until=961.0, state=outage.state).replicas == 0
+
+
+def test_one_failed_look_starts_idle_time_and_window_anew() -> None:
+    idle = run(SPEC, seen(replicas=5), until=15.0)
+    blind = decide(SPEC, None, idle.state, 16.0)
+    assert run(SPEC, seen(replicas=5), start=17.0, until=36.0, state=blind.state).replicas == 5
+    assert run(SPEC, seen(replicas=5), start=17.0, until=76.0, state=blind.state).replicas == 1
+    assert run(SPEC, seen(replicas=5), start=17.0, until=77.0, state=blind.state).replicas == 0
+
+
+def test_a_high_wish_is_remembered_under_many_lower_ones() -> None:
+    down = ScaleDownSpec(stabilization_window=300.0)
+    spec = replace(SPEC, items_per_replica=1, max_replicas=1000, scale_down=down)
+    state = ScalingState(seen_at=0.0)
+    for now in range(100):
+        decision = decide(spec, seen(main=1000 - now, replicas=1000), state, float(now))
+        state = decision.state
+        assert decision.replicas == 1000
+    assert len(state.wishes) <= MOST_WISHES
+
+
+def test_a_step_limit_up_counts_from_what_somebody_else_lowered() -> None:
+    spec = replace(SPEC, scale_up=ScaleUpSpec(max_step=2, period=10.0))
+    first = decide(spec, seen(main=100, replicas=6), EMPTY, 0.0)
+    assert decide(spec, seen(main=100, replicas=1), first.state, 1.0).replicas == 3
+
+
+def test_a_step_up_in_between_gives_no_further_step_down() -> None:
+    spec = replace(SPEC, scale_down=ScaleDownSpec(stabilization_window=0.0, max_step=2, period=10.0))
+    lower = decide(spec, seen(main=1, replicas=9), ScalingState(seen_at=0.0), 1.0)
+    higher = decide(spec, seen(main=75, replicas=7), lower.state, 2.0)
+    assert (lower.replicas, higher.replicas) == (7, 8)
+    assert decide(spec, seen(main=1, replicas=8), higher.state, 3.0).replicas == 7
 
 
 def test_a_long_gap_between_decisions_counts_as_unknown() -> None:

@@ -181,9 +181,8 @@ def _failed_removed_before_requeued(spec: QueueSpec) -> Iterator[Problem]:
     requeue, remove = spec.failed_items.requeue, spec.failed_items.remove
     if requeue.after is None or remove.older_than is None or remove.older_than > requeue.after:
         return
-    if (
-        remove.min_fail_count or 0
-    ) <= 1:  # an item in failed was given up at least once: all of them are removed
+    # an item in failed was given up at least once, so that all of them are removed
+    if (remove.min_fail_count or 0) <= 1:
         yield Problem(
             "spec.failedItems.remove.olderThan",
             f"is {format_duration(remove.older_than)}, not above requeue.after ({format_duration(requeue.after)}): "

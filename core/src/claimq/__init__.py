@@ -1,8 +1,8 @@
 """claimq: reliable work queues on Redis and Valkey.
 
-``claimq.connect(url)`` is the way in; ``claimq.blocking`` has the same operations for synchronous programs, and ``claimq.worker`` is the client
-of the sidecar's socket, which needs nothing but the standard library. Names are loaded when they are first used, so that importing
-``claimq.worker`` does not need the Redis client.
+``claimq.connect(url)`` is the way in; ``claimq.blocking`` has the same operations for synchronous programs,
+and ``claimq.worker`` is the client of the sidecar's socket, which needs nothing but the standard library.
+Names are loaded when they are first used, so that importing ``claimq.worker`` does not need the Redis client.
 """
 
 from __future__ import annotations
@@ -56,28 +56,90 @@ _HOMES = {
     "claimq.claiming": ("DEFAULT", "Done"),
     "claimq.consuming": ("Consumed", "OnFailure"),
     "claimq.errors": (
-        "ClaimLost", "ClaimqError", "CrossSlot", "InvalidName", "InvalidSpec", "ItemTooLarge", "PayloadError", "Problem",
-        "StoreFull", "StoreMisused", "StoreUnavailable",
+        "ClaimLost",
+        "ClaimqError",
+        "CrossSlot",
+        "InvalidName",
+        "InvalidSpec",
+        "ItemTooLarge",
+        "PayloadError",
+        "Problem",
+        "StoreFull",
+        "StoreMisused",
+        "StoreUnavailable",
     ),
     "claimq.model": (
-        "Claim", "Enqueued", "FailedPass", "Item", "Located", "MemoryUsage", "NewItem", "Outcome", "Reaped", "Reason", "Released",
-        "Removed", "ServerReport", "ServerWarning", "Snapshot", "State", "Verdict", "WorkerInfo",
+        "Claim",
+        "Enqueued",
+        "FailedPass",
+        "Item",
+        "Located",
+        "MemoryUsage",
+        "NewItem",
+        "Outcome",
+        "Reaped",
+        "Reason",
+        "Released",
+        "Removed",
+        "ServerReport",
+        "ServerWarning",
+        "Snapshot",
+        "State",
+        "Verdict",
+        "WorkerInfo",
     ),
     "claimq.policy": ("FailedPolicy", "OnExpiry", "Policy", "RetryDelay"),
     "claimq.reaper": ("Reaper",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.reliable_queue": ("ReliableQueue",),
     "claimq.server": ("Server", "connect"),
-}  # fmt: skip
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "DEFAULT", "Claim", "ClaimLost", "ClaimqError", "Consumed", "CrossSlot", "Done", "Enqueued", "FailedPass", "FailedPolicy",
-    "InvalidName", "InvalidSpec", "Item", "ItemTooLarge", "Located", "MemoryUsage", "NewItem", "OnExpiry", "OnFailure", "Outcome",
-    "PayloadError", "Policy", "Problem", "Reaped", "Reaper", "Reason", "RedisSettings", "Released", "ReliableQueue", "Removed",
-    "RetryDelay", "Server", "ServerReport", "ServerWarning", "Snapshot", "State", "StoreFull", "StoreMisused", "StoreUnavailable",
-    "Verdict", "WorkerInfo", "connect",
-]  # fmt: skip
+    "DEFAULT",
+    "Claim",
+    "ClaimLost",
+    "ClaimqError",
+    "Consumed",
+    "CrossSlot",
+    "Done",
+    "Enqueued",
+    "FailedPass",
+    "FailedPolicy",
+    "InvalidName",
+    "InvalidSpec",
+    "Item",
+    "ItemTooLarge",
+    "Located",
+    "MemoryUsage",
+    "NewItem",
+    "OnExpiry",
+    "OnFailure",
+    "Outcome",
+    "PayloadError",
+    "Policy",
+    "Problem",
+    "Reaped",
+    "Reaper",
+    "Reason",
+    "RedisSettings",
+    "Released",
+    "ReliableQueue",
+    "Removed",
+    "RetryDelay",
+    "Server",
+    "ServerReport",
+    "ServerWarning",
+    "Snapshot",
+    "State",
+    "StoreFull",
+    "StoreMisused",
+    "StoreUnavailable",
+    "Verdict",
+    "WorkerInfo",
+    "connect",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -88,5 +150,7 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(home), name)
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "redis":
-            raise ImportError(f"claimq.{name} needs the Redis client: install 'claimq[redis]'", name=error.name) from error
+            raise ImportError(
+                f"claimq.{name} needs the Redis client: install 'claimq[redis]'", name=error.name
+            ) from error
         raise

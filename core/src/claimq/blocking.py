@@ -1,10 +1,12 @@
-"""The same operations for programs without an event loop: each method blocks until its coroutine on a background thread is done.
+"""The same operations for programs without an event loop: each method blocks until its coroutine on a
+background thread is done.
 
     with claimq.blocking.connect("redis://localhost:6379/0") as server:
         queue = server.queue("thumbnails")
         queue.enqueue("cat.png")
 
-Safe to use from many threads. After ``fork`` connect anew in the child (pre-forking servers: connect on first use).
+Safe to use from many threads. After ``fork`` connect anew in the child (pre-forking servers: connect on first
+use).
 """
 
 from __future__ import annotations
@@ -138,7 +140,9 @@ class BlockingServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:

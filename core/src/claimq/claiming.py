@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from claimq.codec import read_envelope
 from claimq.errors import ClaimqError
@@ -34,7 +34,8 @@ Followers = Iterable[object] | Mapping[str, Iterable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A claim that is done together with the items that follow from it: payloads for the same queue, or a mapping of queue to payloads."""
+    """A claim that is done together with the items that follow from it: payloads for the same queue, or a
+    mapping of queue to payloads."""
 
     claim: Claim | str
     enqueue: Followers
@@ -49,17 +50,21 @@ class _Looked:
 
 
 class Claiming(QueuePart):
-    """Takes items from main and ends claims. Each call is guarded by the claims' tokens: a lost claim changes nothing."""
+    """Takes items from main and ends claims. Each call is guarded by the claims' tokens: a lost claim changes
+    nothing."""
 
-    async def claim(self, count: int = 1, *, wait: float | None | _Default = DEFAULT) -> list[Claim]:
-        """Moves up to ``count`` (1 to 1,000) items to busy, oldest first, clients in turn; an empty list if there are none in time.
+    async def claim(self, count: int = 1, *, wait: float | _Default | None = DEFAULT) -> list[Claim]:
+        """Moves up to ``count`` (1 to 1,000) items to busy, oldest first, clients in turn; an empty list if
+        there are none in time.
 
-        ``wait``: seconds to wait for the first item; 0 not at all, None for ever, by default the queue's claim_wait_timeout. The
-        items are held until ``lease_until``; renew or end them before. An item that has crashed a worker before comes alone.
+        ``wait``: seconds to wait for the first item; 0 not at all, None for ever, by default the queue's
+        claim_wait_timeout. The items are held until ``lease_until``; renew or end them before. An item that
+        has crashed a worker before comes alone.
 
-        Cancelling this loses nothing: what was claimed by then goes back to the head of main. If the process dies, the lease decides.
-        Raises StoreUnavailable (after trying for the connection's ``retry_for``), StoreMisused, ValueError.
-        Costs one round trip where items wait, two after a wait; O(count log busy) on the server, whatever waits.
+        Cancelling this loses nothing: what was claimed by then goes back to the head of main. If the process
+        dies, the lease decides. Raises StoreUnavailable (after trying for the connection's ``retry_for``),
+        StoreMisused, ValueError. Costs one round trip where items wait, two after a wait; O(count log busy)
+        on the server, whatever waits.
         """
         if not 1 <= count <= BATCH:
             raise ValueError(f"claim 1 to {BATCH} items at once, not {count}")
@@ -103,21 +108,26 @@ class Claiming(QueuePart):
         if reply[0] == b"EMPTY":
             now, due = int(reply[1]), reply[3]
             again = bool(reply[4]) and await self._reap_some()
-            return _Looked([], int(reply[2]) / 1000, max(int(float(due)) - now, 0) / 1000 if due else None, again)
+            return _Looked(
+                [], int(reply[2]) / 1000, max(int(float(due)) - now, 0) / 1000 if due else None, again
+            )
         _, now, first, _, lease_end, overdue = map(int, reply[1].split())
         if overdue:
             await self._reap_some()
         return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
 
     async def _reap_some(self) -> bool:
-        """Every claimer reaps what it meets overdue, so that recovery needs no operator. A fault here is the next claim's to meet."""
+        """Every claimer reaps what it meets overdue, so that recovery needs no operator. A fault here is the
+        next claim's to meet."""
         try:
             reply = await self._connection.run("reap", [self._keys.main], [100], retry_for=0.001)
         except ClaimqError:
             return False
         return len(reply) > 5 or reply[2] > 0
 
-    def _claims(self, envelopes: list[bytes | None], first: int, now: float, lease_until: float) -> list[Claim]:
+    def _claims(
+        self, envelopes: list[bytes | None], first: int, now: float, lease_until: float
+    ) -> list[Claim]:
         prefix, worker = f"{self.worker}/", self.worker
         claims: list[Claim] = []
         for number, envelope in enumerate(envelopes, start=first):
@@ -126,22 +136,29 @@ class Claiming(QueuePart):
                 claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
         return claims
 
-    async def done(self, claims: Claims | Done | Iterable[Claim | str | Done], *, enqueue: Followers = ()) -> list[Outcome]:
+    async def done(
+        self, claims: Claims | Done | Iterable[Claim | str | Done], *, enqueue: Followers = ()
+    ) -> list[Outcome]:
         """Ends claims whose work is finished; DONE or LOST for each. The items are gone.
 
-        ``enqueue`` (with one claim), or :class:`Done` for each of several, adds items in the same atomic step: to this queue, or with
-        a mapping to others on the same server slot. What would follow from a lost claim is not enqueued.
+        ``enqueue`` (with one claim), or :class:`Done` for each of several, adds items in the same atomic
+        step: to this queue, or with a mapping to others on the same server slot. What would follow from a
+        lost claim is not enqueued.
 
-        Raises StoreUnavailable (not known; the leases go on), StoreMisused; with ``enqueue`` also ItemTooLarge, StoreFull, CrossSlot.
-        Costs one round trip for up to 1,000 claims, O(claims log busy).
+        Raises StoreUnavailable (not known; the leases go on), StoreMisused; with ``enqueue`` also
+        ItemTooLarge, StoreFull, CrossSlot. Costs one round trip for up to 1,000 claims, O(claims log busy).
         """
         listed = [claims] if isinstance(claims, Claim | str | Done) else list(claims)
         if enqueue:
             if len(listed) != 1 or isinstance(listed[0], Done):
-                raise ValueError("enqueue= goes with one claim; for several give Done(claim, enqueue=...) for each")
+                raise ValueError(
+                    "enqueue= goes with one claim; for several give Done(claim, enqueue=...) for each"
+                )
             listed = [Done(listed[0], enqueue)]
         if any(isinstance(claim, Done) for claim in listed):
-            return await self._done_enqueue([claim if isinstance(claim, Done) else Done(claim, ()) for claim in listed])
+            return await self._done_enqueue(
+                [claim if isinstance(claim, Done) else Done(claim, ()) for claim in listed]
+            )
         return await self._settle("done", [claim for claim in listed if not isinstance(claim, Done)], [])
 
     async def _done_enqueue(self, pairs: list[Done]) -> list[Outcome]:
@@ -153,36 +170,46 @@ class Claiming(QueuePart):
         words: list[Arg] = []
         for pair in pairs:
             guard = position.get(pair.claim.token if isinstance(pair.claim, Claim) else pair.claim)
-            wanted = pair.enqueue if isinstance(pair.enqueue, Mapping) else {self.name: pair.enqueue}
+            wanted = _by_queue(pair.enqueue, self.name)
             for name, payloads in wanted.items():
                 batch = batch_of(payloads)
                 if guard is not None:
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
         async with self._connection.lane() as call:
             keys = [Keys(name).main for name in queues]
-            reply = await self._connection.run("done_enqueue", keys, [*call, *groups.words, *words], use="verdicts")
+            reply = await self._connection.run(
+                "done_enqueue", keys, [*call, *groups.words, *words], use="verdicts"
+            )
         raise_refusal(reply)
         return _outcomes(groups, reply[1].decode().split())
 
     async def fail(self, claims: Claims, error: str, *, permanent: bool = False) -> list[Outcome]:
-        """This attempt failed: to the tail of main (or delayed, by the retry delay), or to failed at the limit or when ``permanent``.
+        """This attempt failed: to the tail of main (or delayed, by the retry delay), or to failed at the
+        limit or when ``permanent``.
 
-        Counts a failure and keeps ``error`` (its first 1,000 characters) with the item. Verdicts REQUEUED, DELAYED (with the delay), FAILED, LOST.
-        Raises StoreUnavailable, StoreMisused. One round trip for up to 1,000 claims, O(claims log n).
+        Counts a failure and keeps ``error`` (its first 1,000 characters) with the item. Verdicts REQUEUED,
+        DELAYED (with the delay), FAILED, LOST. Raises StoreUnavailable, StoreMisused. One round trip for up
+        to 1,000 claims, O(claims log n).
         """
-        return await self._settle("give_back", claims, ["permanent" if permanent else "fail", _kept(error), ""])
+        return await self._settle(
+            "give_back", claims, ["permanent" if permanent else "fail", _kept(error), ""]
+        )
 
     async def requeue(self, claims: Claims, *, delay: float | None = None) -> list[Outcome]:
-        """Not now: to the tail of main, or to delayed for ``delay`` seconds. Counts as a requeue, so the limit holds here too.
+        """Not now: to the tail of main, or to delayed for ``delay`` seconds. Counts as a requeue, so the
+        limit holds here too.
 
         Verdicts REQUEUED, DELAYED, FAILED (the limit was reached), LOST. Errors and cost as :meth:`fail`.
         """
         if delay is not None and not 0 <= delay < 1e10:
             raise ValueError(f"a delay is a number of seconds of at least 0, not {delay}")
-        return await self._settle("give_back", claims, ["requeue", "", "" if delay is None else round(delay * 1000)])
+        return await self._settle(
+            "give_back", claims, ["requeue", "", "" if delay is None else round(delay * 1000)]
+        )
 
     async def unclaim(self, claims: Claims) -> list[Outcome]:
-        """The work never began, or was interrupted: to the head of main in the order of claiming. Counts nothing against the limit.
+        """The work never began, or was interrupted: to the head of main in the order of claiming. Counts
+        nothing against the limit.
 
         Verdicts UNCLAIMED, LOST. Errors and cost as :meth:`fail`.
         """
@@ -197,7 +224,8 @@ class Claiming(QueuePart):
         return await self._settle("give_back", claims, ["crash", _kept(error), ""])
 
     async def renew(self, claims: Claims) -> list[Outcome]:
-        """Moves the ends of leases to one busy expiry from now. RENEWED with ``lease_until``, or LOST: stop working on that item.
+        """Moves the ends of leases to one busy expiry from now. RENEWED with ``lease_until``, or LOST: stop
+        working on that item.
 
         Raises StoreUnavailable, StoreMisused. One round trip for up to 1,000 claims, O(claims log busy).
         """
@@ -212,9 +240,17 @@ class Claiming(QueuePart):
         outcomes: list[Outcome] = []
         for groups in TokenGroups.batches(claims):
             async with self._connection.lane() as call:
-                reply = await self._connection.run(name, [self._keys.main], [*call, *words, *groups.words], use="verdicts")
+                reply = await self._connection.run(
+                    name, [self._keys.main], [*call, *words, *groups.words], use="verdicts"
+                )
             outcomes += _outcomes(groups, reply[1].decode().split())
         return outcomes
+
+
+def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]]:
+    if isinstance(followers, Mapping):
+        return cast("Mapping[str, Iterable[object]]", followers)
+    return {queue: followers}
 
 
 def _kept(error: str) -> str:
@@ -225,12 +261,15 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
 def _outcomes(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
-    """A verdict for each token that was given, in that order; one that was not sent, or given before in the call, is lost."""
+    """A verdict for each token that was given, in that order; one that was not sent, or given before in the
+    call, is lost."""
     said = dict(zip(groups.sent, verdicts, strict=True))
     outcomes: list[Outcome] = []
     for token in groups.tokens:
         word, _, delay = said.pop(token, "lost").partition(":")
         verdict = _VERDICTS[word]
         renewed = lease_until if verdict is Verdict.RENEWED else None
-        outcomes.append(Outcome(token, verdict, groups.ids.get(token), int(delay) / 1000 if delay else None, renewed))
+        outcomes.append(
+            Outcome(token, verdict, groups.ids.get(token), int(delay) / 1000 if delay else None, renewed)
+        )
     return outcomes

@@ -26,7 +26,8 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What a consume did: items done, failed attempts, claims that were lost while their handler ran, and why it ended."""
+    """What a consume did: items done, failed attempts, claims that were lost while their handler ran, and why
+    it ended."""
 
     done: int = 0
     failed: int = 0
@@ -67,7 +68,8 @@ class _Run:
         return max(left, 0)
 
     async def handle(self, claims: Sequence[Claim]) -> None:
-        """Runs the handler on claims (one, or the whole chunk) with their leases renewed, and says what became of them."""
+        """Runs the handler on claims (one, or the whole chunk) with their leases renewed, and says what
+        became of them."""
         argument = [claim.item for claim in claims] if self.process_all else claims[0].item
         self.keeper.hold(claims)
         try:
@@ -84,7 +86,9 @@ class _Run:
         self.keeper.let_go(claims)
         outcomes = await self.queue.done(claims)
         lost = sum(outcome.verdict == "lost" for outcome in outcomes)
-        self.total = replace(self.total, done=self.total.done + len(claims) - lost, lost=self.total.lost + lost)
+        self.total = replace(
+            self.total, done=self.total.done + len(claims) - lost, lost=self.total.lost + lost
+        )
 
     async def _call(self, argument: object) -> object:
         if inspect.iscoroutinefunction(self.handler):
@@ -99,7 +103,9 @@ class _Run:
         else:
             outcomes = await self.queue.fail(claims, text, permanent=self.on_failure is OnFailure.FAIL)
         lost = sum(outcome.verdict == "lost" for outcome in outcomes)
-        self.total = replace(self.total, failed=self.total.failed + len(claims) - lost, lost=self.total.lost + lost)
+        self.total = replace(
+            self.total, failed=self.total.failed + len(claims) - lost, lost=self.total.lost + lost
+        )
         if self.die_on_error:
             self.error = error
             self.end("die_on_error")
@@ -123,14 +129,17 @@ class Consuming(Claiming):
         on_failure: OnFailure | str = OnFailure.REQUEUE,
         handle_signals: bool = True,
     ) -> Consumed:
-        """Claims items and calls ``handler(item)`` for each, ``concurrency`` loops at once, until something ends it.
+        """Claims items and calls ``handler(item)`` for each, ``concurrency`` loops at once, until something
+        ends it.
 
-        ``handler`` is a coroutine function, or a plain function (run in a thread). It returning is *done*, it raising is *fail* with the
-        exception's class and text, or what ``on_failure`` says: "requeue" (by policy), "fail" (straight to failed), "drop". ``chunk`` items
-        are claimed at once; with ``process_all`` the handler gets the list of them in one call. Leases are renewed while handlers run.
-        Ends: after ``max_items``, after ``max_seconds``, when main is empty (``return_when_empty``), at the first error
-        (``die_on_error``, which then raises it), on SIGINT or SIGTERM unless ``handle_signals`` is False: what is in hand is finished, what was
-        claimed and not begun goes back to the head, uncounted. ``pause``: seconds between chunks. Outages of the server are waited out.
+        ``handler`` is a coroutine function, or a plain function (run in a thread). It returning is *done*, it
+        raising is *fail* with the exception's class and text, or what ``on_failure`` says: "requeue" (by
+        policy), "fail" (straight to failed), "drop". ``chunk`` items are claimed at once; with
+        ``process_all`` the handler gets the list of them in one call. Leases are renewed while handlers run.
+        Ends: after ``max_items``, after ``max_seconds``, when main is empty (``return_when_empty``), at the
+        first error (``die_on_error``, which then raises it), on SIGINT or SIGTERM unless ``handle_signals``
+        is False: what is in hand is finished, what was claimed and not begun goes back to the head,
+        uncounted. ``pause``: seconds between chunks. Outages of the server are waited out.
         """
         if concurrency < 1 or chunk < 1 or (max_items is not None and max_items < 0) or pause < 0:
             raise ValueError("concurrency and chunk are at least 1, max_items and pause at least 0")
@@ -183,7 +192,8 @@ class Consuming(Claiming):
             await run.handle([claim])
 
     async def _claim_until_stop(self, run: _Run, count: int, wait: float) -> list[Claim]:
-        """Claims; a stop ends the wait at once, and an outage is waited out (the connection pauses between its attempts)."""
+        """Claims; a stop ends the wait at once, and an outage is waited out (the connection pauses between
+        its attempts)."""
         claiming = asyncio.ensure_future(self.claim(count, wait=wait))
         stopping = asyncio.ensure_future(run.stop.wait())
         try:
@@ -210,7 +220,11 @@ def _install_signals(run: _Run) -> list[signal.Signals]:
         try:
             loop.add_signal_handler(number, run.end, number.name)
             installed.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):  # not the main thread: its owner decides when to stop
+        except (
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+        ):  # not the main thread: its owner decides when to stop
             break
     return installed
 

@@ -1,7 +1,8 @@
 """What can go wrong, named by what the caller does next.
 
-No exception of a client library leaves this package: the adapter turns each into one of these, with ``raise ... from``.
-Misuse of the Python API (a wrong type, a negative number) is a plain :class:`TypeError` or :class:`ValueError`.
+No exception of a client library leaves this package: the adapter turns each into one of these, with ``raise
+... from``. Misuse of the Python API (a wrong type, a negative number) is a plain :class:`TypeError` or
+:class:`ValueError`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ class ClaimqError(Exception):
 class StoreUnavailable(ClaimqError):
     """The server cannot be reached or cannot serve now (down, loading, failing over). Try again later.
 
-    Nothing is known about a call that ended so: it may have taken effect. Repeating an enqueue that carried ids of the
-    producer's own is harmless; a verdict that did arrive is answered ``lost`` when it is repeated by another call.
+    Nothing is known about a call that ended so: it may have taken effect. Repeating an enqueue that carried
+    ids of the producer's own is harmless; a verdict that did arrive is answered ``lost`` when it is repeated
+    by another call.
     """
 
 
@@ -32,7 +34,8 @@ class StoreFull(ClaimqError):
 class StoreMisused(ClaimqError):
     """The server answers, and the answer will not change by itself: a person has to change something.
 
-    For instance a key of another type in the way, a missing permission, a wrong password, a server that is too old.
+    For instance a key of another type in the way, a missing permission, a wrong password, a server that is
+    too old.
     """
 
 

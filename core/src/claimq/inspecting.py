@@ -7,17 +7,29 @@ from claimq.failed_items import FailedItems, read_fields
 from claimq.model import Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 
 _STRETCH = 5000
-_NOT_COUNTERS = {"seq", "clock_offset", "seen_at", "grace_until", "client_items", "main_in_ring", "repair_worker", "repair_cursor"}
+_NOT_COUNTERS = {
+    "seq",
+    "clock_offset",
+    "seen_at",
+    "grace_until",
+    "client_items",
+    "main_in_ring",
+    "repair_worker",
+    "repair_cursor",
+}
 
 
 class Inspecting(FailedItems):
-    """Reads of a queue's present state. They may run on a busy queue at any time: each script call is short and bounded."""
+    """Reads of a queue's present state. They may run on a busy queue at any time: each script call is short
+    and bounded."""
 
     async def snapshot(self) -> Snapshot:
         """Lengths, ages and counters, all of one instant. O(1), one round trip."""
         reply = await self._connection.run("snapshot", [self._keys.main], [])
         now = int(reply[0])
-        lengths = dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:5]), strict=True))
+        lengths = dict(
+            zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:5]), strict=True)
+        )
         due = _ms(reply[8])
         ages: dict[State, float | None] = {
             State.MAIN: _age(now, reply[5]),
@@ -57,10 +69,14 @@ class Inspecting(FailedItems):
         """The next items in the order in which they would be claimed now. O(offset + count)."""
         if count < 1:
             return []
-        return [read_envelope(raw) for raw in await self._connection.run("peek", [self._keys.main], [offset, count])]
+        return [
+            read_envelope(raw)
+            for raw in await self._connection.run("peek", [self._keys.main], [offset, count])
+        ]
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
-        """A page of a state's items: main in claim order, busy by lease end, delayed by due time, failed by when they failed.
+        """A page of a state's items: main in claim order, busy by lease end, delayed by due time, failed by
+        when they failed.
 
         O(log n + count); for main O(offset + count); for busy also O(claim calls that are live).
         """
@@ -74,7 +90,9 @@ class Inspecting(FailedItems):
         reply = await self._connection.run("items", [self._keys.main], [state.value, offset, count])
         claimed = _ClaimCalls(reply[0])
         rows = (reply[at : at + 3] for at in range(1, len(reply), 3))
-        return [self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None]
+        return [
+            self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None
+        ]
 
     @staticmethod
     def _located(state: State, name: bytes, score: bytes, raw: bytes, claimed: _ClaimCalls) -> Located:
@@ -83,13 +101,16 @@ class Inspecting(FailedItems):
         if state is State.DELAYED:
             return Located(read_envelope(raw), state, due_at=at)
         worker = token.rpartition("/")[0]
-        return Located(read_envelope(raw, token), state, token, worker, claimed_at=claimed.at(token), lease_until=at)
+        return Located(
+            read_envelope(raw, token), state, token, worker, claimed_at=claimed.at(token), lease_until=at
+        )
 
     async def find(self, id: str) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        """Where the item is, who holds it since when, and (in its item) what happened to it; None if it is not in the queue.
+        """Where the item is, who holds it since when, and (in its item) what happened to it; None if it is
+        not in the queue.
 
-        O(1) in failed, else O(n) in calls that look at 5,000 items each, so it never blocks the server for long. An item that moves
-        while this looks is looked for again, up to three times.
+        O(1) in failed, else O(n) in calls that look at 5,000 items each, so it never blocks the server for
+        long. An item that moves while this looks is looked for again, up to three times.
         """
         for _ in range(3):
             before = (await self.snapshot()).seq
@@ -116,7 +137,7 @@ class Inspecting(FailedItems):
                     name, score, raw = reply[2:5]
                     if state is State.MAIN:
                         return Located(read_envelope(raw), state)
-                    log = await self._connection.command("LRANGE", self._keys["claims"], 0, -1) if state is State.BUSY else []
+                    log: list[bytes] = await self._connection.command("LRANGE", self._keys["claims"], 0, -1)
                     return self._located(state, name, score, raw, _ClaimCalls(b"\n".join(log)))
                 if int(reply[1]) < _STRETCH:
                     break
@@ -127,16 +148,36 @@ class Inspecting(FailedItems):
         """Who has claimed or renewed within the last hour, or holds claims, most claims first. O(workers)."""
         raw = await self._connection.run("workers", [self._keys.main], [])
         rows = zip(raw[::3], raw[1::3], raw[2::3], strict=True)
-        found = [WorkerInfo(name.decode("utf-8", "replace"), held, float(seen) / 1000) for name, seen, held in rows]
+        found = [
+            WorkerInfo(name.decode("utf-8", "replace"), held, float(seen) / 1000) for name, seen, held in rows
+        ]
         return sorted(found, key=lambda info: (-info.busy, info.worker))
 
     async def memory_usage(self) -> MemoryUsage:
-        """Bytes of the queue's keys (each sampled by the server), of the server, and its limit. O(clients + workers)."""
+        """Bytes of the queue's keys (each sampled by the server), of the server, and its limit. O(clients +
+        workers)."""
         ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
         names = await self._connection.command("ZRANGE", self._keys["workers"], 0, -1)
-        parts = ["main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "ids", "stats"]
-        parts += [f"main:{name.decode()}" for name in ring if name != b"-"] + [f"busy:{name.decode()}" for name in names]
-        sizes = [await self._connection.command("MEMORY", "USAGE", self._keys[part], "SAMPLES", 20) or 0 for part in parts]
+        parts = [
+            "main",
+            "clients",
+            "heads",
+            "delayed",
+            "leases",
+            "claims",
+            "workers",
+            "failed",
+            "failed:items",
+            "ids",
+            "stats",
+        ]
+        parts += [f"main:{name.decode()}" for name in ring if name != b"-"] + [
+            f"busy:{name.decode()}" for name in names
+        ]
+        sizes = [
+            await self._connection.command("MEMORY", "USAGE", self._keys[part], "SAMPLES", 20) or 0
+            for part in parts
+        ]
         info = await self._connection.info("memory", self._keys.main)
         return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
 

@@ -13,7 +13,8 @@ _SHARE = 3
 
 
 class LeaseKeeper:
-    """Renews what it was told to hold, three times a lease. A claim that was lost is dropped; its verdict will say so."""
+    """Renews what it was told to hold, three times a lease. A claim that was lost is dropped; its verdict
+    will say so."""
 
     def __init__(self, queue: Claiming) -> None:
         self._queue = queue

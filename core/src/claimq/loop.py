@@ -12,11 +12,15 @@ from claimq.errors import ClaimqError, StoreUnavailable
 _log = logging.getLogger(__name__)
 
 
-async def run_every(period: float, step: Callable[[], Awaitable[bool]], *, name: str, stop: asyncio.Event) -> None:
-    """Runs ``step`` every ``period`` seconds (with 10 % jitter, so that many processes spread) until ``stop`` is set.
+async def run_every(
+    period: float, step: Callable[[], Awaitable[bool]], *, name: str, stop: asyncio.Event
+) -> None:
+    """Runs ``step`` every ``period`` seconds (with 10 % jitter, so that many processes spread) until ``stop``
+    is set.
 
-    A step that returns True has more to do and runs again at once. A fault of the store is logged once when it begins and once when
-    it ends; the pause grows to ten periods meanwhile. Any other exception is a defect and ends the loop.
+    A step that returns True has more to do and runs again at once. A fault of the store is logged once when
+    it begins and once when it ends; the pause grows to ten periods meanwhile. Any other exception is a defect
+    and ends the loop.
     """
     failures = 0
     while not stop.is_set():

@@ -10,7 +10,8 @@ from claimq.queue_part import BATCH, QueuePart
 
 
 class Maintaining(QueuePart):
-    """What a reaper, an operator or an administrator does. Every call is bounded and may run in any number of processes at once."""
+    """What a reaper, an operator or an administrator does. Every call is bounded and may run in any number of
+    processes at once."""
 
     async def policy(self) -> Policy:
         """The policy in force; fields that were never set have their defaults. O(1)."""
@@ -37,42 +38,65 @@ class Maintaining(QueuePart):
         await self._connection.run("repair", [self._keys.main], [1])
 
     async def reap(self, limit: int = 100) -> Reaped:
-        """One bounded sweep: up to ``limit`` expired leases and due delayed items, then repairs in both directions.
+        """One bounded sweep: up to ``limit`` expired leases and due delayed items, then repairs in both
+        directions.
 
-        An expired claim counts as a crash and goes where the policy's on_expiry says. A lease without an item is dropped, an item in busy
-        without a lease gets one, work without a wake token gets one. After a gap of five seconds in which nobody touched the queue (the server
-        was down, or its clock was stepped) holders have a third of busy_expiry, at most 10 s, to renew before anything expires.
-        Raises StoreUnavailable. O(limit log n).
+        An expired claim counts as a crash and goes where the policy's on_expiry says. A lease without an item
+        is dropped, an item in busy without a lease gets one, work without a wake token gets one. After a gap
+        of five seconds in which nobody touched the queue (the server was down, or its clock was stepped)
+        holders have a third of busy_expiry, at most 10 s, to renew before anything expires. Raises
+        StoreUnavailable. O(limit log n).
         """
         if not 1 <= limit <= BATCH:
             raise ValueError(f"reap 1 to {BATCH} items at once, not {limit}")
         reply = await self._connection.run("reap", [self._keys.main], [limit])
         rows = zip(reply[5::3], reply[6::3], reply[7::3], strict=True)
-        expired = tuple(Outcome(token.decode(), Verdict(verdict.decode()), item.decode("utf-8", "replace")) for token, item, verdict in rows)
+        expired = tuple(
+            Outcome(token.decode(), Verdict(verdict.decode()), item.decode("utf-8", "replace"))
+            for token, item, verdict in rows
+        )
         repaired = await self._connection.run("repair", [self._keys.main], [limit])
-        return Reaped(expired, due=reply[2], repaired=reply[3] + repaired[1], more=bool(reply[4]) or repaired[2] >= limit)
+        return Reaped(
+            expired,
+            due=reply[2],
+            repaired=reply[3] + repaired[1],
+            more=bool(reply[4]) or repaired[2] >= limit,
+        )
 
-    async def release_worker(self, worker: str, reason: Reason = Reason.CRASHED, error: str = "its worker died") -> Released:
-        """Gives back at once all that a dead worker holds, in order: crashed to the tail and counted, interrupted to the head and not.
+    async def release_worker(
+        self, worker: str, reason: Reason = Reason.CRASHED, error: str = "its worker died"
+    ) -> Released:
+        """Gives back at once all that a dead worker holds, in order: crashed to the tail and counted,
+        interrupted to the head and not.
 
-        Safe to repeat: only what is still held is given back. Raises StoreUnavailable. O(held log held), in calls of 500 items.
+        Safe to repeat: only what is still held is given back. Raises StoreUnavailable. O(held log held), in
+        calls of 500 items.
         """
         check_name("worker", worker)
         total = Released()
         more = True
         while more:
             args = [worker, Reason(reason).value, error[:1000], 500]
-            _, left, requeued, delayed, failed, unclaimed = await self._connection.run("release_worker", [self._keys.main], args)
+            _, left, requeued, delayed, failed, unclaimed = await self._connection.run(
+                "release_worker", [self._keys.main], args
+            )
             total = Released(
-                total.requeued + requeued, total.delayed + delayed, total.failed + failed, total.unclaimed + unclaimed
+                total.requeued + requeued,
+                total.delayed + delayed,
+                total.failed + failed,
+                total.unclaimed + unclaimed,
             )
             more = bool(left)
         return total
 
     async def flush(self) -> dict[State, int]:
-        """Removes every item in every state; returns how many there were. Policy and counters stay; live claims become lost.
+        """Removes every item in every state; returns how many there were. Policy and counters stay; live
+        claims become lost.
 
-        Raises StoreUnavailable. O(clients + workers) on the server's main thread; it frees the n items in the background.
+        Raises StoreUnavailable. O(clients + workers) on the server's main thread; it frees the n items in the
+        background.
         """
         reply = await self._connection.run("flush", [self._keys.main], [])
-        return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:]), strict=True))
+        return dict(
+            zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:]), strict=True)
+        )

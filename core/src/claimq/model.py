@@ -55,9 +55,10 @@ class HistoryEntry:
 class Item(NamedTuple):
     """The unit of work.
 
-    The counters are those of the item's present life: sending a failed item back restarts them. ``given_up_count`` (how often
-    it has gone to failed) and ``history`` (its last ten events) are kept for ever. ``enqueued_at`` is when it last
-    entered the tail of main, ``first_enqueued_at`` when it did so first.
+    The counters are those of the item's present life: sending a failed item back restarts them.
+    ``given_up_count`` (how often it has gone to failed) and ``history`` (its last ten events) are kept for
+    ever. ``enqueued_at`` is when it last entered the tail of main, ``first_enqueued_at`` when it did so
+    first.
     """
 
     id: str
@@ -79,7 +80,9 @@ class Item(NamedTuple):
         try:
             return self.payload.decode()
         except UnicodeDecodeError as error:
-            raise PayloadError(f"the payload of item {self.id} is not UTF-8 text; read .payload (bytes)") from error
+            raise PayloadError(
+                f"the payload of item {self.id} is not UTF-8 text; read .payload (bytes)"
+            ) from error
 
     def json(self) -> object:
         """The payload as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
@@ -95,8 +98,8 @@ class Item(NamedTuple):
 class NewItem:
     """An item to enqueue, where a bare payload does not say enough.
 
-    ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay`` (seconds from now) and
-    ``at`` (an instant) exclude each other.
+    ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay``
+    (seconds from now) and ``at`` (an instant) exclude each other.
     """
 
     payload: object
@@ -108,7 +111,8 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What an enqueue did: the items' ids in call order, the length of main after it, and which ids were known already."""
+    """What an enqueue did: the items' ids in call order, the length of main after it, and which ids were
+    known already."""
 
     ids: tuple[str, ...]
     length: int
@@ -116,9 +120,11 @@ class Enqueued:
 
 
 class Claim(NamedTuple):
-    """The right to work on an item until ``lease_until``. ``token`` names it and grows with every claim of the queue.
+    """The right to work on an item until ``lease_until``. ``token`` names it and grows with every claim of
+    the queue.
 
-    The number at the token's end can fence off late writes elsewhere: accept only numbers that are not smaller than the last seen.
+    The number at the token's end can fence off late writes elsewhere: accept only numbers that are not
+    smaller than the last seen.
     """
 
     token: str
@@ -129,7 +135,8 @@ class Claim(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``, ``id`` where it is known."""
+    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``,
+    ``id`` where it is known."""
 
     token: str
     verdict: Verdict
@@ -155,7 +162,8 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What one sweep did: expired claims with their verdicts, due delayed items, repaired inconsistencies; ``more``: go on at once."""
+    """What one sweep did: expired claims with their verdicts, due delayed items, repaired inconsistencies;
+    ``more``: go on at once."""
 
     expired: tuple[Outcome, ...] = ()
     due: int = 0
@@ -165,7 +173,8 @@ class Reaped:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An item and where it is. ``name`` is the token of a busy item, or the name of a failed one (its id, or ``ID#2`` beside another)."""
+    """An item and where it is. ``name`` is the token of a busy item, or the name of a failed one (its id, or
+    ``ID#2`` beside another)."""
 
     item: Item
     state: State
@@ -206,9 +215,9 @@ class WorkerInfo:
 class Snapshot:
     """One consistent look at a queue.
 
-    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the most overdue item
-    is past its time (0 if none is). None where the state is empty. ``counters`` are totals since the queue began. ``next_due_in``:
-    seconds until the next delayed item is due (0 if one is).
+    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the
+    most overdue item is past its time (0 if none is). None where the state is empty. ``counters`` are totals
+    since the queue began. ``next_due_in``: seconds until the next delayed item is due (0 if one is).
     """
 
     now: float
@@ -222,7 +231,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """Bytes: what the queue's keys take (sampled), what the server uses, its limit (0: none), and the share of it used."""
+    """Bytes: what the queue's keys take (sampled), what the server uses, its limit (0: none), and the share
+    of it used."""
 
     queue_bytes: int
     used_bytes: int
@@ -236,7 +246,8 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class ServerWarning:
-    """Something about the server that makes the guarantees weaker. ``code`` is CamelCase, ``message`` says what to set."""
+    """Something about the server that makes the guarantees weaker. ``code`` is CamelCase, ``message`` says
+    what to set."""
 
     code: str
     message: str

@@ -1,7 +1,8 @@
 """The policy of a queue: what the scripts on the server obey, and its form in the queue's ``config`` hash.
 
-The hash is the one truth for clients of every language. A field that is absent there has the default given here, and
-changing a field applies at once to what is already queued, since every script reads it when it runs.
+The hash is the one truth for clients of every language. A field that is absent there has the default given
+here, and changing a field applies at once to what is already queued, since every script reads it when it
+runs.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class OnExpiry(StrEnum):
 class RetryDelay:
     """How long a failed item waits before its next attempt: nothing by default.
 
-    The k-th requeue waits ``min(max, initial * factor ** (k - 1))`` seconds, of which up to the share ``jitter``
-    (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
+    The k-th requeue waits ``min(max, initial * factor ** (k - 1))`` seconds, of which up to the share
+    ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
     """
 
     initial: float = 0.0
@@ -54,9 +55,10 @@ class RetryDelay:
 class FailedPolicy:
     """What happens to failed items by themselves: nothing by default.
 
-    ``requeue_after``: seconds after which a failed item is sent back to main, unless it has been given up more than
-    ``requeue_max_fail_count`` times in its life. ``remove_older_than``: seconds after which a failed item is removed, if
-    it has been given up at least ``remove_min_fail_count`` times. ``max_items``: the newest so many are kept.
+    ``requeue_after``: seconds after which a failed item is sent back to main, unless it has been given up
+    more than ``requeue_max_fail_count`` times in its life. ``remove_older_than``: seconds after which a
+    failed item is removed, if it has been given up at least ``remove_min_fail_count`` times. ``max_items``:
+    the newest so many are kept.
     """
 
     requeue_after: float | None = None
@@ -128,7 +130,8 @@ class Policy:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Policy:
-        """The policy that a ``config`` hash means; absent fields have their defaults, unknown ones are left alone.
+        """The policy that a ``config`` hash means; absent fields have their defaults, unknown ones are left
+        alone.
 
         Raises :class:`ValueError` for a value that no release writes, naming the field.
         """

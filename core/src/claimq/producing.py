@@ -29,7 +29,8 @@ class Batch:
 
 
 class Producing(QueuePart):
-    """Adds items. Every method may be repeated after a StoreUnavailable if the items carry ids of the producer's own."""
+    """Adds items. Every method may be repeated after a StoreUnavailable if the items carry ids of the
+    producer's own."""
 
     async def enqueue(
         self,
@@ -40,22 +41,24 @@ class Producing(QueuePart):
         delay: float | None = None,
         at: float | None = None,
     ) -> Enqueued:
-        """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant ``at`` has come.
+        """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
+        ``at`` has come.
 
-        ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for fair claims. With an ``id`` of the
-        producer's own the same id is not queued twice within the queue's id window (one hour unless set): the reply then names it in
-        ``duplicates``. When this returns, the server has stored the item, as safely as its persistence allows (docs/guarantees.md).
+        ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
+        fair claims. With an ``id`` of the producer's own the same id is not queued twice within the queue's
+        id window (one hour unless set): the reply then names it in ``duplicates``. When this returns, the
+        server has stored the item, as safely as its persistence allows (docs/guarantees.md).
 
-        Raises ItemTooLarge, StoreFull, StoreUnavailable (not known whether it was stored), StoreMisused, InvalidName, TypeError.
-        Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
+        Raises ItemTooLarge, StoreFull, StoreUnavailable (not known whether it was stored), StoreMisused,
+        InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
         """
         return await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay, at=at)])
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
-        They go in calls of up to 1,000 items or 8 MiB, each of them atomic; a fault between calls leaves the earlier ones stored.
-        Errors as in :meth:`enqueue`. O(items).
+        They go in calls of up to 1,000 items or 8 MiB, each of them atomic; a fault between calls leaves the
+        earlier ones stored. Errors as in :meth:`enqueue`. O(items).
         """
         listed = list(items)
         batches = list(_batches(listed))
@@ -128,14 +131,18 @@ def batch_of(items: Iterable[object]) -> Batch:
 def _batches(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Batch]:
     batch = Batch([], [], 0)
     shape: tuple[str, str, bool] | None = None
-    count_at = 0
+    count_at = number = 0
     for item in items:
         new = item if isinstance(item, NewItem) else None
         payload = payload_bytes(item if new is None else new.payload)
         if batch.ids and limit and (len(batch.ids) >= limit or batch.size + len(payload) > _CALL_BYTES):
             yield batch
             batch, shape = Batch([], [], 0), None
-        wanted = _PLAIN if new is None else (check_name("client", new.client) if new.client else "-", _due(new), new.id is not None)
+        wanted = (
+            _PLAIN
+            if new is None
+            else (check_name("client", new.client) if new.client else "-", _due(new), new.id is not None)
+        )
         if wanted != shape:
             shape, count_at = wanted, len(batch.words) + 6
             first = next(_numbers)

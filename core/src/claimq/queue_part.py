@@ -31,7 +31,8 @@ class QueuePart:
 
 @dataclass(slots=True)
 class TokenGroups:
-    """Tokens of one call, grouped by worker as the scripts read them. A token that is no token, or comes twice, is left out."""
+    """Tokens of one call, grouped by worker as the scripts read them. A token that is no token, or comes
+    twice, is left out."""
 
     tokens: list[str]
     ids: dict[str, str]

@@ -9,10 +9,11 @@ from claimq.reliable_queue import ReliableQueue
 
 
 class Reaper:
-    """Sweeps a queue every ``period`` seconds: expired leases, due items, repairs, and every ten sweeps the failed-item policy.
+    """Sweeps a queue every ``period`` seconds: expired leases, due items, repairs, and every ten sweeps the
+    failed-item policy.
 
-    Safe in any number of processes at once, and not needed for safety: every claimer reaps what it meets. It needs no shutdown: a reaper that
-    dies in the middle leaves each item where it was or where it goes.
+    Safe in any number of processes at once, and not needed for safety: every claimer reaps what it meets. It
+    needs no shutdown: a reaper that dies in the middle leaves each item where it was or where it goes.
     """
 
     def __init__(self, queue: ReliableQueue, *, period: float = 1.0, limit: int = 500) -> None:

@@ -12,7 +12,8 @@ from claimq.producing import Producing
 class ReliableQueue(Producing, Consuming, Claiming, Maintaining, Inspecting):
     """A reliable FIFO queue. Made by :meth:`claimq.Server.queue`; cheap, so make as many as you like.
 
-    An item is in exactly one of main, busy, delayed and failed, and every method moves it between them in one atomic step on the
-    server. Nothing is kept in this object: a process that dies loses nothing, and the items that it held go back when
-    their leases run out. All methods are coroutines; :mod:`claimq.blocking` has the same ones for synchronous programs.
+    An item is in exactly one of main, busy, delayed and failed, and every method moves it between them in one
+    atomic step on the server. Nothing is kept in this object: a process that dies loses nothing, and the
+    items that it held go back when their leases run out. All methods are coroutines; :mod:`claimq.blocking`
+    has the same ones for synchronous programs.
     """

@@ -17,14 +17,17 @@ from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 
+_PROBE = "cq:{report}:main"
 _OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
 def connect(url: str | None = None, *, settings: RedisSettings | None = None, client: Any = None) -> Server:
-    """A server by URL, by settings, or over a shared ``redis.asyncio`` client. Nothing is sent before the first call.
+    """A server by URL, by settings, or over a shared ``redis.asyncio`` client. Nothing is sent before the
+    first call.
 
-    A shared client stays yours to close; let it make no retries of its own, return bytes (``decode_responses=False``), and have
-    a socket time-out of at least 3 seconds. Raises :class:`ValueError` for a URL that is none.
+    A shared client stays yours to close; let it make no retries of its own, return bytes
+    (``decode_responses=False``), and have a socket time-out of at least 3 seconds. Raises :class:`ValueError`
+    for a URL that is none.
     """
     if sum(given is not None for given in (url, settings, client)) > 1:
         raise ValueError("give one of a URL, settings or a client")
@@ -32,7 +35,8 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
 
 
 class Server:
-    """Connections to one Redis or Valkey (standalone, behind Sentinel, or a Cluster). Use it as an async context manager."""
+    """Connections to one Redis or Valkey (standalone, behind Sentinel, or a Cluster). Use it as an async
+    context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -40,7 +44,9 @@ class Server:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -48,14 +54,17 @@ class Server:
         await self._connection.close()
 
     def queue(self, name: str, *, worker: str | None = None) -> ReliableQueue:
-        """The queue of that name, claimed from as ``worker`` (by default host, process id and a random part). No round trip.
+        """The queue of that name, claimed from as ``worker`` (by default host, process id and a random part).
+        No round trip.
 
-        Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all that the name holds.
+        Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all
+        that the name holds.
         """
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none. Raises CrossSlot where they do not share a server slot."""
+        """Adds items to several queues in one atomic step, all or none. Raises CrossSlot where they do not
+        share a server slot."""
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
         keys = {name: Keys(name) for name in batches}
         done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
@@ -66,22 +75,30 @@ class Server:
         await self._connection.command("PING")
 
     async def report(self) -> ServerReport:
-        """What server this is and what about its settings weakens the guarantees, each with what to set. Changes nothing."""
-        info = {key: str(value) for key, value in (await self._connection.info("", "cq:{report}:main")).items()}
+        """What server this is and what about its settings weakens the guarantees, each with what to set.
+        Changes nothing."""
+        info = {key: str(value) for key, value in (await self._connection.info("", _PROBE)).items()}
         flavour = "valkey" if "valkey_version" in info else "redis"
         version = info.get("valkey_version", info.get("redis_version", "0"))
-        warnings = [*_version_warnings(flavour, version), *_durability_warnings(info), *await self._write_warnings()]
-        return ServerReport(flavour, version, info.get("redis_mode", info.get("server_mode", "standalone")), tuple(warnings))
+        warnings = [
+            *_version_warnings(flavour, version),
+            *_durability_warnings(info),
+            *await self._write_warnings(),
+        ]
+        return ServerReport(
+            flavour, version, info.get("redis_mode", info.get("server_mode", "standalone")), tuple(warnings)
+        )
 
     async def _write_warnings(self) -> list[ServerWarning]:
         try:
-            reply = await self._connection.config_get("appendfsync", "min-replicas-to-write")
+            fsync = await self._connection.config_get("appendfsync", _PROBE)
         except ClaimqError:
-            return [ServerWarning("SettingsHidden", "CONFIG GET is not allowed, so appendfsync could not be checked; it should be 'always'")]
-        fsync = reply.get("appendfsync", "")
-        if fsync in ("always", ""):
+            text = "CONFIG GET is not allowed, so appendfsync could not be checked; it should be 'always'"
+            return [ServerWarning("SettingsHidden", text)]
+        if fsync in ("always", None):
             return []
-        return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: a power loss can lose the last second or more; set it to always")]
+        text = f"appendfsync is {fsync}: a power loss can lose the last second or more; set it to always"
+        return [ServerWarning("FsyncNotAlways", text)]
 
 
 def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:
@@ -89,23 +106,47 @@ def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:
     oldest = _OLDEST[flavour]
     if numbers >= oldest:
         return []
-    return [ServerWarning("ServerTooOld", f"{flavour} {version} is too old; use {flavour} {oldest[0]}.{oldest[1]} or later")]
+    return [
+        ServerWarning(
+            "ServerTooOld", f"{flavour} {version} is too old; use {flavour} {oldest[0]}.{oldest[1]} or later"
+        )
+    ]
 
 
 def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
     warnings: list[ServerWarning] = []
     eviction = info.get("maxmemory_policy", "noeviction")
     if eviction != "noeviction":
-        warnings.append(ServerWarning("EvictionPolicy", f"maxmemory-policy is {eviction}: items can be evicted; set it to noeviction"))
+        warnings.append(
+            ServerWarning(
+                "EvictionPolicy",
+                f"maxmemory-policy is {eviction}: items can be evicted; set it to noeviction",
+            )
+        )
     if info.get("aof_enabled", "0") != "1":
-        warnings.append(ServerWarning("NoAppendOnly", "appendonly is off: a restart can lose items; set appendonly yes, appendfsync always"))
+        warnings.append(
+            ServerWarning(
+                "NoAppendOnly",
+                "appendonly is off: a restart can lose items; set appendonly yes, appendfsync always",
+            )
+        )
     elif info.get("aof_last_write_status", "ok") != "ok":
-        warnings.append(ServerWarning("AppendOnlyFailing", "the last write to the append-only file failed; free its disk"))
+        warnings.append(
+            ServerWarning("AppendOnlyFailing", "the last write to the append-only file failed; free its disk")
+        )
     if info.get("role", "master") != "master":
-        warnings.append(ServerWarning("IsReplica", "this server is a replica and refuses writes; give the primary's address, or Sentinel's"))
+        warnings.append(
+            ServerWarning(
+                "IsReplica",
+                "this server is a replica and refuses writes; give the primary's address, or Sentinel's",
+            )
+        )
     elif info.get("connected_slaves", "0") != "0":
         warnings.append(
-            ServerWarning("AsynchronousReplication", "replication is asynchronous: a failover can lose what was acknowledged last")
+            ServerWarning(
+                "AsynchronousReplication",
+                "replication is asynchronous: a failover can lose what was acknowledged last",
+            )
         )
     return warnings
 

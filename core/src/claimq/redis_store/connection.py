@@ -1,7 +1,9 @@
-"""Connections to one server: three kinds, so that a wait never starves a verdict, and retries that are harmless.
+"""Connections to one server: three kinds, so that a wait never starves a verdict, and retries that are
+harmless.
 
-The client library must not repeat a call by itself: a lost reply would claim twice. Retries are switched off there and made here, where
-each mutating call carries (instance, lane, number) and its repetition is answered from what the server kept (``lua/lib/call.lua``).
+The client library must not repeat a call by itself: a lost reply would claim twice. Retries are switched off
+there and made here, where each mutating call carries (instance, lane, number) and its repetition is answered
+from what the server kept (``lua/lib/call.lua``).
 """
 
 from __future__ import annotations
@@ -9,24 +11,20 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
+from redis.asyncio import (
+    RedisCluster,
+)
 from redis.exceptions import RedisClusterException, RedisError
 
-from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.redis_store.clients import LONGEST_BLOCK, make_client
 from claimq.redis_store.faults import is_unknown_script, translate
 from claimq.redis_store.scripts import script
-from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
-
-LONGEST_BLOCK = 2.0
-"""Seconds that one blocking command may last; a longer wait is made of several."""
+from claimq.redis_store.settings import RedisSettings
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
@@ -49,7 +47,7 @@ class Connection:
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
     @asynccontextmanager
-    async def lane(self) -> AsyncIterator[tuple[str, int, int]]:
+    async def lane(self) -> AsyncGenerator[tuple[str, int, int]]:
         """Lends a lane; the value is the call's identity: (instance, lane, number)."""
         if self._lanes:
             lane = self._lanes.pop()
@@ -62,10 +60,20 @@ class Connection:
         finally:
             self._lanes.append(lane)
 
-    async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str = "calls", retry_for: float | None = None) -> Any:
-        """Runs a script and returns its raw reply. Repeats it through outages for ``retry_for`` seconds, then raises StoreUnavailable.
+    async def run(
+        self,
+        name: str,
+        keys: Sequence[str],
+        args: Sequence[Arg],
+        *,
+        use: str = "calls",
+        retry_for: float | None = None,
+    ) -> Any:
+        """Runs a script and returns its raw reply. Repeats it through outages for ``retry_for`` seconds, then
+        raises StoreUnavailable.
 
-        A ``STALE`` reply (a newer call of the same lane has run) means that this one was given up before; it is StoreUnavailable too.
+        A ``STALE`` reply (a newer call of the same lane has run) means that this one was given up before; it
+        is StoreUnavailable too.
         """
         wanted = script(name)
 
@@ -84,38 +92,27 @@ class Connection:
 
     async def command(self, *words: Arg, use: str = "calls", retry_for: float | None = None) -> Any:
         """Runs one plain command; only for those that may be repeated."""
-        return await self.retry(lambda client: client.execute_command(*words), doing=str(words[0]), use=use, retry_for=retry_for)
+        return await self.retry(
+            lambda client: client.execute_command(*words), doing=str(words[0]), use=use, retry_for=retry_for
+        )
 
     async def info(self, section: str, key: str) -> dict[str, Any]:
         """INFO of the server (in a cluster: of the node that serves ``key``), by field."""
         words = ["INFO", section] if section else ["INFO"]
+        reply: Any = await self.retry(lambda client: _at_node(client, key, *words), doing="INFO", use="calls")
+        return dict(reply)
 
-        async def call(client: Any) -> Any:
-            if isinstance(client, RedisCluster):
-                await client.initialize()
-                return await client.execute_command(*words, target_nodes=client.get_node_from_key(key))
-            return await client.execute_command(*words)
-
-        reply = await self.retry(call, doing="INFO", use="calls")
-        return dict(next(iter(reply.values()))) if isinstance(reply, dict) and _is_by_node(reply) else dict(reply)
-
-    async def config_get(self, *names: str) -> dict[str, str]:
-        """CONFIG GET of some settings; the server's settings are never changed."""
-
-        async def call(client: Any) -> Any:
-            if isinstance(client, RedisCluster):
-                await client.initialize()
-                return await client.execute_command("CONFIG GET", *names, target_nodes=client.get_default_node())
-            return await client.execute_command("CONFIG GET", *names)
-
-        reply = await self.retry(call, doing="CONFIG GET", use="calls")
-        if isinstance(reply, dict) and _is_by_node(reply):
-            reply = next(iter(reply.values()))
-        pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
-        return {_text(name): _text(value) for name, value in pairs}
+    async def config_get(self, name: str, key: str) -> str | None:
+        """One setting of the server (in a cluster: of the node that serves ``key``); settings are never changed."""
+        reply: Any = await self.retry(
+            lambda client: _at_node(client, key, "CONFIG GET", name), doing="CONFIG GET", use="calls"
+        )
+        found: Any = reply.get(name) if isinstance(reply, dict) else reply[1] if reply else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
+        return found.decode() if isinstance(found, bytes) else found
 
     async def wait_for_wake(self, key: str, seconds: float) -> None:
-        """Blocks until there is a wake token or the time is over, at most :data:`LONGEST_BLOCK`; takes the token. Moves no item."""
+        """Blocks until there is a wake token or the time is over, at most :data:`LONGEST_BLOCK`; takes the
+        token. Moves no item."""
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
@@ -124,7 +121,9 @@ class Connection:
         except _FOREIGN as error:
             raise translate(error, doing="waiting for items") from error
 
-    async def retry(self, call: Callable[[Any], Awaitable[T]], *, doing: str, use: str, retry_for: float | None = None) -> T:
+    async def retry(
+        self, call: Callable[[Any], Awaitable[T]], *, doing: str, use: str, retry_for: float | None = None
+    ) -> T:
         """Makes a harmlessly repeatable call, with full-jitter pauses through an outage."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.settings.retry_for if retry_for is None else retry_for)
@@ -149,7 +148,7 @@ class Connection:
         if self._shared is not None:
             return self._shared
         if use not in self._clients:
-            self._clients[use] = _make_client(self.settings, waiting=use == "waiting")
+            self._clients[use] = make_client(self.settings, waiting=use == "waiting")
         return self._clients[use]
 
     async def _drop_idle(self, use: str) -> None:
@@ -162,23 +161,33 @@ class Connection:
                 return
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Finishes what a cancelled caller began; :meth:`close` waits for it. A store that cannot be reached leaves it to the lease."""
+        """Finishes what a cancelled caller began; :meth:`close` waits for it. A store that cannot be reached
+        leaves it to the lease."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, ClaimqError):
-            task.get_loop().call_exception_handler({"message": "giving back a cancelled claim", "exception": error, "task": task})
+        if (
+            not task.cancelled()
+            and (error := task.exception()) is not None
+            and not isinstance(error, ClaimqError)
+        ):
+            task.get_loop().call_exception_handler(
+                {"message": "giving back a cancelled claim", "exception": error, "task": task}
+            )
 
     async def close(self) -> None:
-        """Closes the clients that this object made, once cancelled claims are given back; a shared client stays open.
+        """Closes the clients that this object made, once cancelled claims are given back; a shared client
+        stays open.
 
         Calls under way end with StoreUnavailable. Takes at most ``retry_for`` and one reply time-out.
         """
         if self._background:
-            await asyncio.wait(self._background, timeout=self.settings.retry_for + self.settings.reply_timeout)
+            await asyncio.wait(
+                self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
+            )
         self._closed = True
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
@@ -188,74 +197,10 @@ class Connection:
                 raise translate(error, doing="closing") from error
 
 
-def _is_by_node(reply: dict[Any, Any]) -> bool:
-    return bool(reply) and all(isinstance(value, dict) for value in reply.values()) and all(":" in str(key) for key in reply)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _make_client(settings: RedisSettings, *, waiting: bool) -> Any:
-    endpoint = parse_url(settings.url)
-    options: dict[str, Any] = {
-        "protocol": 2,
-        "socket_timeout": settings.reply_timeout + (LONGEST_BLOCK if waiting else 0),
-        "socket_connect_timeout": settings.connect_timeout,
-        "username": settings.username or endpoint.username,
-        "password": settings.password or endpoint.password,
-        "client_name": "claimq",
-    }
-    if endpoint.mode == "cluster":
-        return _cluster(settings, endpoint, options)
-    options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
-    limit = 1000 if waiting else settings.max_connections
-    if endpoint.mode == "sentinel":
-        return _behind_sentinel(settings, endpoint, options, limit)
-    if endpoint.socket_path:
-        options |= {"connection_class": UnixDomainSocketConnection, "path": endpoint.socket_path}
-    else:
-        host, port = endpoint.addresses[0]
-        options |= {"host": host, "port": port, "socket_keepalive": True}
-        if endpoint.tls:
-            options |= {"connection_class": SSLConnection, **_tls(settings)}
-    pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
-    return Redis(connection_pool=pool)
-
-
-def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]) -> Any:
-    if endpoint.tls:
-        options |= {"ssl": True, **_tls(settings)}
-    nodes = [ClusterNode(host, port) for host, port in endpoint.addresses]
-    return RedisCluster(startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options)
-
-
-def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
-    if endpoint.tls:
-        options |= {"ssl": True, **_tls(settings)}
-    own = {
-        "socket_timeout": settings.reply_timeout,
-        "socket_connect_timeout": settings.connect_timeout,
-        "username": settings.sentinel_username,
-        "password": settings.sentinel_password,
-        "protocol": 2,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    if endpoint.tls:
-        own |= {"ssl": True, **_tls(settings)}
-    sentinel = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)
-    return sentinel.master_for(endpoint.service, redis_class=Redis, max_connections=limit, **options)
-
-
-def _tls(settings: RedisSettings) -> dict[str, Any]:
-    files = {"ssl_ca_certs": settings.ca_file, "ssl_certfile": settings.cert_file, "ssl_keyfile": settings.key_file}
-    for path in files.values():
-        if path is None:
-            continue
-        try:
-            with open(path, "rb"):
-                pass
-        except OSError as error:
-            raise StoreMisused(f"the TLS file {path} cannot be read ({error.strerror}); mount it or correct the path") from error
-    return {name: path for name, path in files.items() if path}
-
+async def _at_node(client: Any, key: str, *words: str) -> Any:
+    if not isinstance(client, RedisCluster):
+        return await client.execute_command(*words)
+    cluster: Any = client
+    await cluster.initialize()
+    reply = await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))
+    return next(iter(reply.values())) if isinstance(reply, dict) and len(reply) == 1 else reply  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies

@@ -39,28 +39,50 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     """Our exception for one of the client library's, or of the socket's. ``doing`` names the call for the reader."""
     text = str(error) or type(error).__name__
     if isinstance(error, client.OutOfMemoryError) or text.startswith("OOM") or "OOM" in text[:60]:
-        return StoreFull(f"{doing}: the server is at its maxmemory and takes no new items; slow the producers or give it more memory")
-    if isinstance(error, client.ClusterCrossSlotError | client.CrossSlotTransactionError) or "CROSSSLOT" in text[:40]:
-        return CrossSlot(f"{doing}: the queues live in different slots of the cluster; make one call for each queue")
+        return StoreFull(
+            f"{doing}: the server is at its maxmemory and takes no new items; slow the producers or give it more memory"
+        )
+    if (
+        isinstance(error, client.ClusterCrossSlotError | client.CrossSlotTransactionError)
+        or "CROSSSLOT" in text[:40]
+    ):
+        return CrossSlot(
+            f"{doing}: the queues live in different slots of the cluster; make one call for each queue"
+        )
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
     for start, advice in _PERSON.items():
-        if text.startswith(start) or text.startswith(start.removeprefix("ERR ")):
+        if text.startswith((start, start.removeprefix("ERR "))):
             return StoreMisused(f"{doing}: {advice} ({_short(text)})")
     if isinstance(error, client.AuthenticationError | client.NoPermissionError | client.AuthorizationError):
-        return StoreMisused(f"{doing}: the server does not let this user in or do this; check user, password and ACL ({_short(text)})")
+        return StoreMisused(
+            f"{doing}: the server does not let this user in or do this; check user, password and ACL ({_short(text)})"
+        )
     if isinstance(error, client.MaxConnectionsError):
-        return StoreUnavailable(f"{doing}: all connections are in use; make fewer calls at once or raise max_connections")
-    if isinstance(error, client.ConnectionError | client.TimeoutError | client.ClusterError | client.RedisClusterException | OSError | EOFError):
+        return StoreUnavailable(
+            f"{doing}: all connections are in use; make fewer calls at once or raise max_connections"
+        )
+    if isinstance(
+        error,
+        client.ConnectionError
+        | client.TimeoutError
+        | client.ClusterError
+        | client.RedisClusterException
+        | OSError
+        | EOFError,
+    ):
         return StoreUnavailable(f"{doing}: no answer from the server ({_short(text)})")
     return StoreMisused(f"{doing}: the server answers with an error ({_short(text)})")
 
 
 _CLASSES = {
-    "LOADING": client.BusyLoadingError, "READONLY": client.ReadOnlyError, "MASTERDOWN": client.MasterDownError,
-    "CLUSTERDOWN": client.ClusterDownError, "TRYAGAIN": client.TryAgainError,
-}  # fmt: skip
+    "LOADING": client.BusyLoadingError,
+    "READONLY": client.ReadOnlyError,
+    "MASTERDOWN": client.MasterDownError,
+    "CLUSTERDOWN": client.ClusterDownError,
+    "TRYAGAIN": client.TryAgainError,
+}
 
 
 def _is_named(error: Exception, start: str) -> bool:

@@ -27,9 +27,20 @@ from __future__ import annotations
 from claimq.codec import check_name
 
 TYPES = {
-    "main": "list", "clients": "list", "heads": "zset", "delayed": "zset", "leases": "zset", "claims": "list", "workers": "zset",
-    "failed": "zset", "failed:items": "hash", "config": "hash", "stats": "hash", "wake": "list", "ids": "zset",
-}  # fmt: skip
+    "main": "list",
+    "clients": "list",
+    "heads": "zset",
+    "delayed": "zset",
+    "leases": "zset",
+    "claims": "list",
+    "workers": "zset",
+    "failed": "zset",
+    "failed:items": "hash",
+    "config": "hash",
+    "stats": "hash",
+    "wake": "list",
+    "ids": "zset",
+}
 
 
 class Keys:

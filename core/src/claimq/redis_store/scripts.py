@@ -1,4 +1,5 @@
-"""The scripts: one file a transition in ``lua/``, each put together with the parts of ``lua/lib/`` that its ``use:`` line names.
+"""The scripts: one file a transition in ``lua/``, each put together with the parts of ``lua/lib/`` that its
+``use:`` line names.
 
 A script is called by the hash of its whole text, so two releases with different scripts can share one server.
 """

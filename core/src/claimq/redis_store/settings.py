@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 _SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 _FORMS = (
-    "redis://HOST:PORT/DB, rediss://... for TLS, unix:///path/to/socket?db=0, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB, "
-    "redis+cluster://HOST:PORT,HOST:PORT"
+    "redis://HOST:PORT/DB, rediss://... for TLS, unix:///path/to/socket?db=0, "
+    "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB, redis+cluster://HOST:PORT,HOST:PORT"
 )
 
 
@@ -30,10 +30,11 @@ class Endpoint:
 class RedisSettings:
     """Settings of a connection. Secrets never show in ``repr`` or in errors.
 
-    ``url``: one of redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster://. ``username`` and
-    ``password`` win over those in the URL; ``sentinel_password`` is for the sentinels themselves. The three files are PEM: the CA that
-    signed the server's certificate, and a client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes
-    on trying through an outage before it raises StoreUnavailable.
+    ``url``: one of redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://,
+    rediss+cluster://. ``username`` and ``password`` win over those in the URL; ``sentinel_password`` is for
+    the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
+    client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
+    through an outage before it raises StoreUnavailable.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -59,7 +60,8 @@ class RedisSettings:
 
 
 def parse_url(url: str) -> Endpoint:
-    """Takes a URL apart; raises :class:`ValueError` that says what a URL looks like, without repeating the secret in it."""
+    """Takes a URL apart; raises :class:`ValueError` that says what a URL looks like, without repeating the
+    secret in it."""
     scheme, found, _ = url.partition("://")
     if not found or scheme not in _SCHEMES:
         raise ValueError(f"the URL of the server begins with {scheme[:20]!r}; write one of {_FORMS}")
@@ -71,7 +73,9 @@ def parse_url(url: str) -> Endpoint:
     service, mode = "", suffix or "single"
     if mode == "sentinel":
         if not path:
-            raise ValueError("a redis+sentinel:// URL names the service that the sentinels watch: redis+sentinel://HOST:PORT/SERVICE/DB")
+            raise ValueError(
+                "a redis+sentinel:// URL names the service that the sentinels watch: redis+sentinel://HOST:PORT/SERVICE/DB"
+            )
         service = path.pop(0)
     socket_path = unquote(parts.path) if kind == "unix" else None
     if kind == "unix" and not socket_path:

@@ -1,0 +1,97 @@
+"""Clients of the client library as our settings want them: no retries of their own, every wait bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import (
+    BlockingConnectionPool,
+    Redis,
+    RedisCluster,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+
+from claimq.errors import StoreMisused
+from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
+
+LONGEST_BLOCK = 2.0
+"""Seconds that one blocking command may last; a longer wait is made of several."""
+
+
+def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
+    """A client for calls, or for waiting: that one may block for :data:`LONGEST_BLOCK`. Sends nothing yet."""
+    endpoint = parse_url(settings.url)
+    options: dict[str, Any] = {
+        "protocol": 2,
+        "socket_timeout": settings.reply_timeout + (LONGEST_BLOCK if waiting else 0),
+        "socket_connect_timeout": settings.connect_timeout,
+        "username": settings.username or endpoint.username,
+        "password": settings.password or endpoint.password,
+        "client_name": "claimq",
+    }
+    if endpoint.mode == "cluster":
+        return _cluster(settings, endpoint, options)
+    options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
+    limit = 1000 if waiting else settings.max_connections
+    if endpoint.mode == "sentinel":
+        return _behind_sentinel(settings, endpoint, options, limit)
+    if endpoint.socket_path:
+        options |= {"connection_class": UnixDomainSocketConnection, "path": endpoint.socket_path}
+    else:
+        host, port = endpoint.addresses[0]
+        options |= {"host": host, "port": port, "socket_keepalive": True}
+        if endpoint.tls:
+            options |= {"connection_class": SSLConnection, **_tls(settings)}
+    pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
+    return Redis(connection_pool=pool)
+
+
+def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]) -> Any:
+    if endpoint.tls:
+        options |= {"ssl": True, **_tls(settings)}
+    nodes = [ClusterNode(host, port) for host, port in endpoint.addresses]
+    return RedisCluster(
+        startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options
+    )
+
+
+def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
+    if endpoint.tls:
+        options |= {"ssl": True, **_tls(settings)}
+    own = {
+        "socket_timeout": settings.reply_timeout,
+        "socket_connect_timeout": settings.connect_timeout,
+        "username": settings.sentinel_username,
+        "password": settings.sentinel_password,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if endpoint.tls:
+        own |= {"ssl": True, **_tls(settings)}
+    sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)  # type: ignore[no-untyped-call]  # the client library has no types here
+    return sentinel.master_for(endpoint.service, redis_class=Redis, max_connections=limit, **options)
+
+
+def _tls(settings: RedisSettings) -> dict[str, Any]:
+    files = {
+        "ssl_ca_certs": settings.ca_file,
+        "ssl_certfile": settings.cert_file,
+        "ssl_keyfile": settings.key_file,
+    }
+    for path in files.values():
+        if path is None:
+            continue
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise StoreMisused(
+                f"the TLS file {path} cannot be read ({error.strerror}); mount it or correct the path"
+            ) from error
+    return {name: path for name, path in files.items() if path}

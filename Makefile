@@ -72,7 +72,7 @@ kill: setup ## SIGKILL at random points, every item accounted for
 
 .PHONY: bench
 bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
-	@$(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements again, by hash

@@ -5,14 +5,17 @@ import shutil
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from testkit import binaries
-from testkit.certificates import Certificates
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.resp import Connection, Reply, ReplyError
+
+if TYPE_CHECKING:
+    from testkit.certificates import Certificates
 
 START_SECONDS = 20.0
 DEFAULTS: Mapping[str, str] = {
@@ -52,7 +55,7 @@ class Server:
         self.unix_path = self.dir / "s"
         self.log = self.dir / "log"
         self.port = free_port() if tcp or tls or sentinel else 0
-        self.certificates = Certificates(self.dir) if tls else None
+        self.certificates = _new_certificates(self.dir) if tls else None
         self.process: Process | None = None
         self._first_settings: list[Reply] = []
 
@@ -190,6 +193,13 @@ class Server:
             return self.call("PING", timeout=1.0) == b"PONG"
         except (OSError, ReplyError):
             return False
+
+
+def _new_certificates(place: Path) -> "Certificates":
+    """Only for who wants TLS: the benchmarks start servers with the runtime requirements alone."""
+    from testkit.certificates import Certificates
+
+    return Certificates(place)
 
 
 def free_port() -> int:

@@ -21,9 +21,14 @@ from testkit.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 
 
-def test_a_server_is_empty_at_the_start_of_a_test_whatever_the_one_before_did(server: Server) -> None:
+def test_an_emptied_server_has_no_keys_and_no_scripts_left(server: Server) -> None:
     assert server.call("DBSIZE") == 0
     server.call("SET", "left", "behind")
+    script = server.call("SCRIPT", "LOAD", "return 1")
+    assert isinstance(script, bytes)
+    server.empty()
+    assert server.call("DBSIZE") == 0
+    assert server.call("SCRIPT", "EXISTS", script) == [0]
 
 
 def test_a_server_whose_settings_were_changed_starts_anew(valkey: Server) -> None:
@@ -116,7 +121,7 @@ def test_a_process_dies_with_the_one_that_started_it_also_by_sigkill(tmp_path: P
     support = str(Path(__file__).parents[2] / "support")
     parent = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": support})
     child = int(eventually_sync(lambda: note.exists() and note.read_text(), why="the child is started"))
-    assert _is_alive(child)
+    eventually_sync(lambda: _runs(child, "sleep"), why="the child has become what it is to be")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     eventually_sync(lambda: not _is_alive(child), within=5, why="the child is gone")
@@ -124,11 +129,20 @@ def test_a_process_dies_with_the_one_that_started_it_also_by_sigkill(tmp_path: P
 
 def test_a_process_outlives_the_thread_that_asked_for_it() -> None:
     started: list[Process] = []
-    thread = threading.Thread(target=lambda: started.append(Process(["sleep", "600"])))
+
+    def start() -> None:
+        started.append(Process(["sleep", "600"]))
+        eventually_sync(lambda: _runs(started[0].pid, "sleep"))
+
+    thread = threading.Thread(target=start)
     thread.start()
     thread.join()
     with started[0] as process, pytest.raises(TimeoutError):
         process.wait(0.2)
+
+
+def _runs(pid: int, program: str) -> bool:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(program.encode() + b"\0")
 
 
 def _is_alive(pid: int) -> bool:

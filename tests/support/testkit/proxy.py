@@ -162,8 +162,8 @@ class FaultProxy:
                 await link.run()
             finally:
                 self._links.discard(link)
-        except OSError:
-            pass  # the server is down: so is this connection
+        except (OSError, asyncio.CancelledError):
+            pass  # the server is down, or the proxy closed: so is this connection
         finally:
             writer.transport.abort()
             self._tasks.discard(task)

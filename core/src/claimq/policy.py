@@ -96,8 +96,8 @@ class Policy:
     """How long an id that a producer gave is remembered, so that enqueueing it again adds nothing."""
     failed: FailedPolicy = field(default_factory=FailedPolicy)
     """What happens to failed items by themselves."""
-    paused: bool = False
-    """A paused queue gives no claims; everything else works."""
+    suspended: bool = False
+    """A suspended queue gives no claims; everything else works. A pause by hand is apart from this."""
 
     def __post_init__(self) -> None:
         _at_least("requeue_limit", self.requeue_limit, 0)
@@ -125,7 +125,7 @@ class Policy:
             "failed_remove_older_than_ms": _optional(failed.remove_older_than, scale=1000),
             "failed_remove_min_fail_count": _optional(failed.remove_min_fail_count),
             "failed_max_items": _optional(failed.max_items),
-            "paused": "1" if self.paused else "0",
+            "suspended": "1" if self.suspended else "0",
         }
 
     @classmethod
@@ -137,38 +137,28 @@ class Policy:
         """
         whole = {**cls().to_fields(), **fields}
 
-        def number(name: str) -> float:
-            try:
-                value = float(whole[name])
-            except ValueError:
-                value = float("nan")
-            if not isfinite(value):
-                raise ValueError(f"the config field {name} is {whole[name]!r}; set it to a number")
-            return value
+        def number(name: str, scale: int = 1) -> float:
+            return _number(name, whole[name]) / scale
 
-        def maybe(name: str) -> float | None:
-            return number(name) if whole[name] else None
+        def seconds(name: str) -> float | None:
+            return number(name, 1000) if whole[name] else None
 
         def count(name: str) -> int | None:
             return int(number(name)) if whole[name] else None
 
-        def seconds(name: str) -> float | None:
-            value = maybe(name)
-            return None if value is None else value / 1000
-
         return cls(
             requeue_limit=int(number("requeue_limit")),
-            busy_expiry=number("busy_expiry_ms") / 1000,
+            busy_expiry=number("busy_expiry_ms", 1000),
             on_expiry=OnExpiry(whole["on_expiry"]),
             retry_delay=RetryDelay(
-                initial=number("retry_initial_ms") / 1000,
+                initial=number("retry_initial_ms", 1000),
                 factor=number("retry_factor"),
-                max=number("retry_max_ms") / 1000,
+                max=number("retry_max_ms", 1000),
                 jitter=number("retry_jitter"),
             ),
-            claim_wait_timeout=number("claim_wait_ms") / 1000,
+            claim_wait_timeout=number("claim_wait_ms", 1000),
             max_payload=int(number("max_payload")),
-            id_window=number("id_window_ms") / 1000,
+            id_window=number("id_window_ms", 1000),
             failed=FailedPolicy(
                 requeue_after=seconds("failed_requeue_after_ms"),
                 requeue_max_fail_count=count("failed_requeue_max_fail_count"),
@@ -176,8 +166,18 @@ class Policy:
                 remove_min_fail_count=count("failed_remove_min_fail_count"),
                 max_items=count("failed_max_items"),
             ),
-            paused=whole["paused"] == "1",
+            suspended=whole["suspended"] == "1",
         )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise ValueError(f"the config field {name} is {text!r}; set it to a number")
+    return value
 
 
 def _ms(seconds: float) -> str:

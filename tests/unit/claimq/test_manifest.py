@@ -175,7 +175,7 @@ def test_the_policy_is_what_the_manifest_says() -> None:
             remove_min_fail_count=4,
             max_items=1000,
         ),
-        paused=True,
+        suspended=True,
     )
 
 

@@ -198,7 +198,7 @@ class QueueSpec:
     )
 
     def to_policy(self) -> Policy:
-        """The policy that the scripts on the server obey: ``paused`` while ``suspend`` is true.
+        """The policy that the scripts on the server obey: ``suspended`` while ``suspend`` is true.
 
         What the manifest has no field for (``claim_wait_timeout``, ``id_window``) keeps the library's default.
         """
@@ -218,5 +218,5 @@ class QueueSpec:
                 remove_min_fail_count=failed.remove.min_fail_count,
                 max_items=failed.max_items,
             ),
-            paused=self.suspend,
+            suspended=self.suspend,
         )

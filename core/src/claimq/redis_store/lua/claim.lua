@@ -19,17 +19,18 @@ if kept then
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
-local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms')
+local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
+local paused = config[1] == '1' or config[4] == '1'
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
 local overdue = due and tonumber(due) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
 local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
 redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims')
 q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
-local envelopes = config[1] ~= '1' and take(q, count) or {}
+local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
 if #envelopes == 0 then
   touch(q)
-  return {'EMPTY', whole(q.now), config[3] or '1000', due or '', overdue, config[1] == '1' and 1 or 0}
+  return {'EMPTY', whole(q.now), config[3] or '1000', due or '', overdue, paused and 1 or 0}
 end
 local lease_end = whole(q.now + (tonumber(config[2]) or 30000))
 local holding, leasing, named, last = {}, {}, worker .. '/%d', q.totals.claimed

@@ -20,7 +20,9 @@ if held > 0 then
     if busy_since ~= '' then break end
   end
 end
+local config = redis.call('HMGET', q.base .. 'config', 'paused', 'suspended')
+local paused = config[1] == '1' or config[2] == '1'
 local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2] or ''
 return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed'),
-        since, busy_since, failed, due, redis.call('HGET', q.base .. 'config', 'paused') == '1' and 1 or 0, unpack(redis.call('HGETALL', q.base .. 'stats'))}
+        since, busy_since, failed, due, paused and 1 or 0, unpack(redis.call('HGETALL', q.base .. 'stats'))}

@@ -18,7 +18,8 @@ class Maintaining(QueuePart):
         return Policy.from_fields(read_fields(await self._connection.command("HGETALL", self._keys.config)))
 
     async def set_policy(self, policy: Policy) -> None:
-        """Sets the whole policy (a pause by hand stays). It holds at once, also for what is queued, and for clients of every language. O(1)."""
+        """Sets the whole policy (a pause by hand stays). It holds at once, also for what is queued, and for
+        clients of every language. O(1)."""
         fields = [word for pair in policy.to_fields().items() for word in pair]
         await self._connection.command("HSET", self._keys.config, *fields)
         if not policy.suspended:

@@ -1,0 +1,177 @@
+"""Just enough ASGI: a table of paths, bodies with a bound, replies and problems as JSON, durations by path."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from claimq.errors import ClaimqError
+from claimq_sidecar.connection import KEY, Connection
+from claimq_sidecar.metrics import Metrics
+from claimq_sidecar.problems import (
+    Refusal,
+    body_too_large,
+    body_too_slow,
+    defect,
+    method_not_allowed,
+    not_found,
+    of_library,
+)
+
+BODY_SECONDS = 60.0
+"""How long a body may take to come."""
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_log = logging.getLogger("claimq_sidecar.http")
+
+
+class ClientGone(Exception):
+    """The client went away before its request was complete; nobody waits for a reply."""
+
+
+class Exchange:
+    """One request and its reply."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._max_body = max_body
+        self.path: str = scope["path"]
+        self.method: str = scope["method"]
+        self.connection: Connection = scope.get(KEY) or Connection()
+        self._length = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+        self.status = 0
+        self.waited = 0.0
+        """Seconds of this exchange that a claim waited for items."""
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises a Refusal when it is too large (without reading it) or too slow, ClientGone when it breaks off.
+        """
+        if self._length is not None and int(self._length) > self._max_body:
+            raise body_too_large(self._max_body)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        raise ClientGone
+                    part: bytes = message["body"]
+                    size += len(part)
+                    if size > self._max_body:
+                        raise body_too_large(self._max_body)
+                    parts.append(part)
+                    if not message["more_body"]:
+                        return parts[0] if len(parts) == 1 else b"".join(parts)
+        except TimeoutError:
+            raise body_too_slow(BODY_SECONDS) from None
+
+    async def reply(
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        kind: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Sends a whole reply."""
+        listed = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
+        listed += [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": listed})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def reply_json(self, value: object, *, status: int = 200) -> None:
+        """Sends a value as JSON."""
+        await self.reply(json.dumps(value, separators=(",", ":")).encode() + b"\n", status=status)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Sends a problem document; nothing if a reply has begun already."""
+        if self.status:
+            return
+        body = json.dumps(refusal.document()).encode() + b"\n"
+        await self.reply(
+            body, status=refusal.status, kind="application/problem+json", headers=refusal.headers
+        )
+
+    async def begin_stream(self, kind: str) -> None:
+        """Begins a reply without an end yet."""
+        self.status = 200
+        await self._send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]}
+        )
+
+    async def stream(self, part: bytes, *, more: bool = True) -> None:
+        """Sends a part of it."""
+        await self._send({"type": "http.response.body", "body": part, "more_body": more})
+
+
+Handler = Callable[[Exchange], Awaitable[None]]
+Routes = Mapping[str, Mapping[str, Handler]]
+
+
+class App:
+    """An ASGI app over a table: path -> method -> handler."""
+
+    def __init__(self, routes: Routes, max_body: int, metrics: Metrics | None = None) -> None:
+        self.routes = routes
+        self._max_body = max_body
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        if scope["type"] != "http":
+            return
+        exchange = Exchange(scope, receive, send, self._max_body)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            await self._handle(exchange)
+        except ClientGone:
+            return
+        finally:
+            if self._metrics is not None and exchange.status:
+                path = exchange.path if exchange.path in self.routes else "other"
+                seconds = loop.time() - began - exchange.waited
+                self._metrics.requests.labels(path, str(exchange.status)).observe(max(seconds, 0.0))
+
+    async def _handle(self, exchange: Exchange) -> None:
+        try:
+            await self._handler(exchange)(exchange)
+        except Refusal as refusal:
+            await exchange.refuse(refusal)
+        except (ClaimqError, ValueError, TypeError) as error:
+            if not isinstance(error, ClaimqError):
+                _log.warning("event=refused path=%s error=%s", exchange.path[:100], type(error).__name__)
+            await exchange.refuse(of_library(error))
+        except (ClientGone, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect costs one request, not the sidecar and what it holds
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            _log.error(  # one line, and without the message: it may quote a payload
+                "event=defect path=%s error=%s at=%s:%s",
+                exchange.path[:100],
+                type(error).__name__,
+                where.filename,
+                where.lineno,
+            )
+            await exchange.refuse(defect())
+
+    def _handler(self, exchange: Exchange) -> Handler:
+        methods = self.routes.get(exchange.path)
+        if methods is None:
+            raise not_found(exchange.path, self.routes)
+        method = "GET" if exchange.method == "HEAD" else exchange.method
+        if method not in methods:
+            raise method_not_allowed(
+                exchange.method, exchange.path, [*methods, *(["HEAD"] if "GET" in methods else [])]
+            )
+        return methods[method]

@@ -1,0 +1,124 @@
+"""Claiming for the app: nothing is claimed that is not handed out at once, or else it goes back to the head."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from claimq.claiming import DEFAULT
+from claimq.errors import ClaimqError
+from claimq.model import Claim
+from claimq_sidecar.bodies import ClaimRequest
+from claimq_sidecar.metrics import Metrics
+from claimq_sidecar.pulse import unless
+from claimq_sidecar.store import Store
+
+REPLY_BYTES = 8 * 1024 * 1024
+"""Payload bytes that one reply shall not be far above."""
+WAITING = 8
+"""Claims that wait on the server at once; more wait here, in turn, so that the app's threads cost no connections."""
+_FIRST_GUESS = 256 * 1024
+_SMALLEST_GUESS = 8 * 1024
+
+_log = logging.getLogger("claimq_sidecar.claimer")
+
+
+class Claimer:
+    """Claims up to what is asked, in as many calls as the size of payloads allows."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._slots = asyncio.Semaphore(WAITING)
+        self._largest = _FIRST_GUESS
+        self._giving_back: set[asyncio.Task[None]] = set()
+
+    async def claim(self, request: ClaimRequest, *stops: asyncio.Event) -> list[Claim]:
+        """Claims, and waits as long as the request says unless one of the events happens; empty then. Nothing is lost.
+
+        Raises StoreUnavailable or StoreMisused; a request with a wait has then waited at most for the store's retries.
+        """
+        claims = await self._take(request.most, 0.0)
+        if claims or request.wait == 0:
+            return claims
+        waiting = asyncio.ensure_future(self._wait(request))
+        finished = await unless(waiting, *stops)
+        if waiting.cancelled():
+            return []
+        claims = waiting.result()
+        if not finished:
+            self.give_back(claims, cause="stopped")
+            return []
+        return claims
+
+    async def _wait(self, request: ClaimRequest) -> list[Claim]:
+        if request.wait is None:
+            async with self._slots:
+                return await self._take(request.most, None)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.wait
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._slots.acquire()
+        except TimeoutError:
+            return await self._take(request.most, 0.0)
+        try:
+            return await self._take(request.most, max(deadline - loop.time(), 0.0))
+        finally:
+            self._slots.release()
+
+    async def _take(self, most: int, wait: float | None) -> list[Claim]:
+        """One claim, and more of them while the queue gives all that is asked and the reply is not too large."""
+        asked = min(most, self._chunk(REPLY_BYTES))
+        claims = await self._store.call(
+            lambda queue: queue.claim(asked, wait=DEFAULT if wait is None else wait)
+        )
+        size = self._note(claims)
+        try:
+            while len(claims) == asked < most and size < REPLY_BYTES and not claims[-1].item.crash_count:
+                more = min(most - len(claims), self._chunk(REPLY_BYTES - size))
+                got = await self._store.call(lambda queue, count=more: queue.claim(count, wait=0))  # type: ignore[misc]  # mypy infers no type for a bound default
+                if got and got[0].item.crash_count:  # such an item is handed out alone
+                    self.give_back(got, cause="alone")
+                    break
+                claims += got
+                size += self._note(got)
+                asked += more
+        except ClaimqError:
+            return claims
+        except asyncio.CancelledError:
+            self.give_back(claims, cause="stopped")
+            raise
+        return claims
+
+    def _chunk(self, room: int) -> int:
+        return max(1, room // max(self._largest, _SMALLEST_GUESS))
+
+    def _note(self, claims: list[Claim]) -> int:
+        """The bytes in these; remembers the largest, which fades by half with every claim that has none like it."""
+        if not claims:
+            return 0
+        sizes = [len(claim.item.payload) for claim in claims]
+        self._largest = max(*sizes, self._largest // 2)
+        self._store.note_clock(claims[-1].claimed_at)
+        return sum(sizes)
+
+    def give_back(self, claims: list[Claim], *, cause: str) -> None:
+        """Claims that were never handed out go to the head again, uncounted."""
+        if not claims:
+            return
+        self._metrics.given_back.labels(cause).inc(len(claims))
+        task = asyncio.ensure_future(self._unclaim(claims))
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
+
+    async def _unclaim(self, claims: list[Claim]) -> None:
+        try:
+            await self._store.call(lambda queue: queue.unclaim(claims), verdict=True)
+        except ClaimqError as error:
+            _log.warning("event=give_back_failed claims=%d error=%r", len(claims), str(error))
+
+    async def settled(self, within: float) -> None:
+        """Waits until what is being given back is back."""
+        if self._giving_back:
+            await asyncio.wait(set(self._giving_back), timeout=within)

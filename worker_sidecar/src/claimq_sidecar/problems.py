@@ -1,0 +1,137 @@
+"""Refusals as problem documents (RFC 9457): what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreUnavailable
+
+PREFIX = "urn:claimq:problem:"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One mistake in a body; ``pointer`` is a JSON pointer (RFC 6901) to it."""
+
+    pointer: str
+    detail: str
+
+
+class Refusal(Exception):
+    """A request that is answered with a problem document instead of a result."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        errors: tuple[FieldProblem, ...] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(f"{status} {kind}: {detail}")
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers or {}
+
+    def document(self) -> dict[str, object]:
+        """The body, as application/problem+json."""
+        whole: dict[str, object] = {
+            "type": PREFIX + self.kind,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            whole["errors"] = [{"pointer": one.pointer, "detail": one.detail} for one in self.errors]
+        return whole
+
+
+def not_json(detail: str) -> Refusal:
+    """The body cannot be read."""
+    return Refusal(400, "not-json", "The body is not JSON", detail)
+
+
+def invalid_fields(errors: Iterable[FieldProblem]) -> Refusal:
+    """The body can be read and says something wrong; all of it at once."""
+    listed = tuple(errors)
+    detail = "; ".join(f"{one.pointer or 'the body'}: {one.detail}" for one in listed)
+    return Refusal(400, "invalid-field", "A field of the request is not valid", detail, listed)
+
+
+def not_found(path: str, paths: Iterable[str]) -> Refusal:
+    """No such path."""
+    shown = path[:100]
+    return Refusal(
+        404,
+        "not-found",
+        "There is nothing at this path",
+        f"{shown} is not served here; there are {', '.join(paths)}",
+    )
+
+
+def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusal:
+    """The path is right and the method is not."""
+    listed = ", ".join(sorted(allowed))
+    title = "This path has another method"
+    return Refusal(
+        405,
+        "method-not-allowed",
+        title,
+        f"{path} takes {listed}, not {method[:20]}",
+        headers={"allow": listed},
+    )
+
+
+def body_too_large(limit: int) -> Refusal:
+    """The body was not read to its end; the connection is closed after the reply."""
+    detail = f"a body has at most {limit} bytes (CLAIMQ_MAX_BODY); send fewer items at once"
+    return Refusal(413, "body-too-large", "The body is too large", detail, headers={"connection": "close"})
+
+
+def body_too_slow(seconds: float) -> Refusal:
+    """The body did not come; the connection is closed after the reply."""
+    detail = f"the body was not complete after {seconds:g} s; send it in one go"
+    return Refusal(
+        408, "body-too-slow", "The body did not come in time", detail, headers={"connection": "close"}
+    )
+
+
+def session_not_open(session: str) -> Refusal:
+    """The session has ended, or this sidecar (perhaps a restarted one) never had it."""
+    detail = (
+        f"the session {session[:64]} is not open here; open one with POST /v1/session and keep its connection"
+    )
+    return Refusal(409, "session-not-open", "The session is not open", detail)
+
+
+def defect() -> Refusal:
+    """Our mistake; the log has more."""
+    return Refusal(
+        500,
+        "defect",
+        "The sidecar has a defect",
+        "the request could not be handled; the sidecar's log says where",
+    )
+
+
+def of_library(error: ClaimqError | ValueError | TypeError) -> Refusal:
+    """What an error of the library means to the app."""
+    text = str(error)
+    if isinstance(error, ItemTooLarge):
+        where = (FieldProblem(f"/items/{error.index}", text),)
+        return Refusal(413, "item-too-large", "A payload is over the queue's limit", text, where)
+    if isinstance(error, StoreFull):
+        return Refusal(507, "store-full", "The store is full", text, headers={"retry-after": "5"})
+    if isinstance(error, StoreUnavailable):
+        return Refusal(
+            503, "store-unavailable", "The store cannot be reached now", text, headers={"retry-after": "1"}
+        )
+    if isinstance(error, (InvalidName, ValueError, TypeError)):
+        return Refusal(400, "invalid-field", "A field of the request is not valid", text)
+    title = "The store needs a person's attention"
+    return Refusal(503, "store-misused", title, text, headers={"retry-after": "10"})

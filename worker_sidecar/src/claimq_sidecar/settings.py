@@ -1,0 +1,279 @@
+"""What the sidecar is told by its environment, read once, with every problem reported at once."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from claimq.codec import check_name
+from claimq.duration import parse_duration
+from claimq.quantity import parse_size
+from claimq.redis_store.settings import RedisSettings, parse_url
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_LONGEST_SOCKET_PATH = 107
+
+
+class InvalidSettings(Exception):
+    """The environment has mistakes; ``problems`` holds all of them, one line each, naming the variable and the fix."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisSource:
+    """How to reach the server. Files are read anew for each new set of connections, so secrets can be rotated."""
+
+    url: str | None = None
+    url_file: Path | None = None
+    username: str | None = None
+    password: str | None = None
+    password_file: Path | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    def __repr__(self) -> str:
+        return "RedisSource(...)"
+
+    def settings(self, *, retry_for: float) -> RedisSettings:
+        """The settings of a connection, from what the files hold now. Raises ValueError or OSError naming the fix."""
+        url = self.url if self.url_file is None else _secret(self.url_file)
+        password = self.password if self.password_file is None else _secret(self.password_file)
+        return RedisSettings(
+            url or "",
+            username=self.username,
+            password=password,
+            ca_file=self.ca_file,
+            cert_file=self.cert_file,
+            key_file=self.key_file,
+            retry_for=retry_for,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarSettings:
+    """Settings of one sidecar. Durations in seconds, sizes in bytes."""
+
+    redis: RedisSource
+    """CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE, and what a URL cannot carry."""
+    queue: str
+    """CLAIMQ_QUEUE: the one queue this sidecar serves."""
+    worker: str
+    """CLAIMQ_WORKER: the name under which it claims; no two live sidecars may share it."""
+    socket: Path
+    """CLAIMQ_SOCKET: where the app finds it."""
+    socket_mode: int = 0o660
+    """CLAIMQ_SOCKET_MODE: who may connect."""
+    health_host: str = "127.0.0.1"
+    """CLAIMQ_HEALTH_HOST: the address of the port for probes, metrics and drain."""
+    health_port: int = 9464
+    """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
+    drain_timeout: float = 25.0
+    """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for what is in hand."""
+    processing_timeout: float | None = None
+    """CLAIMQ_PROCESSING_TIMEOUT: an item in hand for longer is renewed no more, and the worker counts as stuck."""
+    max_body: int = 16 * 1024 * 1024
+    """CLAIMQ_MAX_BODY: larger request bodies are refused unread."""
+    log_level: str = "info"
+    """CLAIMQ_LOG_LEVEL: debug, info, warning or error."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:
+        """Reads the CLAIMQ_ variables. Raises :class:`InvalidSettings` with every problem."""
+        reader = _Reader(environ)
+        settings = cls(
+            redis=reader.redis(),
+            queue=reader.name("CLAIMQ_QUEUE", "queue", None),
+            worker=reader.name("CLAIMQ_WORKER", "worker", _default_worker()),
+            socket=reader.socket_path(),
+            socket_mode=reader.mode("CLAIMQ_SOCKET_MODE", 0o660),
+            health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
+            health_port=reader.port("CLAIMQ_HEALTH_PORT", 9464),
+            drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", at_least=0) or 0.0
+            if reader.text("CLAIMQ_DRAIN_TIMEOUT")
+            else 25.0,
+            processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", at_least=0.001),
+            max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024),
+            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
+        )
+        if reader.problems:
+            raise InvalidSettings(reader.problems)
+        return settings
+
+
+_KNOWN = {
+    f"CLAIMQ_{name}"
+    for name in (
+        "REDIS_URL", "REDIS_URL_FILE", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_CA_FILE",
+        "REDIS_CERT_FILE", "REDIS_KEY_FILE", "QUEUE", "WORKER", "SOCKET", "SOCKET_MODE", "HEALTH_HOST", "HEALTH_PORT",
+        "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL",
+    )
+}  # fmt: skip
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """CLAIMQ_ variables that mean nothing here: perhaps misspelt. Those of Kubernetes Services are left out."""
+    return sorted(
+        name
+        for name in environ
+        if name.startswith("CLAIMQ_")
+        and name not in _KNOWN
+        and "_SERVICE_" not in name
+        and "_PORT" not in name
+    )
+
+
+class _Reader:
+    """Takes values out of the environment and notes what is wrong with them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.problems: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        """The value; an empty one counts as absent, as it does in a manifest's ``value: ""``."""
+        return self._environ.get(name, "").strip() or None
+
+    def bad(self, name: str, fix: str) -> None:
+        self.problems.append(f"{name}: {fix}")
+
+    def name(self, variable: str, kind: str, default: str | None) -> str:
+        value = self.text(variable) or default
+        if value is None:
+            self.bad(variable, f"is not set; give the {kind}'s name")
+            return ""
+        try:
+            return check_name(kind, value)
+        except ValueError as error:
+            self.bad(variable, str(error))
+            return ""
+
+    def socket_path(self) -> Path:
+        path = Path(self.text("CLAIMQ_SOCKET") or "/run/claimq/claimq.sock")
+        size = len(str(path).encode())
+        if size > _LONGEST_SOCKET_PATH:
+            self.bad(
+                "CLAIMQ_SOCKET", f"has {size} bytes; the path of a socket has at most {_LONGEST_SOCKET_PATH}"
+            )
+        if not path.is_absolute():
+            self.bad("CLAIMQ_SOCKET", f'is "{path}"; give an absolute path')
+        return path
+
+    def mode(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.isascii() and text.isdigit() and len(text) <= 4 and set(text) <= set("01234567"):
+            return int(text, 8) & 0o777
+        self.bad(name, f'is "{text}"; give permissions in octal, for instance 0660')
+        return default
+
+    def port(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.isascii() and text.isdigit() and int(text[:6]) <= 65535:
+            return int(text)
+        self.bad(name, f'is "{text}"; give a port from 1 to 65535, or 0 for any that is free')
+        return default
+
+    def duration(self, name: str, *, at_least: float) -> float | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            seconds = parse_duration(text)
+        except ValueError as error:
+            self.bad(name, str(error))
+            return None
+        if seconds < at_least:
+            self.bad(name, f'is "{text}"; give more than nothing, or leave it out for no limit')
+        return seconds
+
+    def size(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            size = parse_size(text)
+        except ValueError as error:
+            self.bad(name, str(error))
+            return default
+        if size < 1024:
+            self.bad(name, f'is "{text}"; give at least 1Ki')
+        return size
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        text = (self.text(name) or default).lower()
+        if text not in allowed:
+            self.bad(name, f'is "{text}"; give one of {", ".join(allowed)}')
+            return default
+        return text
+
+    def redis(self) -> RedisSource:
+        source = RedisSource(
+            url=self.text("CLAIMQ_REDIS_URL"),
+            url_file=self._file("CLAIMQ_REDIS_URL_FILE"),
+            username=self.text("CLAIMQ_REDIS_USERNAME"),
+            password=self.text("CLAIMQ_REDIS_PASSWORD"),
+            password_file=self._file("CLAIMQ_REDIS_PASSWORD_FILE"),
+            ca_file=self._readable("CLAIMQ_REDIS_CA_FILE"),
+            cert_file=self._readable("CLAIMQ_REDIS_CERT_FILE"),
+            key_file=self._readable("CLAIMQ_REDIS_KEY_FILE"),
+        )
+        self._one_url()
+        if self.text("CLAIMQ_REDIS_PASSWORD") and self.text("CLAIMQ_REDIS_PASSWORD_FILE"):
+            self.bad("CLAIMQ_REDIS_PASSWORD_FILE", "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")
+        if bool(self.text("CLAIMQ_REDIS_CERT_FILE")) != bool(self.text("CLAIMQ_REDIS_KEY_FILE")):
+            self.bad(
+                "CLAIMQ_REDIS_CERT_FILE", "goes together with CLAIMQ_REDIS_KEY_FILE; give both or neither"
+            )
+        return source
+
+    def _one_url(self) -> None:
+        url, url_file = self.text("CLAIMQ_REDIS_URL"), self.text("CLAIMQ_REDIS_URL_FILE")
+        if (url is None) == (url_file is None):
+            what = "is not set; give the server's URL, or its file in" if url is None else "is set beside"
+            end = "" if url is None else "; give one of them"
+            self.bad("CLAIMQ_REDIS_URL", f"{what} CLAIMQ_REDIS_URL_FILE{end}")
+            return
+        variable = "CLAIMQ_REDIS_URL" if url else "CLAIMQ_REDIS_URL_FILE"
+        try:
+            parse_url(url or _secret(Path(url_file or "")))
+        except ValueError as error:
+            self.bad(variable, str(error))
+        except OSError:
+            return  # said already where the file was looked at
+
+    def _file(self, name: str) -> Path | None:
+        path = self._readable(name)
+        return Path(path) if path else None
+
+    def _readable(self, name: str) -> str | None:
+        path = self.text(name)
+        if path is None:
+            return None
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            self.bad(
+                name, f'the file "{path}" cannot be read ({error.strerror}); mount it or correct the path'
+            )
+        return path
+
+
+def _secret(path: Path) -> str:
+    return path.read_text("utf-8").strip()
+
+
+def _default_worker() -> str:
+    host = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in socket.gethostname())[
+        :100
+    ]
+    return f"{host or 'host'}-{secrets.token_hex(4)}"

@@ -1,0 +1,195 @@
+"""The sidecar itself, without HTTP: what the app has in hand, and the drain that empties its hands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.model import Claim, Enqueued, NewItem, Verdict
+from claimq_sidecar.bodies import ClaimRequest
+from claimq_sidecar.claimer import Claimer
+from claimq_sidecar.connection import Connection
+from claimq_sidecar.drain import Drain, Step
+from claimq_sidecar.hands import Hands
+from claimq_sidecar.metrics import Metrics
+from claimq_sidecar.problems import session_not_open
+from claimq_sidecar.pulse import Pulse
+from claimq_sidecar.renewer import Renewer
+from claimq_sidecar.sessions import Session, Sessions
+from claimq_sidecar.settings import SidecarSettings
+from claimq_sidecar.store import Store
+from claimq_sidecar.verdicts import Verdicts
+
+_LEAVE_SECONDS = 5.0
+_HOUSEKEEPING = 0.25
+_LEASE_UNTIL_KNOWN = 30.0
+_log = logging.getLogger("claimq_sidecar")
+
+
+class Sidecar:
+    """One queue, one app beside it."""
+
+    def __init__(self, settings: SidecarSettings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.store = Store(settings.redis, settings.queue, settings.worker, self.metrics)
+        self.hands = Hands(settings.processing_timeout)
+        self.changed = Pulse()
+        self.verdicts = Verdicts(self.store, self.hands, self.metrics, self.changed)
+        self.sessions = Sessions()
+        self.draining = asyncio.Event()
+        self.leaving = asyncio.Event()
+        self._claimer = Claimer(self.store, self.metrics)
+        self._renewer = Renewer(self.hands, self.verdicts)
+        self._drain = Drain(settings.drain_timeout)
+        self._returning: set[asyncio.Task[None]] = set()
+
+    @property
+    def now(self) -> float:
+        """The monotonic clock."""
+        return asyncio.get_running_loop().time()
+
+    # Claims.
+    async def claim(self, request: ClaimRequest, connection: Connection) -> list[Claim]:
+        """Claims for the app: empty in a drain, or when the client went away meanwhile (what was claimed goes back).
+
+        Raises what the library raises, and a Refusal for a session that is not open.
+        """
+        session = None if request.session is None else self.sessions.get(request.session)
+        if self.draining.is_set():
+            return []
+        stops = [self.draining, connection.gone, *([session.closed] if session else [])]
+        claims = await self._claimer.claim(request, *stops)
+        if session is not None and session.closed.is_set():
+            self._claimer.give_back(claims, cause="stopped")
+            raise session_not_open(session.id)
+        if self.draining.is_set() or connection.gone.is_set():
+            self._claimer.give_back(claims, cause="stopped")
+            return []
+        if claims:
+            self._hand_out(claims, session, connection)
+        return claims
+
+    def _hand_out(self, claims: list[Claim], session: Session | None, connection: Connection) -> None:
+        self.hands.take(claims, None if session is None else session.id, self.now)
+        if session is not None:
+            self._renewer.held(claims[0].lease_until - claims[0].claimed_at)
+        connection.handed = tuple(claim.token for claim in claims)
+        connection.on_unread = self._unread
+        self.metrics.claimed.inc(len(claims))
+
+    def _unread(self, tokens: tuple[str, ...]) -> None:
+        """The client went away before it had read the reply with these claims."""
+        self._in_background(self._give_back(tokens, cause="unread"))
+
+    async def enqueue(self, items: Sequence[NewItem]) -> Enqueued:
+        """Enqueues for the app."""
+        done = await self.store.call(lambda queue: queue.enqueue_many(items))
+        self.metrics.enqueued.inc(len(done.ids) - len(done.duplicates))
+        return done
+
+    # Sessions.
+    async def open_session(self, connection: Connection, tokens: Sequence[str]) -> tuple[Session, list[str]]:
+        """A new session, and which of the claims that it shall hold are lost.
+
+        ``tokens``: what a client has in hand that lost its connection or its sidecar.
+        """
+        session = self.sessions.open(connection.pid)
+        _log.info("event=session_opened session=%s pid=%d adopted=%d", session.id, session.pid, len(tokens))
+        if not tokens:
+            return session, []
+        lease = self.store.busy_expiry or _LEASE_UNTIL_KNOWN
+        for token in tokens:
+            self.hands.hold(token, session.id, self.now, lease)
+        self._renewer.held(lease)
+        try:
+            outcomes = await self.verdicts.renew(tokens)
+        except ClaimqError:  # not known: the renewals will tell
+            return session, []
+        return session, [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
+
+    def close_session(self, session: Session) -> None:
+        """Its connection has ended: what it holds goes back at once, as a crash, or in a drain as an interruption."""
+        self.sessions.close(session)
+        tokens = self.hands.of_session(session.id)
+        _log.info("event=session_closed session=%s pid=%d in_hand=%d", session.id, session.pid, len(tokens))
+        if tokens:
+            crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
+            cause = "drained" if crash is None else "crashed"
+            self._in_background(self._give_back(tokens, cause=cause, crash=crash))
+        self.changed.fire()
+
+    async def _give_back(self, tokens: Sequence[str], *, cause: str, crash: str | None = None) -> None:
+        try:
+            await self.verdicts.give_back(tokens, cause=cause, crash=crash)
+        except StoreUnavailable as error:
+            _log.warning("event=give_back_failed cause=%s claims=%d error=%r", cause, len(tokens), str(error))
+        except ClaimqError as error:
+            _log.warning(
+                "event=give_back_refused cause=%s claims=%d error=%r", cause, len(tokens), str(error)
+            )
+        self.changed.fire()
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    # The drain.
+    def begin_drain(self, *, signalled: bool = False) -> None:
+        """Claims nothing from now on. With a signal the sidecar leaves at the end, with a second one at once."""
+        self._drain = self._drain.signalled(self.now) if signalled else self._drain.begin(self.now)
+        if not self.draining.is_set():
+            _log.info("event=drain_began in_hand=%d timeout=%g", len(self.hands), self.settings.drain_timeout)
+            self.draining.set()
+        self.changed.fire()
+
+    async def rested(self) -> bool:
+        """Waits until nothing is in hand or the drain time is over; whether the hands are empty."""
+        while self._drain.step(self.now, len(self.hands)) is Step.WAIT:
+            await self.changed.wait(self._drain.left(self.now))
+        return not self.hands
+
+    async def left(self) -> None:
+        """Waits for the end of a drain that a signal began, then gives back what is left, uncounted and in order."""
+        while (step := self._drain.step(self.now, len(self.hands))) is not Step.LEAVE:
+            await self.changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
+        self.leaving.set()
+        tokens = self.hands.all()
+        _log.info("event=leaving in_hand=%d", len(tokens))
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                if tokens:
+                    await self._give_back(tokens, cause="drained")
+                if self._returning:
+                    await asyncio.wait(set(self._returning))
+                await self._claimer.settled(_LEAVE_SECONDS)
+        except TimeoutError:
+            _log.warning("event=left_to_leases claims=%d", len(tokens))
+
+    # Loops.
+    async def renew(self) -> None:
+        """Renews what sessions hold, for ever."""
+        await self._renewer.run()
+
+    async def keep_house(self) -> None:
+        """Forgets claims without a session whose lease is over, for ever."""
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING)
+            if self.hands and (over := self.hands.expire(self.now)):
+                _log.warning("event=leases_over claims=%d", len(over))
+                self.changed.fire()
+
+    def refresh(self, metrics: Metrics) -> None:
+        """Sets the gauges to what holds now."""
+        now = self.now
+        age = self.store.age(now)
+        metrics.in_hand.set(len(self.hands))
+        metrics.oldest.set(self.hands.oldest(now))
+        metrics.overdue.set(len(self.hands.overdue(now)))
+        metrics.sessions.set(len(self.sessions))
+        metrics.draining.set(self.draining.is_set())
+        metrics.ready.set(self.store.ready.is_set())
+        metrics.round_trip_age.set(float("nan") if age is None else age)

@@ -1,0 +1,123 @@
+"""What the app finds on the socket: /v1/claim and its siblings."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from claimq_sidecar.asgi import App, Exchange, Handler
+from claimq_sidecar.bodies import (
+    VERDICT_FIELDS,
+    claim_request,
+    enqueue_request,
+    read_json,
+    session_request,
+    verdict_request,
+)
+from claimq_sidecar.pulse import first_of
+from claimq_sidecar.replies import claims_body, enqueued_of, outcome_of
+from claimq_sidecar.sidecar import Sidecar
+
+SIGN_OF_LIFE_SECONDS = 10.0
+"""A session's stream has a line at least so often."""
+
+
+class SocketApi:
+    """The handlers of the socket's paths."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    def app(self) -> App:
+        """The ASGI app."""
+        verdicts = {
+            f"/v1/{verb}": {"POST": self._verdict(verb)} for verb in VERDICT_FIELDS if verb != "renew"
+        }
+        routes: dict[str, dict[str, Handler]] = {
+            "/v1/claim": {"POST": self._claim},
+            **verdicts,
+            "/v1/renew": {"POST": self._renew},
+            "/v1/enqueue": {"POST": self._enqueue},
+            "/v1/session": {"POST": self._session},
+            "/v1/info": {"GET": self._info},
+            "/v1/openapi.json": {"GET": self._openapi},
+        }
+        return App(routes, self._sidecar.settings.max_body, self._sidecar.metrics)
+
+    async def _claim(self, exchange: Exchange) -> None:
+        request = claim_request(read_json(await exchange.body()))
+        began = self._sidecar.now
+        claims = await self._sidecar.claim(request, exchange.connection)
+        exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
+        body = claims_body(claims, request.encoding, draining=self._sidecar.draining.is_set())
+        await exchange.reply(body)
+
+    def _verdict(self, verb: str) -> Handler:
+        async def handle(exchange: Exchange) -> None:
+            request = verdict_request(verb, read_json(await exchange.body()))
+            await exchange.reply_json({"outcomes": await self._sidecar.verdicts.answer(verb, request)})
+
+        return handle
+
+    async def _renew(self, exchange: Exchange) -> None:
+        request = verdict_request("renew", read_json(await exchange.body()))
+        outcomes = await self._sidecar.verdicts.renew(request.tokens)
+        await exchange.reply_json({"outcomes": [outcome_of(outcome) for outcome in outcomes]})
+
+    async def _enqueue(self, exchange: Exchange) -> None:
+        items = enqueue_request(read_json(await exchange.body()))
+        await exchange.reply_json(enqueued_of(await self._sidecar.enqueue(items)))
+
+    async def _session(self, exchange: Exchange) -> None:
+        sidecar = self._sidecar
+        request = session_request(read_json(await exchange.body()))
+        session, lost = await sidecar.open_session(exchange.connection, request.tokens)
+        try:
+            await exchange.begin_stream("application/x-ndjson")
+            first: dict[str, object] = {
+                "session": session.id,
+                "worker": sidecar.settings.worker,
+                "busy_expiry": sidecar.store.busy_expiry,
+                "draining": sidecar.draining.is_set(),
+            }
+            await exchange.stream(_line(first | ({"lost": lost} if request.tokens else {})))
+            await self._keep_open(exchange, told=sidecar.draining.is_set())
+        finally:
+            sidecar.close_session(session)
+
+    async def _keep_open(self, exchange: Exchange, *, told: bool) -> None:
+        """Blank lines as signs of life, one line when a drain begins, the end when the sidecar leaves."""
+        sidecar, gone = self._sidecar, exchange.connection.gone
+        while not gone.is_set() and not sidecar.leaving.is_set():
+            if sidecar.draining.is_set() and not told:
+                told = True
+                await exchange.stream(_line({"draining": True}))
+            woken = await first_of(
+                SIGN_OF_LIFE_SECONDS, gone, sidecar.leaving, *([] if told else [sidecar.draining])
+            )
+            if not woken:
+                await exchange.stream(b"\n")
+        if not gone.is_set():
+            await exchange.stream(b"", more=False)
+
+    async def _info(self, exchange: Exchange) -> None:
+        sidecar = self._sidecar
+        info: dict[str, object] = {
+            "queue": sidecar.settings.queue,
+            "worker": sidecar.settings.worker,
+            "busy_expiry": sidecar.store.busy_expiry,
+            "processing_timeout": sidecar.settings.processing_timeout,
+            "drain_timeout": sidecar.settings.drain_timeout,
+            "draining": sidecar.draining.is_set(),
+            "ready": sidecar.store.ready.is_set(),
+            "in_hand": len(sidecar.hands),
+            "sessions": len(sidecar.sessions),
+        }
+        await exchange.reply_json(info)
+
+    async def _openapi(self, exchange: Exchange) -> None:
+        await exchange.reply((files("claimq_sidecar") / "openapi.json").read_bytes())
+
+
+def _line(value: dict[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,146 @@
+"""Verdicts of the app: tried through outages, each with one effect, answered truthfully."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+from claimq.claiming import Done
+from claimq.errors import StoreUnavailable
+from claimq.model import Outcome, Verdict
+from claimq.reliable_queue import ReliableQueue
+from claimq_sidecar.bodies import Ending, VerdictRequest
+from claimq_sidecar.hands import Hands, Settled
+from claimq_sidecar.metrics import Metrics
+from claimq_sidecar.pulse import Pulse
+from claimq_sidecar.replies import already, outcome_of
+from claimq_sidecar.store import Store
+
+ANSWER_SECONDS = 15.0
+"""After so long the app is told that a verdict is still being tried; it asks again and joins that attempt."""
+
+Work = Callable[[ReliableQueue], Awaitable[list[Outcome]]]
+
+
+class Verdicts:
+    """Ends claims and renews them. One attempt per claim at a time: a second request for it waits for the first."""
+
+    def __init__(self, store: Store, hands: Hands, metrics: Metrics, changed: Pulse) -> None:
+        self._store = store
+        self._hands = hands
+        self._metrics = metrics
+        self._changed = changed
+        self._settled = Settled()
+        self._trying: dict[str, asyncio.Task[list[Outcome]]] = {}
+
+    async def answer(self, verb: str, request: VerdictRequest) -> list[dict[str, object]]:
+        """The outcomes in the order of the request. Raises what the library raises."""
+        await self.ended(request.tokens)
+        known = self._settled.repeated(verb, request.tokens)
+        outcomes = {token: already(token, earlier) for token, earlier in known.items()}
+        self._metrics.verdicts.labels("already_done").inc(len(known))
+        left = [
+            replace(ending, tokens=tuple(t for t in ending.tokens if t not in known))
+            for ending in request.endings
+        ]
+        for endings in [left] if verb == "done" else [[ending] for ending in left]:
+            rest = [token for ending in endings for token in ending.tokens]
+            if rest:
+                said = await self._in_time(self._attempt(verb, rest, self._work(verb, rest, endings)))
+                outcomes.update((outcome.token, outcome_of(outcome)) for outcome in said)
+        return [outcomes[token] for token in request.tokens]
+
+    @staticmethod
+    def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
+        ending = endings[0]
+        if verb == "fail":
+            return lambda queue: queue.fail(tokens, ending.error, permanent=ending.permanent)
+        if verb == "requeue":
+            return lambda queue: queue.requeue(tokens, delay=ending.delay)
+        if verb == "unclaim":
+            return lambda queue: queue.unclaim(tokens)
+        if not any(one.enqueue for one in endings):
+            return lambda queue: queue.done(tokens)
+        pairs = [Done(token, one.enqueue) for one in endings for token in one.tokens]
+        return lambda queue: queue.done(pairs)
+
+    async def give_back(self, tokens: Sequence[str], *, cause: str, crash: str | None = None) -> None:
+        """Gives back what the app will not settle: a crash with its error, or an interruption, uncounted and in order.
+
+        Verdicts under way come first. What cannot be given back is left to its lease.
+        """
+        await self.ended(tokens)
+        rest = [token for token in tokens if token in self._hands]
+        if not rest:
+            return
+        self._hands.let_go(rest)
+        work: Work = (
+            (lambda queue: queue.unclaim(rest)) if crash is None else (lambda queue: queue.crash(rest, crash))
+        )
+        self._metrics.given_back.labels(cause).inc(len(rest))
+        await self._attempt("unclaim" if crash is None else "crash", rest, work, remember=False)
+
+    def _attempt(
+        self, verb: str, tokens: list[str], work: Work, *, remember: bool = True
+    ) -> asyncio.Task[list[Outcome]]:
+        """Starts it; it goes on when nobody waits for it any more."""
+        task = asyncio.ensure_future(self._settle(verb, tokens, work, remember=remember))
+        for token in tokens:
+            self._trying[token] = task
+        task.add_done_callback(lambda _: self._tried(tokens))
+        return task
+
+    def _tried(self, tokens: Iterable[str]) -> None:
+        for token in tokens:
+            self._trying.pop(token, None)
+        self._changed.fire()
+
+    async def _settle(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
+        outcomes = await self._store.call(work, verdict=True)
+        self._hands.let_go(tokens)
+        for outcome in outcomes:
+            self._metrics.verdicts.labels(outcome.verdict.value).inc()
+            if remember and outcome.verdict is not Verdict.LOST:
+                self._settled.note(outcome.token, verb, outcome.verdict.value)
+        return outcomes
+
+    async def _in_time(self, task: asyncio.Task[list[Outcome]]) -> list[Outcome]:
+        done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
+        if not done:
+            task.add_done_callback(_forget)
+            raise StoreUnavailable(
+                "the store does not answer; the verdict is still being tried, repeat it to learn its outcome"
+            )
+        return task.result()
+
+    async def ended(self, tokens: Iterable[str] | None = None, *, within: float | None = None) -> None:
+        """Waits until no attempt on these claims (None: on any) is under way."""
+        wanted = self._trying if tokens is None else tokens
+        under_way = {task for token in wanted if (task := self._trying.get(token)) is not None}
+        if under_way:
+            await asyncio.wait(under_way, timeout=ANSWER_SECONDS if within is None else within)
+        if tokens is not None and any(token in self._trying for token in tokens):
+            raise StoreUnavailable(
+                "another verdict on the same claim is still being tried; repeat this one later"
+            )
+
+    async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
+        """Renews leases now; who is lost is not in hand any more."""
+        asked = asyncio.get_running_loop().time()
+        outcomes = await self._store.call(lambda queue: queue.renew(tokens))
+        self._hands.lost([outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST])
+        renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
+        if renewed:
+            lease = self._store.lease(renewed[0].lease_until, asked)
+            self._hands.renewed([outcome.token for outcome in renewed], asked, lease)
+        for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(outcomes) - len(renewed))):
+            self._metrics.verdicts.labels(verdict.value).inc(count)
+        self._changed.fire()
+        return outcomes
+
+
+def _forget(task: asyncio.Task[list[Outcome]]) -> None:
+    """Nobody waits any more: an error has been noted by the store, and the lease decides."""
+    if not task.cancelled():
+        task.exception()

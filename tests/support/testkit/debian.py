@@ -50,29 +50,32 @@ def _unpacked_alone(cache: Path, name: str, packages: list[str]) -> Path:
     if ready:
         return ready[-1].parent
     apt = _Apt(cache / "apt")
-    if not all(apt.candidate(package) for package in packages):
+    try:
+        return _fetched(apt, cache, name, packages)
+    except PackageMissing:
+        # The system's lists are missing, or older than the archive: ask with lists of our own.
         apt.update()
-    versions = {package: apt.candidate(package) for package in apt.closure(packages)}
-    missing = [package for package in packages if not versions.get(package)]
+        return _fetched(apt, cache, name, packages)
+
+
+def _fetched(apt: "_Apt", cache: Path, name: str, packages: list[str]) -> Path:
+    candidates = {package: apt.candidate(package) for package in apt.closure(packages)}
+    missing = [package for package in packages if not candidates.get(package)]
     if missing:
         raise PackageMissing(f"the archive has no {', '.join(missing)}")
+    versions = {package: version for package, version in candidates.items() if version}
     key = hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()[:12]
     target = cache / f"{name}-{key}"
     shutil.rmtree(target, ignore_errors=True)
     downloads = target / ".packages"
     downloads.mkdir(parents=True)
-    apt.run(
-        "apt-get",
-        "download",
-        *(f"{package}={version}" for package, version in versions.items()),
-        cwd=downloads,
-    )
+    pinned = [f"{package}={version}" for package, version in versions.items()]
+    apt.run("apt-get", "download", *pinned, cwd=downloads)
     for package in sorted(downloads.glob("*.deb")):
         apt.run("dpkg", "-x", str(package), str(target))
     shutil.rmtree(downloads)
-    (target / ".complete").write_text(
-        "".join(f"{package} {version}\n" for package, version in versions.items())
-    )
+    told = "".join(f"{package} {version}\n" for package, version in versions.items())
+    (target / ".complete").write_text(told)
     return target
 
 
@@ -81,8 +84,7 @@ class _Apt:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        own_lists = (state / "lists").exists()
-        self.options = self._own_options() if own_lists else []
+        self.options: list[str] = []
 
     def _own_options(self) -> list[str]:
         return [

@@ -1,0 +1,253 @@
+"""Up and down, also after the harness was killed: exactly one cluster, and then nothing of it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit import lifecycle
+from clusterkit.cgroups import Cgroup, hierarchies
+from clusterkit.commands import eventually
+from clusterkit.layout import Layout
+from clusterkit.own_cluster import OwnCluster
+from clusterkit.processes import Processes
+
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+
+HARNESS = Path(__file__).with_name("harness")
+NAME = "claimq-lifecycle"
+PLACES = ("/run", "/var/lib", "/var/log", "/var/run", "/etc/cni", "/var/lib/cni", "/var/lib/kubelet", "/run/netns")
+TUNABLES = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+MOUNTING_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: mounting}
+spec:
+  containers:
+    - name: app
+      image: claimq.dev/pause:1
+      imagePullPolicy: Never
+      volumeMounts: [{name: memory, mountPath: /memory}]
+  volumes: [{name: memory, emptyDir: {medium: Memory}}]
+"""
+
+
+def harness(*words: str) -> list[str]:
+    return [sys.executable, "-m", "clusterkit", "--name", NAME, *words]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(HARNESS)}
+
+
+def said_by(*words: str, status: int = 0) -> str:
+    """What the harness prints on both channels; it has to end with `status`."""
+    done = subprocess.run(
+        harness(*words), env=environment(), capture_output=True, text=True, timeout=1500, check=False
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == status, said
+    return said
+
+
+def daemons() -> list[str]:
+    """The programs that run in the cluster, one word for each process."""
+    names: list[str] = []
+    for pid in Cgroup(layout().cgroup).processes():
+        try:
+            names.append(Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name)
+        except OSError:
+            continue
+    return sorted(names)
+
+
+def layout() -> Layout:
+    return Layout(NAME)
+
+
+@pytest.fixture(autouse=True)
+def no_cluster() -> Iterator[None]:
+    """Nothing of that name before the test and after it."""
+    said_by("down")
+    yield
+    said_by("down")
+
+
+@pytest.fixture
+def a_cluster() -> OwnCluster:
+    said_by("up")
+    return OwnCluster(layout())
+
+
+def machine() -> dict[str, object]:
+    """What of the machine a cluster could have changed and not put back."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    return {
+        "links": sorted(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
+        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "files": {place: sorted(os.listdir(place)) for place in PLACES if Path(place).is_dir()},
+        "tunables": {name: Path("/proc/sys", name).read_text() for name in TUNABLES},
+        "rules": subprocess.run(["iptables-save"], capture_output=True, text=True, check=False).stdout.count("KUBE"),
+    }
+
+
+def namespaces_of(pids: set[int]) -> set[str]:
+    found: set[str] = set()
+    for pid in pids:
+        for kind in ("net", "mnt", "pid", "ipc", "uts", "cgroup"):
+            try:
+                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+            except OSError:
+                continue
+    return found
+
+
+def all_pids() -> set[int]:
+    return {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
+
+
+def all_have_ended(pids: set[int]) -> None:
+    """Dead at once; their entries stay until the machine's first process has taken note, which may take a second."""
+    for pid in pids & all_pids():
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        assert stat.rpartition(")")[2].split()[0] == "Z", stat
+    eventually("their entries are gone", lambda: not pids & all_pids(), timeout=60)
+
+
+def our_cgroups() -> list[Path]:
+    return [path for h in hierarchies() for path in h.mount.rglob(f"*{NAME}*")]
+
+
+def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
+    said_by("build")  # what is made once belongs to the cache and not to the cluster
+    before = machine()
+    said_by("up", "--nodes", "2")
+    cluster = OwnCluster(layout())
+    cluster.apply(MOUNTING_POD)
+    cluster.kubectl("wait", "pod/mounting", "--for=condition=Ready", "--timeout=60s")
+    ours = Cgroup(layout().cgroup).processes()
+    namespaces = namespaces_of(ours) - namespaces_of({os.getpid()})
+    # Otherwise the rest would prove nothing: 3 spaces and 3 pods at least, each with namespaces of its own.
+    assert len(namespaces) >= 12
+    assert our_cgroups()
+    mounted = "".join(Path(f"/proc/{pid}/mountinfo").read_text() for pid in ours)
+    assert mounted.count("overlay") > 2
+
+    assert "nothing of it is left" in said_by("down")
+
+    assert machine() == before
+    assert our_cgroups() == []
+    all_have_ended(ours)
+    assert namespaces_of(all_pids()) & namespaces == set()
+    assert not layout().folder.exists()
+    assert said_by("down") == f"the cluster '{NAME}' was not there\n"
+
+
+@pytest.mark.parametrize("stage", ["switch.space", "kube-apiserver", "node-1.containerd", "node-1.kube-proxy"])
+def test_after_a_kill_on_the_way_up_the_next_up_leaves_exactly_one_cluster(stage: str) -> None:
+    said_by("build")
+    rising = subprocess.Popen(harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(f"{stage} was started", (layout().pids / f"{stage}.pid").exists, timeout=60, every=0.01)
+    rising.send_signal(signal.SIGKILL)
+    rising.wait()
+    remains = Cgroup(layout().cgroup).processes()
+    assert remains
+    assert "it was not brought up to the end" in said_by("status", status=2)
+
+    assert "cleared away what was left" in said_by("up")
+
+    assert not remains & Cgroup(layout().cgroup).processes()
+    running = daemons()
+    once = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "containerd", "coredns")
+    assert {name: running.count(name) for name in once} == dict.fromkeys(once, 1)
+    assert running.count("sleep") == 3  # the namespaces of the switch, the control plane and the node
+    assert "node-1" in said_by("status")
+
+
+def test_down_clears_away_what_a_killed_up_left() -> None:
+    said_by("build")
+    rising = subprocess.Popen(harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually("the node was started", (layout().pids / "node-1.kubelet.pid").exists, timeout=60, every=0.01)
+    rising.kill()
+    rising.wait()
+    ours = Cgroup(layout().cgroup).processes()
+    assert ours
+    said_by("down")
+    all_have_ended(ours)
+    assert our_cgroups() == []
+    assert not layout().folder.exists()
+
+
+def test_a_second_up_finds_the_cluster_and_leaves_it_alone(a_cluster: OwnCluster) -> None:
+    before = Cgroup(layout().cgroup).processes()
+    etcd = a_cluster.processes.pid("etcd")
+    assert said_by("up").startswith(f"the cluster '{NAME}' is up already")
+    assert a_cluster.processes.pid("etcd") == etcd
+    assert before & Cgroup(layout().cgroup).processes()
+
+
+@pytest.mark.parametrize("daemon", ["node-1.kubelet", "etcd"])
+def test_a_cluster_with_a_dead_part_is_told_and_replaced(a_cluster: OwnCluster, daemon: str) -> None:
+    scheduler = a_cluster.processes.pid("kube-scheduler")
+    assert a_cluster.processes.cgroup.signal(a_cluster.processes.pid(daemon), signal.SIGKILL)
+    eventually(f"{daemon} has ended", lambda: not a_cluster.processes.alive(daemon), timeout=10)
+    assert f"{daemon} is not running" in said_by("status", status=2)
+    said_by("up")
+    assert a_cluster.processes.pid("kube-scheduler") != scheduler
+    assert lifecycle.ailments(layout()) == []
+
+
+def test_two_at_once_are_refused_with_the_number_of_the_first() -> None:
+    said_by("build")
+    first = subprocess.Popen(harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually("the first is at work", layout().state.exists, timeout=60, every=0.01)
+        for words in (["up"], ["down"]):
+            said = said_by(*words, status=1)
+            assert f"is in use by process {first.pid} (" in said
+            assert "bringing it up" in said
+            assert "--wait SECONDS" in said
+        # One that waits gets its turn, and finds the cluster there.
+        assert "is up already" in said_by("up", "--wait", "120")
+    finally:
+        assert first.wait(timeout=120) == 0
+
+
+def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_path: Path) -> None:
+    said_by("build")
+    broken = tmp_path / "containerd"
+    broken.write_text("#!/bin/sh\necho this containerd is broken >&2\nexit 3\n")
+    broken.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        harness("up"), env={**environment(), **path}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1
+    assert "this containerd is broken" in done.stderr
+    kept = layout().folder.with_name(f"{NAME}.failed-logs")
+    assert "this containerd is broken" in (kept / "node-1.containerd.log").read_text()
+    assert not layout().folder.exists()
+    assert our_cgroups() == []
+
+
+def test_a_process_that_only_has_the_number_of_ours_is_left_alone(a_cluster: OwnCluster) -> None:
+    bystander = subprocess.Popen(["sleep", "600"])
+    try:
+        # As if the scheduler had died, and the kernel had given its number to somebody else.
+        a_cluster.processes.stop("kube-scheduler")
+        (layout().pids / "kube-scheduler.pid").write_text(f"{bystander.pid}\n")
+        assert not a_cluster.processes.alive("kube-scheduler")
+        Processes(layout()).stop("kube-scheduler")
+        said_by("down")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()

@@ -74,7 +74,7 @@ def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[
     }
     if endpoint.tls:
         own |= {"ssl": True, **_tls(settings)}
-    sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)  # type: ignore[no-untyped-call]  # the client library has no types here
+    sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)
     return sentinel.master_for(endpoint.service, redis_class=Redis, max_connections=limit, **options)
 
 

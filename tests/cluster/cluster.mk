@@ -13,7 +13,7 @@ cluster-up: ## a real Kubernetes on this machine (root, Linux); NODES=2 or 3 for
 
 .PHONY: cluster-down
 cluster-down: ## takes it down completely, also the remains of one that crashed
-	@$(CLUSTERKIT) down
+	@$(CLUSTERKIT) down --all
 
 .PHONY: cluster-status
 cluster-status: ## what runs in it

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testkit import tiers
 
 import clusterkit
+from testkit import tiers
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
 BRING_UP_SECONDS = 1800
@@ -23,7 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     impossible = clusterkit.why_not()
     for item in items:
-        if not Path(item.path).is_relative_to(Path(__file__).parent) or not item.get_closest_marker("cluster"):
+        if not Path(item.path).is_relative_to(Path(__file__).parent) or not item.get_closest_marker(
+            "cluster"
+        ):
             continue
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(BRING_UP_SECONDS))
@@ -50,7 +52,9 @@ def namespace(kubernetes: clusterkit.Cluster) -> Iterator[str]:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     # Pods are refused until the namespace has its service account.
-    kubernetes.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+    kubernetes.kubectl(
+        "wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s"
+    )
     yield name
     kubernetes.kubectl("delete", "namespace", name, "--wait=false")
 

@@ -28,6 +28,14 @@ case "$*" in
   *) echo "$KUBECONFIG" > "$LOG.kubeconfig"; cat "$KUBECONFIG" ;;
 esac
 """
+HOLD = """
+import sys
+from pathlib import Path
+from clusterkit.lock import locked
+with locked(Path(sys.argv[1]), "a test"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 RECORDER = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\n'
 
 
@@ -68,7 +76,11 @@ FROM python:3.12-slim \\
     AS last
 """
     assert images.base_names(text, {}) == ["python:3.12-slim", "example.org/tool:2"]
-    assert images.base_names(text, {"PYTHON": "python:3.13"}) == ["python:3.13", "example.org/tool:2", "python:3.12-slim"]
+    assert images.base_names(text, {"PYTHON": "python:3.13"}) == [
+        "python:3.13",
+        "example.org/tool:2",
+        "python:3.12-slim",
+    ]
 
 
 def test_a_base_named_by_its_digest_is_refused_with_the_way_out() -> None:
@@ -111,7 +123,10 @@ def test_the_mounted_cgroups_are_told_apart() -> None:
         "tmpfs /run tmpfs rw 0 0\n"
     )
     found = hierarchies(mounts)
-    assert [(str(h.mount), h.version) for h in found] == [("/sys/fs/cgroup/unified", 2), ("/sys/fs/cgroup/cpu", 1)]
+    assert [(str(h.mount), h.version) for h in found] == [
+        ("/sys/fs/cgroup/unified", 2),
+        ("/sys/fs/cgroup/cpu", 1),
+    ]
     assert "cpuacct" in found[1].controllers
 
 
@@ -123,14 +138,19 @@ def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
 
 def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     file = tmp_path / "claimq.lock"
-    code = f"import sys; from pathlib import Path; from clusterkit.lock import locked\nwith locked(Path({str(file)!r}), 'a test'):\n    print('held', flush=True); sys.stdin.read()"
     environment = {**os.environ, "PYTHONPATH": str(HARNESS)}
     with subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLD, str(file)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(HarnessError, match=rf"in use by process {holder.pid} \(.*\), a test"), locked(file, "another"):
+        with (
+            pytest.raises(HarnessError, match=rf"in use by process {holder.pid} \(.*\), a test"),
+            locked(file, "another"),
+        ):
             pytest.fail("two hold it")
         holder.kill()
     with locked(file, "another", wait=10):
@@ -138,9 +158,10 @@ def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_a_forwarded_port_passes_everything_on_and_closes_when_nobody_answers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, forwarded(
-        lambda: socket.create_connection(server.getsockname(), 5)
-    ) as port:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        forwarded(lambda: socket.create_connection(server.getsockname(), 5)) as port,
+    ):
         answering = threading.Thread(target=_echo_backwards, args=(server,))
         answering.start()
         with socket.create_connection(("127.0.0.1", port), 5) as client:
@@ -175,7 +196,9 @@ def test_an_existing_cluster_is_used_by_a_copy_of_its_login_alone(programs: Path
         assert "--context=kind-dev --minify --flatten --raw" in cluster.kubectl("apply", "-f", "x")
         copy = Path((tmp_path / "calls.kubeconfig").read_text().strip())
         assert copy.stat().st_mode & 0o077 == 0
-        with pytest.raises(HarnessError, match="can't cut one off: that is done only to a cluster of our own"):
+        with pytest.raises(
+            HarnessError, match="can't cut one off: that is done only to a cluster of our own"
+        ):
             cluster.cut_node("one")
     finally:
         cluster.close()
@@ -205,7 +228,9 @@ def test_an_image_is_loaded_by_the_program_of_the_cluster(
     assert calls(tmp_path) == [call.format(archive=tmp_path / "image.tar")]
 
 
-def test_with_a_registry_the_image_is_pushed_and_called_by_its_name_there(programs: Path, tmp_path: Path) -> None:
+def test_with_a_registry_the_image_is_pushed_and_called_by_its_name_there(
+    programs: Path, tmp_path: Path
+) -> None:
     cluster = ExistingCluster("production", registry="registry.example/team/")
     try:
         assert cluster.load_image(image(tmp_path)) == "registry.example/team/claimq-operator:1"

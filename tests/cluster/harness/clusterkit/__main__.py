@@ -36,13 +36,17 @@ def main() -> int:
 def _up(asked: argparse.Namespace) -> int:
     found = sessions.existing()
     if found is not None:
-        print(f"using the existing cluster {found.name!r} (KUBE_CONTEXT) with {len(found.nodes)} nodes; nothing to bring up")
+        print(
+            f"using the existing cluster {found.name!r} (KUBE_CONTEXT), {len(found.nodes)} nodes; nothing to bring up"
+        )
         found.close()
         return 0
     layout = Layout(asked.name)
     with locked(layout.lock, "bringing it up", wait=asked.wait):
         is_new = lifecycle.up(layout, asked.nodes)
-    print(f"the cluster {asked.name!r} is up{'' if is_new else ' already'}: make cluster-shell, make cluster-down")
+    print(
+        f"the cluster {asked.name!r} is up{'' if is_new else ' already'}: make cluster-shell, make cluster-down"
+    )
     return 0
 
 
@@ -52,10 +56,13 @@ def _down(asked: argparse.Namespace) -> int:
         return 0
     if impossible := lifecycle.why_impossible():
         raise HarnessError(impossible)
-    layout = Layout(asked.name)
-    with locked(layout.lock, "taking it down", wait=asked.wait):
-        was_there = lifecycle.down(layout)
-    print(f"the cluster {asked.name!r} {'is down, and nothing of it is left' if was_there else 'was not there'}")
+    for name in lifecycle.names_of_all() if asked.all else [asked.name]:
+        layout = Layout(name)
+        with locked(layout.lock, "taking it down", wait=asked.wait):
+            was_there = lifecycle.down(layout)
+        print(
+            f"the cluster {name!r} {'is down, and nothing of it is left' if was_there else 'was not there'}"
+        )
     return 0
 
 
@@ -72,7 +79,9 @@ def _status(asked: argparse.Namespace) -> int:
     for ailment in ailments:
         print(f"  {ailment}")
     if ailments:
-        print("  make cluster-up clears it away and brings up a new one; make cluster-down only clears it away")
+        print(
+            "  make cluster-up clears it away and brings up a new one; make cluster-down only clears it away"
+        )
         return 2
     print(OwnCluster(layout).kubectl("get", "nodes,pods", "--all-namespaces", "-o", "wide"))
     return 0
@@ -81,14 +90,18 @@ def _status(asked: argparse.Namespace) -> int:
 def _shell(asked: argparse.Namespace) -> int:
     cluster = _found(asked)
     if not asked.command:
-        print(f"kubectl and helm work here, on the cluster {cluster.name!r}; leave with exit", file=sys.stderr)
+        print(
+            f"kubectl and helm work here, on the cluster {cluster.name!r}; leave with exit", file=sys.stderr
+        )
     return cluster.shell([word for word in asked.command if word != "--"])
 
 
 def _image(asked: argparse.Namespace) -> int:
     cluster = _found(asked)
     arguments = dict(word.split("=", 1) for word in asked.build_arg)
-    built = cluster.build_image(asked.file, asked.tag, target=asked.target, context=asked.context, build_args=arguments)
+    built = cluster.build_image(
+        asked.file, asked.tag, target=asked.target, context=asked.context, build_args=arguments
+    )
     print(cluster.load_image(built))
     return 0
 
@@ -108,14 +121,28 @@ def _found(asked: argparse.Namespace) -> Cluster:
 def _parser() -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("clusterkit", description=_ABOUT, formatter_class=formatter)
-    parser.add_argument("--name", default=os.environ.get("CLAIMQ_CLUSTER") or "claimq", help="which cluster (default: %(default)s)")
+    parser.add_argument(
+        "--name",
+        default=os.environ.get("CLAIMQ_CLUSTER") or "claimq",
+        help="which cluster (default: %(default)s)",
+    )
     wait = argparse.ArgumentParser(add_help=False)
-    wait.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait so long for others that use it")
+    wait.add_argument(
+        "--wait", type=float, default=0, metavar="SECONDS", help="wait so long for others that use it"
+    )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    up = actions.add_parser("up", parents=[wait], help="bring it up; remains of an earlier one are cleared away")
-    up.add_argument("--nodes", type=int, default=1, choices=range(1, MAX_NODES + 1), help="how many (default: 1)")
+    up = actions.add_parser(
+        "up", parents=[wait], help="bring it up; remains of an earlier one are cleared away"
+    )
+    up.add_argument(
+        "--nodes", type=int, default=1, choices=range(1, MAX_NODES + 1), help="how many (default: 1)"
+    )
     up.set_defaults(action=_up)
-    actions.add_parser("down", parents=[wait], help="take it down completely").set_defaults(action=_down)
+    down = actions.add_parser("down", parents=[wait], help="take it down completely, whatever is left of it")
+    down.add_argument(
+        "--all", action="store_true", help="every cluster of this machine, those of tests as well"
+    )
+    down.set_defaults(action=_down)
     actions.add_parser("status", help="what runs; status 0 up, 1 down, 2 broken").set_defaults(action=_status)
     shell = actions.add_parser("shell", help="a shell in which kubectl and helm work, or one command")
     shell.add_argument("command", nargs=argparse.REMAINDER)

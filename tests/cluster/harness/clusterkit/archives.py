@@ -16,7 +16,7 @@ def architecture() -> str:
 
 
 def program_image(program: Path, tag: str, result: Path) -> Path:
-    """Write the archive `result`: an image called `tag` that holds nothing but `program` and starts it as user 65532."""
+    """Write the archive `result`: an image called `tag` that is nothing but `program`, started as user 65532."""
     layer = _tar({program.name: (program.read_bytes(), 0o755)})
     config = json.dumps(
         {

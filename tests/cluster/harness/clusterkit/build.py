@@ -67,7 +67,12 @@ def _go_build(name: str, flags: str, *, fresh: bool) -> Path:
 
     def build_it(result: Path) -> None:
         say(f"building {name} with {version.split()[0]} (Kubernetes takes some 5 minutes on 2 cores; once)")
-        run(["nice", "-n", "10", program, "build", *settings, "-o", result, "."], env=env, cwd=source, timeout=3600)
+        run(
+            ["nice", "-n", "10", program, "build", *settings, "-o", result, "."],
+            env=env,
+            cwd=source,
+            timeout=3600,
+        )
 
     return _once(name, [version, *settings, *files], build_it, fresh=fresh)
 

@@ -40,10 +40,15 @@ def hierarchies(mounts: str | None = None) -> list[Hierarchy]:
 
 def marking() -> Hierarchy:
     """The hierarchy that marks processes: version 2 where there is one (a container then keeps its parent's place)."""
-    ranked = sorted(hierarchies(), key=lambda h: (h.version != 2, "pids" not in h.controllers, "freezer" not in h.controllers))
+    ranked = sorted(
+        hierarchies(),
+        key=lambda h: (h.version != 2, "pids" not in h.controllers, "freezer" not in h.controllers),
+    )
     if ranked:
         return ranked[0]
-    raise HarnessError("no cgroups are mounted below /sys/fs/cgroup; the kubelet needs them: boot with cgroups, or mount them")
+    raise HarnessError(
+        "no cgroups are mounted below /sys/fs/cgroup; the kubelet needs them: boot with cgroups, or mount them"
+    )
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,20 @@ class Cluster(ABC):
         """Put the image where every node finds it. Returns the name to use in manifests."""
 
     def run(
-        self, *argv: str | Path, stdin: str | bytes | Path | None = None, timeout: float = 120, check: bool = True
+        self,
+        *argv: str | Path,
+        stdin: str | bytes | Path | None = None,
+        timeout: float = 120,
+        check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end in reach of the cluster, at most `timeout` seconds."""
-        return run([*self.entering(), *argv], stdin=stdin, timeout=timeout, env=self.environment(), check=check)
+        return run(
+            [*self.entering(), *argv], stdin=stdin, timeout=timeout, env=self.environment(), check=check
+        )
 
-    def popen(self, *argv: str | Path, output: IO[bytes] | None = None, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    def popen(
+        self, *argv: str | Path, output: IO[bytes] | None = None, env: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[bytes]":
         """Start a program in reach of the cluster; the caller ends it. `output` takes what it prints."""
         sink = subprocess.DEVNULL if output is None else output
         return subprocess.Popen(
@@ -89,7 +97,9 @@ class Cluster(ABC):
         where = [f"--namespace={namespace}"] if namespace else []
         return self.kubectl("apply", *where, "-f", "-", stdin="\n---\n".join(texts))
 
-    def api(self, method: str, path: str, body: object = None, *, patch: str = "merge", timeout: float = 30) -> object:
+    def api(
+        self, method: str, path: str, body: object = None, *, patch: str = "merge", timeout: float = 30
+    ) -> object:
         """One request to the API server; see `rest.request`."""
         return rest.request(self.api_socket(), method, path, body, patch=patch, timeout=timeout)
 

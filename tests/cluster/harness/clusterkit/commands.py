@@ -2,9 +2,11 @@
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from clusterkit.errors import CommandFailed, HarnessError
 
@@ -25,21 +27,30 @@ def run(
     """
     words = [str(word) for word in argv]
     try:
-        if isinstance(stdin, Path):
-            with stdin.open("rb") as file:
-                done = subprocess.run(words, stdin=file, capture_output=True, timeout=timeout, env=env, cwd=cwd)  # noqa: PLW1510  # checked below
-        else:
-            sent = stdin.encode() if isinstance(stdin, str) else stdin or b""
-            done = subprocess.run(words, input=sent, capture_output=True, timeout=timeout, env=env, cwd=cwd)  # noqa: PLW1510  # checked below
+        with stdin.open("rb") if isinstance(stdin, Path) else _text(stdin) as file:
+            # The status is looked at below, with what was printed.
+            done = subprocess.run(
+                words, stdin=file, capture_output=True, timeout=timeout, env=env, cwd=cwd, check=False
+            )
     except subprocess.TimeoutExpired as error:
         said = (error.stdout or b"") + (error.stderr or b"")
-        raise HarnessError(f"{' '.join(words)}\ntook more than {timeout:g} s; it printed: {said[-2000:]!r}") from error
+        raise HarnessError(
+            f"{' '.join(words)}\ntook more than {timeout:g} s; it printed: {said[-2000:]!r}"
+        ) from error
     except FileNotFoundError as error:
         raise HarnessError(f"{words[0]} is not on this machine: {error}") from error
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     if check and done.returncode:
         raise CommandFailed(words, done.returncode, out + err)
     return subprocess.CompletedProcess(words, done.returncode, out, err)
+
+
+def _text(sent: bytes | str | None) -> IO[bytes]:
+    """A file that holds what is to be read, and no pipe: a program that doesn't read it can't hold us up."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+    file.write(sent.encode() if isinstance(sent, str) else sent or b"")
+    file.seek(0)
+    return file
 
 
 def eventually(
@@ -55,7 +66,9 @@ def eventually(
     while not is_so():
         if time.monotonic() > deadline:
             explained = why_not()
-            raise HarnessError(f"after {timeout:g} s still not so: {what}" + (f"\n{explained}" if explained else ""))
+            raise HarnessError(
+                f"after {timeout:g} s still not so: {what}" + (f"\n{explained}" if explained else "")
+            )
         time.sleep(every)
 
 

@@ -34,14 +34,24 @@ class ControlPlane:
         (self.layout.secrets / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
         self._start(
             "etcd",
-            *("--name=etcd", f"--data-dir={self.layout.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+            *(
+                "--name=etcd",
+                f"--data-dir={self.layout.folder / 'etcd'}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ),
             *(f"--listen-client-urls={_ETCD}", f"--advertise-client-urls={_ETCD}"),
-            *("--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380"),
+            *(
+                "--listen-peer-urls=http://127.0.0.1:2380",
+                "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+            ),
             "--initial-cluster=etcd=http://127.0.0.1:2380",
         )
         self.start_apiserver()
         self._start("kube-controller-manager", *self._controller_manager_flags())
-        self._start("kube-scheduler", f"--kubeconfig={self._config('kube-scheduler')}", "--leader-elect=false")
+        self._start(
+            "kube-scheduler", f"--kubeconfig={self._config('kube-scheduler')}", "--leader-elect=false"
+        )
 
     def start_apiserver(self, timeout: float = 60) -> None:
         """Start the API server and wait until it is ready."""
@@ -63,9 +73,16 @@ class ControlPlane:
         )
 
     def _says_ready(self) -> bool:
-        kubectl = [self.layout.programs / "kubectl", f"--kubeconfig={self.layout.kubeconfig}", "--request-timeout=2s"]
+        kubectl = [str(self.layout.programs / "kubectl"), f"--kubeconfig={self.layout.kubeconfig}"]
+        asking = [
+            *self._space().entering(mounts=False),
+            *kubectl,
+            "get",
+            "--raw=/readyz",
+            "--request-timeout=2s",
+        ]
         try:
-            return run([*self._space().entering(mounts=False), *kubectl, "get", "--raw=/readyz"], timeout=20).stdout == "ok"
+            return run(asking, timeout=20).stdout == "ok"
         except CommandFailed:
             return False
 
@@ -73,7 +90,9 @@ class ControlPlane:
         return Space(CONTROL.name, self.processes)
 
     def _start(self, program: str, *flags: str) -> None:
-        self.processes.start(program, [*self._space().entering(mounts=False), self.layout.programs / program, *flags])
+        self.processes.start(
+            program, [*self._space().entering(mounts=False), self.layout.programs / program, *flags]
+        )
 
     def _config(self, user: str) -> Path:
         return Authority(self.layout).kubeconfig(user)

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -33,7 +33,9 @@ class ExistingCluster(Cluster):
         self._proxy: subprocess.Popen[bytes] | None = None
         try:
             self._write_kubeconfig(context)
-            self.nodes = self.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}", timeout=30).split()
+            self.nodes = self.kubectl(
+                "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}", timeout=30
+            ).split()
         except BaseException:
             self.close()
             raise
@@ -75,7 +77,13 @@ class ExistingCluster(Cluster):
         if engine is None:
             return images.build_image(dockerfile, tag, target=target, context=context, build_args=build_args)
         full = images.full_name(tag)
-        words = [engine, "build", f"--tag={full}", f"--file={dockerfile}", *([f"--target={target}"] if target else [])]
+        words = [
+            engine,
+            "build",
+            f"--tag={full}",
+            f"--file={dockerfile}",
+            *([f"--target={target}"] if target else []),
+        ]
         words += [f"--build-arg={name}={value}" for name, value in (build_args or {}).items()]
         run([*words, context or dockerfile.parent], timeout=1800)
         archive = self._folder / f"{len(list(self._folder.glob('*.tar')))}.tar"
@@ -94,14 +102,16 @@ class ExistingCluster(Cluster):
             self._load("minikube", "image", "load", str(image.archive), f"--profile={self.name}")
         else:
             raise HarnessError(
-                f"the context {self.name!r} is neither kind's, k3d's nor minikube's: set IMAGE_REGISTRY to a registry that "
-                "you may push to and the cluster may pull from (such as registry.example/team)"
+                f"the context {self.name!r} is neither kind's, k3d's nor minikube's: set IMAGE_REGISTRY to a registry "
+                "that you may push to and the cluster may pull from (such as registry.example/team)"
             )
         return image.tag
 
     def _load(self, *argv: str) -> None:
         if not shutil.which(argv[0]):
-            raise HarnessError(f"the context {self.name!r} needs {argv[0]} on this machine, or IMAGE_REGISTRY")
+            raise HarnessError(
+                f"the context {self.name!r} needs {argv[0]} on this machine, or IMAGE_REGISTRY"
+            )
         run(argv, timeout=600)
 
     def _push(self, image: BuiltImage, registry: str) -> str:
@@ -113,11 +123,13 @@ class ExistingCluster(Cluster):
         elif shutil.which("skopeo"):
             run(["skopeo", "copy", f"docker-archive:{image.archive}", f"docker://{there}"], timeout=1800)
         else:
-            raise HarnessError("to push to IMAGE_REGISTRY, docker, podman or skopeo is needed: install one of them")
+            raise HarnessError(
+                "to push to IMAGE_REGISTRY, docker, podman or skopeo is needed: install one of them"
+            )
         return there
 
     @contextmanager
-    def _forward(self, namespace: str, service: str, port: int) -> Iterator[int]:
+    def _forward(self, namespace: str, service: str, port: int) -> Generator[int]:
         said = self._folder / f"forward-{namespace}-{service}-{port}.log"
         with said.open("wb") as output:
             words = ["port-forward", f"--namespace={namespace}", f"service/{service}", f":{port}"]
@@ -127,7 +139,9 @@ class ExistingCluster(Cluster):
             def found() -> re.Match[str] | None:
                 return re.search(r"127\.0\.0\.1:(\d+)", said.read_text())
 
-            eventually(f"{service} is forwarded", lambda: found() is not None, timeout=30, why_not=said.read_text)
+            eventually(
+                f"{service} is forwarded", lambda: found() is not None, timeout=30, why_not=said.read_text
+            )
             match = found()
             if match is None:
                 raise HarnessError(f"kubectl port-forward took its words back: {said.read_text()}")
@@ -138,7 +152,9 @@ class ExistingCluster(Cluster):
 
     def _write_kubeconfig(self, context: str) -> None:
         try:
-            text = run(["kubectl", "config", "view", f"--context={context}", "--minify", "--flatten", "--raw"]).stdout
+            text = run(
+                ["kubectl", "config", "view", f"--context={context}", "--minify", "--flatten", "--raw"]
+            ).stdout
         except CommandFailed as error:
             raise HarnessError(f"KUBE_CONTEXT={context}: kubectl knows no such context: {error}") from error
         file = self._folder / "kubeconfig"

@@ -3,12 +3,12 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def forwarded(connect: Callable[[], socket.socket]) -> Iterator[int]:
+def forwarded(connect: Callable[[], socket.socket]) -> Generator[int]:
     """A port on 127.0.0.1; every connection to it is one of `connect()`'s, and is closed when that one fails."""
     listener = socket.create_server(("127.0.0.1", 0))
     open_ones: set[socket.socket] = set()

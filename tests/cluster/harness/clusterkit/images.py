@@ -27,10 +27,23 @@ ln -s /usr/bin/pip3 "$1/usr/local/bin/pip"
 rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED
 rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 """
+_KEPT_ARCHIVES = 2
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A tool that is started so has its own process numbers and mounts; it ends with us, and with it all that it started.
-_ALONE = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
-_ALONE += ["--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+_ALONE = [
+    *("setpriv", "--pdeathsig", "KILL"),
+    *(
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "--",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -133,9 +146,15 @@ def _base_image() -> str:
     archive = folder / "root.tar"
     setup = folder / "setup"
     setup.write_text(_BASE_SETUP)
+    words = [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        "--quiet",
+        f"--include={','.join(_BASE_PACKAGES)}",
+    ]
     run(
-        [*_ALONE, "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(_BASE_PACKAGES)}"]
-        + [f"--customize-hook=sh {setup} \"$1\"", "--quiet", codename, archive, *sources],
+        [*_ALONE, *words, f'--customize-hook=sh {setup} "$1"', codename, archive, *sources],
         env={**os.environ, "TMPDIR": str(folder)},
         timeout=900,
     )
@@ -152,13 +171,19 @@ def _base_image() -> str:
 
 def _archive(number: str, full: str) -> Path:
     """The image's archive; the same image under the same name is written once."""
-    name = hashlib.sha256(f"{number} {full}".encode()).hexdigest()[:20]
-    archive = cache_folder() / "images" / f"{name}.tar"
+    folder = cache_folder() / "images" / hashlib.sha256(full.encode()).hexdigest()[:20]
+    archive = folder / f"{number.removeprefix('sha256:')}.tar"
     if not archive.exists():
-        archive.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # The newest few stay: another run may be about to load the one that it has built.
+        for old in sorted(folder.glob("*.tar"), key=lambda file: file.stat().st_mtime)[:-_KEPT_ARCHIVES]:
+            old.unlink(missing_ok=True)
+        _buildah("rmi", "--prune")
         half = archive.with_suffix(".new")
         half.unlink(missing_ok=True)
-        _buildah("push", "--quiet", f"--signature-policy={_policy()}", number, f"docker-archive:{half}:{full}")
+        _buildah(
+            "push", "--quiet", f"--signature-policy={_policy()}", number, f"docker-archive:{half}:{full}"
+        )
         half.rename(archive)
     return archive
 
@@ -168,7 +193,11 @@ def _store() -> Path:
 
 
 def _buildah(*words: str, timeout: float = 300) -> str:
-    store = [f"--root={_store()}", f"--runroot={_store().with_name('containers-run')}", "--storage-driver=overlay"]
+    store = [
+        f"--root={_store()}",
+        f"--runroot={_store().with_name('containers-run')}",
+        "--storage-driver=overlay",
+    ]
     return run([*_ALONE, "buildah", *store, *words], timeout=timeout).stdout
 
 
@@ -190,18 +219,24 @@ def _package_index() -> list[str]:
     settings.pop("require-virtualenv", None)
     folder = cache_folder() / "pip"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pip.conf").write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in settings.items()))
-    volumes = [f"--volume={folder / 'pip.conf'}:/etc/pip.conf:ro"]
-    for name in ("cert", "find-links"):
-        if settings.get(name, "").startswith("/") and Path(settings[name]).exists():
-            volumes.append(f"--volume={Path(settings[name]).resolve()}:{settings[name]}:ro")
-    return volumes
+    (folder / "pip.conf").touch(mode=0o600)  # an address may hold a password
+    (folder / "pip.conf").write_text(
+        "[global]\n" + "".join(f"{name} = {value}\n" for name, value in settings.items())
+    )
+    named = [settings.get(name, "") for name in ("cert", "find-links")]
+    shown_too = [path for path in named if path.startswith("/") and Path(path).exists()]
+    return [
+        f"--volume={folder / 'pip.conf'}:/etc/pip.conf:ro",
+        *(f"--volume={Path(path).resolve()}:{path}:ro" for path in shown_too),
+    ]
 
 
 def _codename() -> str:
     found = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', Path("/etc/os-release").read_text(), re.MULTILINE)
     if not found:
-        raise HarnessError("/etc/os-release has no VERSION_CODENAME: the base image is made on Debian and its kin")
+        raise HarnessError(
+            "/etc/os-release has no VERSION_CODENAME: the base image is made on Debian and its kin"
+        )
     return found[1]
 
 

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from clusterkit import archives, build
-from clusterkit.cgroups import Cgroup
+from clusterkit.cgroups import Cgroup, hierarchies
 from clusterkit.commands import eventually, run
 from clusterkit.control_plane import ControlPlane
 from clusterkit.errors import CommandFailed, HarnessError
-from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, cache_folder
+from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder, cache_folder
 from clusterkit.nodes import PAUSE_IMAGE, NodeRunner, start_kube_proxy
 from clusterkit.pki import Authority
 from clusterkit.processes import DAEMONS, Processes
@@ -21,6 +21,7 @@ from clusterkit.toolchain import exclusively, helm, install_packages, say
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
 API_PROXY = "api-proxy"
+FAILED = ".failed-logs"
 
 
 def why_impossible() -> str | None:
@@ -76,6 +77,19 @@ def down(layout: Layout) -> bool:
     return bool(ended or had_cgroup or had_folder)
 
 
+def names_of_all() -> list[str]:
+    """Every cluster of this machine of which there is anything, by what it leaves: a folder or a cgroup."""
+    names = {
+        folder.name
+        for folder in base_folder().glob("*")
+        if folder.is_dir() and not folder.name.endswith(FAILED)
+    }
+    prefix = Layout("x").cgroup.removesuffix("x")
+    for hierarchy in hierarchies():
+        names |= {folder.name.removeprefix(prefix) for folder in hierarchy.mount.glob(f"{prefix}*")}
+    return sorted(names)
+
+
 def ailments(layout: Layout) -> list[str]:
     """What of the cluster isn't as it should be; empty when it is up and whole."""
     state = read_state(layout)
@@ -90,9 +104,21 @@ def ailments(layout: Layout) -> list[str]:
 
 
 def expected_daemons(state: State) -> list[str]:
-    control = ["switch.space", "control.space", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    control = [
+        "switch.space",
+        "control.space",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ]
     each = ("space", "containerd", "kubelet", "kube-proxy")
-    return [*control, "control.kube-proxy", API_PROXY, *(f"{node.name}.{name}" for node in state.names() for name in each)]
+    return [
+        *control,
+        "control.kube-proxy",
+        API_PROXY,
+        *(f"{node.name}.{name}" for node in state.names() for name in each),
+    ]
 
 
 def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Path]) -> None:
@@ -122,7 +148,8 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Pat
     if sick := [name for name in expected_daemons(state) if not processes.alive(name)]:
         raise HarnessError(f"{sick[0]} is not running:\n{processes.tail(sick[0])}")
     write_state(layout, State(nodes=nodes, stage="up", boot=state.boot))
-    say(f"the cluster {layout.name!r} with {nodes} node{'s' if nodes > 1 else ''} is up after {time.monotonic() - began:.0f} s")
+    size = "1 node" if nodes == 1 else f"{nodes} nodes"
+    say(f"the cluster {layout.name!r} with {size} is up after {time.monotonic() - began:.0f} s")
 
 
 def _start_node(layout: Layout, processes: Processes, node: Node, images: list[Path]) -> None:
@@ -137,7 +164,7 @@ def _start_node(layout: Layout, processes: Processes, node: Node, images: list[P
 
 def _serve_requests(layout: Layout, processes: Processes) -> None:
     """The API on a Unix socket, which any process of the machine's root can reach whatever network it is in."""
-    kubectl = [layout.programs / "kubectl", f"--kubeconfig={layout.kubeconfig}", "proxy"]
+    kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}", "proxy"]
     entering = Space(CONTROL.name, processes).entering(mounts=False)
     processes.start(API_PROXY, [*entering, *kubectl, f"--unix-socket={layout.api_socket}"])
 
@@ -179,7 +206,7 @@ def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
 
 def _kubectl(layout: Layout, *argv: str, stdin: str | None = None) -> str:
     space = Space(CONTROL.name, Processes(layout))
-    kubectl = [layout.programs / "kubectl", f"--kubeconfig={layout.kubeconfig}"]
+    kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
     return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=180).stdout
 
 
@@ -188,7 +215,7 @@ def _apply(layout: Layout, text: str) -> None:
 
 
 def _unmount_below(folder: Path) -> None:
-    """Unmount what the machine itself sees below the folder. There should be nothing: deleting must never follow one."""
+    """Unmount what the machine itself sees below the folder: nothing, or else deleting would follow it."""
     for _ in range(100):
         mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         inside = [mount for mount in mounts if mount == str(folder) or mount.startswith(f"{folder}/")]
@@ -197,13 +224,15 @@ def _unmount_below(folder: Path) -> None:
         try:
             run(["umount", "--lazy", inside[-1]])
         except CommandFailed as error:
-            raise HarnessError(f"{inside[-1]} can't be unmounted, so nothing below {folder} is deleted: {error}") from error
+            raise HarnessError(
+                f"{inside[-1]} can't be unmounted, so nothing below {folder} is deleted: {error}"
+            ) from error
     raise HarnessError(f"mounts keep coming back below {folder}; end what makes them, and run down again")
 
 
 def _keep_logs(layout: Layout) -> None:
     """The logs of a cluster that failed to come up, for the person who has to find out why."""
-    kept = layout.folder.with_name(f"{layout.name}.failed-logs")
+    kept = layout.folder.with_name(f"{layout.name}{FAILED}")
     shutil.rmtree(kept, ignore_errors=True)
     if layout.logs.exists():
         shutil.copytree(layout.logs, kept)

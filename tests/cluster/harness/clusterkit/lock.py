@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from clusterkit.errors import HarnessError
 
 
 @contextmanager
-def locked(file: Path, purpose: str, *, wait: float = 0) -> Iterator[None]:
+def locked(file: Path, purpose: str, *, wait: float = 0) -> Generator[None]:
     """Hold the lock `file`; the kernel gives it back when this process ends, however it ends.
 
     Somebody else holds it: wait at most `wait` seconds, then raise HarnessError that says who it is.
@@ -42,11 +42,15 @@ def _take(handle: int, file: Path, wait: float) -> None:
             holder = os.pread(handle, 1000, 0).decode(errors="replace").strip() or "another process"
             if time.monotonic() >= deadline:
                 raise HarnessError(
-                    f"the cluster {file.stem!r} is in use by {holder}. Wait for it (--wait SECONDS, or "
-                    f"CLAIMQ_CLUSTER_WAIT=SECONDS for the tests), end it, or take another name (--name NAME, CLAIMQ_CLUSTER=NAME)."
+                    f"the cluster {file.stem!r} is in use by {holder}. Wait for it (--wait SECONDS, or for the tests "
+                    "CLAIMQ_CLUSTER_WAIT=SECONDS), end it, or take another name (--name NAME, CLAIMQ_CLUSTER=NAME)."
                 ) from None
             if not told:
-                print(f"waiting up to {wait:g} s for the cluster {file.stem!r}: {holder}", file=sys.stderr, flush=True)  # noqa: T201  # to the person who waits
+                print(
+                    f"waiting up to {wait:g} s for the cluster {file.stem!r}: {holder}",
+                    file=sys.stderr,
+                    flush=True,
+                )  # to the person who waits
                 told = True
             time.sleep(0.5)
         else:

@@ -49,7 +49,14 @@ class NodeRunner:
 
     def prepare(self) -> None:
         """The files and mounts of the node; its space is there and joined to the switch."""
-        for path in ("var/lib/kubelet", "var/lib/containerd", "var/lib/cni", "var/log/pods", "var/tmp", "cni"):
+        for path in (
+            "var/lib/kubelet",
+            "var/lib/containerd",
+            "var/lib/cni",
+            "var/log/pods",
+            "var/tmp",
+            "cni",
+        ):
             (self.folder / path).mkdir(parents=True, exist_ok=True)
         (self.folder / "var/run").symlink_to("/run")
         for name, value in _TUNABLES.items():
@@ -98,7 +105,9 @@ class NodeRunner:
     def ctr(self, *argv: str, stdin: Path | None = None) -> str:
         """containerd's own client, on the images and containers of Kubernetes."""
         # containerd's socket and its default path are inside the node's view of /run.
-        return run([*self.space.entering(), "ctr", "--namespace=k8s.io", *argv], stdin=stdin, timeout=300).stdout
+        return run(
+            [*self.space.entering(), "ctr", "--namespace=k8s.io", *argv], stdin=stdin, timeout=300
+        ).stdout
 
     def _daemon(self, program: str) -> str:
         return f"{self.node.name}.{program}"
@@ -108,7 +117,9 @@ class NodeRunner:
 
     def _mounts(self) -> str:
         # The cluster's folder keeps its path in the node's view, wherever it lies (it may be below /var or /run).
-        covers = "\n".join(f"mount -n --bind '{self.folder}/sysctl/{name}' /proc/sys/{name}" for name in _TUNABLES)
+        covers = "\n".join(
+            f"mount -n --bind '{self.folder}/sysctl/{name}' /proc/sys/{name}" for name in _TUNABLES
+        )
         return f"""
             mount -n --bind '{self.layout.folder}' /mnt
             mount -n -t tmpfs -o mode=0755 tmpfs /run
@@ -151,8 +162,12 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
     def _cni_config(self) -> dict[str, object]:
         # A pair of links for each pod and no bridge: all traffic is routed, so that service addresses work
         # between pods of one node without the kernel's bridge filter.
-        addresses = {"type": "host-local", "ranges": [[{"subnet": self.node.pod_range}]], "routes": [{"dst": "0.0.0.0/0"}]}
-        plugins = [{"type": "ptp", "ipMasq": False, "ipam": addresses}]
+        addresses = {
+            "type": "host-local",
+            "ranges": [[{"subnet": self.node.pod_range}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
+        plugins: list[dict[str, object]] = [{"type": "ptp", "ipMasq": False, "ipam": addresses}]
         if (cni_folder() / "portmap").exists():
             plugins.append({"type": "portmap", "capabilities": {"portMappings": True}})
         return {"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}
@@ -182,7 +197,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
             # Images come by hand and can't be pulled again, and a full disk of the machine isn't the cluster's matter.
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "1%",
+                "imagefs.available": "1%",
+            },
             # Pairs with the controller manager's node-monitor-grace-period.
             "nodeStatusUpdateFrequency": "4s",
             "nodeLeaseDurationSeconds": 16,
@@ -197,7 +216,7 @@ def start_kube_proxy(layout: Layout, processes: Processes, where: Node, acting_f
     """Make service addresses work on `where`. The control plane is no node, so there it acts for another's name."""
     argv = [
         *Space(where.name, processes).entering(mounts=where is not CONTROL),
-        layout.programs / "kube-proxy",
+        str(layout.programs / "kube-proxy"),
         f"--kubeconfig={Authority(layout).kubeconfig('kube-proxy')}",
         f"--hostname-override={acting_for.name}",
         "--proxy-mode=iptables",
@@ -205,7 +224,10 @@ def start_kube_proxy(layout: Layout, processes: Processes, where: Node, acting_f
         "--iptables-min-sync-period=100ms",
         "--oom-score-adj=0",
         # Only the machine's real root may change these.
-        *("--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s"),
+        *(
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0s",
+            "--conntrack-tcp-timeout-close-wait=0s",
+        ),
     ]
     processes.start(f"{where.name}.kube-proxy", argv)
-

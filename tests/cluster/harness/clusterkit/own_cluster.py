@@ -39,7 +39,9 @@ class OwnCluster(Cluster):
         return self.layout.api_socket
 
     def forward(self, namespace: str, service: str, port: int) -> AbstractContextManager[int]:
-        address = self.kubectl("get", "service", service, f"--namespace={namespace}", "-o", "jsonpath={.spec.clusterIP}")
+        address = self.kubectl(
+            "get", "service", service, f"--namespace={namespace}", "-o", "jsonpath={.spec.clusterIP}"
+        )
         return forwarded(lambda: Space(CONTROL.name, self.processes).connect(address, port))
 
     def build_image(

@@ -42,7 +42,9 @@ def request(
         response = connection.getresponse()
         text = response.read().decode(errors="replace")
     except OSError as error:
-        raise HarnessError(f"{method} {path}: the API server can't be reached through {proxy}: {error}") from error
+        raise HarnessError(
+            f"{method} {path}: the API server can't be reached through {proxy}: {error}"
+        ) from error
     finally:
         connection.close()
     if response.status >= 400:

@@ -1,7 +1,7 @@
 """Which cluster to use: the existing one that KUBE_CONTEXT names, or one of our own for as long as it is needed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from clusterkit import lifecycle
@@ -29,7 +29,7 @@ def existing() -> ExistingCluster | None:
 
 
 @contextmanager
-def session(nodes: int = 1, *, name: str | None = None) -> Iterator[Cluster]:
+def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
     """A cluster for tests: brought up at the start, taken down at the end, nobody else's meanwhile.
 
     `name` defaults to $CLAIMQ_CLUSTER or "claimq-tests". Somebody else using it: an error that says who, after waiting

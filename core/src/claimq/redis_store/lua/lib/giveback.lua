@@ -59,9 +59,10 @@ local function put_failed(q, policy, item)
   end
 end
 
--- Writes what settle() decided for each of the items, in the order in which they were claimed.
+-- Writes what settle() decided for each of the items, in the order in which they were claimed: also clients that (again) have items take their
+-- turns in that order.
 local function place(q, policy, items, verdicts)
-  local tails, heads = {}, {}
+  local tails, heads, clients = {}, {}, {}
   for i, item in ipairs(items) do
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
@@ -70,12 +71,12 @@ local function place(q, policy, items, verdicts)
     elseif verdict ~= 'dropped' then
       if verdict == 'requeued' then restart_wait(item, q.now) end
       local lists = verdict == 'requeued' and tails or heads
-      lists[client] = lists[client] or {}
+      if not lists[client] then lists[client] = {}; clients[#clients + 1] = client end
       table.insert(lists[client], format(item))
     end
   end
-  for client, envelopes in pairs(heads) do head(q, client, envelopes) end
-  for client, envelopes in pairs(tails) do tail(q, client, envelopes) end
+  for i = #clients, 1, -1 do if heads[clients[i]] then head(q, clients[i], heads[clients[i]]) end end
+  for _, client in ipairs(clients) do if tails[client] then tail(q, client, tails[client]) end end
   if next(heads) or next(tails) or (q.counts.delayed or 0) > 0 then wake(q) end
   q.counts.client_items = q.more_client_items
 end

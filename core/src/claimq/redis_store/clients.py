@@ -49,7 +49,7 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
         if endpoint.tls:
             options |= {"connection_class": SSLConnection, **_tls(settings)}
     pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
-    return Redis(connection_pool=pool)
+    return Redis.from_pool(pool)  # which closes the pool with the client
 
 
 def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]) -> Any:

@@ -20,12 +20,14 @@ from redis.asyncio import (
 )
 from redis.exceptions import RedisClusterException, RedisError
 
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, make_client
-from claimq.redis_store.faults import is_unknown_script, translate
+from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
+from claimq.redis_store.keys import suspects
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
+_LISTED = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 Arg = str | bytes | int | float
@@ -85,15 +87,51 @@ class Connection:
                     raise
                 return await client.eval(wanted.text, len(keys), *keys, *args)
 
-        reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)
+        try:
+            reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)
+        except StoreMisused as error:
+            if not is_wrong_type(error.__cause__):
+                raise
+            found = await self._of_another_type(keys, [arg for arg in args if isinstance(arg, str)])
+            raise (wrong_types(found, doing=name) if found else error) from error.__cause__
         if reply and reply[0] == b"STALE":
             raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
         return reply
 
+    async def _of_another_type(
+        self, main_keys: Sequence[str], named: Sequence[str]
+    ) -> dict[str, tuple[str, str]]:
+        """Looks which keys of the queues are in the way: key -> (its type, the type it should have).
+
+        Looks at a bounded number: those of the clients and workers that are listed, and of those named by the call.
+        """
+        found: dict[str, tuple[str, str]] = {}
+        for main in main_keys:
+            ring = await self._listed("LRANGE", main.removesuffix("main") + "clients")
+            workers = await self._listed("ZRANGE", main.removesuffix("main") + "workers")
+            short = [word for word in dict.fromkeys(named) if 0 < len(word) <= 200][:_LISTED]
+            for key, expected in suspects(main, [*ring, *short], [*workers, *short], self.instance).items():
+                try:
+                    kind = _text(await self.command("TYPE", key))
+                except ClaimqError:  # not allowed or not reachable: the first error says what there is to say
+                    return found
+                if kind not in (expected, "none"):
+                    found[key] = (kind, expected)
+        return found
+
+    async def _listed(self, command: str, key: str) -> list[str]:
+        try:
+            return [_text(name) for name in await self.command(command, key, 0, _LISTED)]
+        except ClaimqError:  # this very key may be the one in the way
+            return []
+
     async def command(self, *words: Arg, use: str = "calls", retry_for: float | None = None) -> Any:
         """Runs one plain command; only for those that may be repeated."""
         return await self.retry(
-            lambda client: client.execute_command(*words), doing=str(words[0]), use=use, retry_for=retry_for
+            lambda client: client.execute_command(*words),
+            doing=" ".join(str(word) for word in words[:2]),
+            use=use,
+            retry_for=retry_for,
         )
 
     async def info(self, section: str, key: str) -> dict[str, Any]:
@@ -195,6 +233,10 @@ class Connection:
                 await client.aclose()
             except _FOREIGN as error:
                 raise translate(error, doing="closing") from error
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 async def _at_node(client: Any, key: str, *words: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
@@ -33,6 +35,19 @@ _PERSON = {
 def is_unknown_script(error: BaseException) -> bool:
     """The server has no script of that hash: it restarted, failed over, or its cache was flushed."""
     return isinstance(error, client.NoScriptError) or str(error).startswith("NOSCRIPT")
+
+
+def is_wrong_type(error: BaseException | None) -> bool:
+    """A key is of another type than the command needs."""
+    return error is not None and "WRONGTYPE" in str(error)[:60]
+
+
+def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMisused:
+    """The error that names the keys in the way: key -> (its type, the type it should have)."""
+    told = ", ".join(
+        f"{key} is a {kind} and should be a {expected}" for key, (kind, expected) in found.items()
+    )
+    return StoreMisused(f"{doing}: a key of the queue is of another type: {told}; rename or delete it")
 
 
 def translate(error: Exception, *, doing: str) -> ClaimqError:

@@ -24,6 +24,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from claimq.codec import check_name
 
 TYPES = {
@@ -41,6 +43,17 @@ TYPES = {
     "wake": "list",
     "ids": "zset",
 }
+
+
+def suspects(main_key: str, clients: Sequence[str], workers: Sequence[str], instance: str) -> dict[str, str]:
+    """Keys of the queue with that ``main``, and the type that each has unless it is absent or in the way."""
+    base = main_key.removesuffix("main")
+    return {
+        **{base + part: kind for part, kind in TYPES.items()},
+        **{f"{main_key}:{client}": "list" for client in clients},
+        **{f"{base}busy:{worker}": "hash" for worker in workers},
+        f"{base}calls:{instance}": "hash",
+    }
 
 
 class Keys:

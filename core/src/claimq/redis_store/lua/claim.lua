@@ -25,6 +25,7 @@ local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
 local overdue = due and tonumber(due) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
 local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
 redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims')
+local leased = redis.call('ZCARD', leases)
 q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
 local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
@@ -40,7 +41,7 @@ for i, envelope in ipairs(envelopes) do
   leasing[2 * i - 1], leasing[2 * i] = lease_end, token
 end
 redis.call('HSET', busy, unpack(holding))
-if redis.call('ZCARD', leases) == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
+if leased == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
 redis.call('ZADD', leases, unpack(leasing))
 redis.call('RPUSH', q.base .. 'claims', format_text('%d %d %d ', last + 1, #envelopes, q.now) .. worker)
 if q.left > 0 then wake(q) end

@@ -14,6 +14,7 @@ if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} en
 local groups = read_groups(queues, 4)
 local refusal = check_groups(groups, duplicates)
 if refusal then return refusal end
+for _, q in ipairs(queues) do length_of(q, '-') end
 for _, group in ipairs(groups) do write_group(group) end
 local reply = {}
 for _, q in ipairs(queues) do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
 --   a lease, a bare payload at the head of main; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope main claims
+-- use: queue envelope
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, claims, wake (LIST), leases, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
@@ -17,44 +17,43 @@ local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor')
 local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
 redis.call('ZCARD', leases)
 
--- Ended claim calls at the head of the log.
+-- Ended claim calls at the head of the log. A line that is none was put there by somebody else, and goes too.
 local forgotten = 0
 for _, call in ipairs(log) do
   local first, count, worker = string.match(call, '^(%d+) (%d+) %d+ (.*)$')
   local live = false
-  for n = 0, tonumber(count) - 1 do
+  for n = 0, (tonumber(count) or 0) - 1 do
     if redis.call('ZSCORE', leases, worker .. '/' .. whole(first + n)) then live = true; break end
   end
   if live then break end
   forgotten = forgotten + 1
 end
-if forgotten > 0 then redis.call('LTRIM', claims, forgotten, -1) end
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
-local worker, cursor, leased = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', 0
+local worker, cursor, bereft = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
 if worker then
   local page = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
   for i = 1, #page[2], 2 do
-    if not redis.call('ZSCORE', leases, page[2][i]) then
-      redis.call('ZADD', leases, whole(q.now + expiry), page[2][i])
-      leased = leased + 1
-    end
+    if not redis.call('ZSCORE', leases, page[2][i]) then bereft[#bereft + 1] = page[2][i] end
   end
-  if page[1] == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
-  if worker ~= at[1] or page[1] ~= at[2] then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', page[1]) end
+  cursor = page[1]
+  if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
-
-for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
+local idle = {}
 for _, name in ipairs(quiet) do
-  if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then redis.call('ZREM', workers, name) end
+  if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then idle[#idle + 1] = name end
 end
 local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
-local adopted = 0
-if bare and not enqueued_at(bare) then
-  adopted = 1
-  redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq))))
-end
+local adopted = bare and not enqueued_at(bare) and 1 or 0
+
+-- All is read; now write.
+if forgotten > 0 then redis.call('LTRIM', claims, forgotten, -1) end
+for _, token in ipairs(bereft) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
+if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
+for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
+for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
+if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
 if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
-if leased + adopted > 0 then close(q, {repaired = leased, adopted = adopted}) else touch(q) end
-return {'OK', leased, forgotten}
+if #bereft + adopted > 0 then close(q, {repaired = #bereft, adopted = adopted}) else touch(q) end
+return {'OK', #bereft, forgotten}

@@ -3,7 +3,9 @@
 local function length_of(q, client)
   q.lengths = q.lengths or {}
   if not q.lengths[client] then
-    q.lengths[client] = redis.call('LLEN', key_of(q, client))
+    local length = redis.pcall('LLEN', key_of(q, client))
+    if type(length) == 'table' then error({err = 'WRONGTYPE ' .. key_of(q, client) .. ' is not a list'}) end
+    q.lengths[client] = length
     if client ~= '-' and not q.ring then
       q.ring = redis.call('LLEN', q.base .. 'clients')
       redis.call('ZCARD', q.base .. 'heads')

@@ -34,12 +34,21 @@ local function settle_client(q, client, count)
   return oldest
 end
 
--- One round of the ring: an item from each of up to want clients, the next one standing at the right. All is read before any write.
+-- One round of the ring: an item from each of up to want clients, the next one standing at the right. All is read before any write; a list
+-- of another type refuses the claim in the first round, and in a later one ends it with what was got.
 local function take_round(q, want, got)
   local clients = q.base .. 'clients'
   local turn = redis.call('LRANGE', clients, -want, -1)
   local oldest, stop, back, heads, gone = {}, 1, {}, {}, {}
-  for i = #turn, 1, -1 do oldest[i] = redis.call('LRANGE', key_of(q, turn[i]), -2, -1) end
+  for i = #turn, 1, -1 do
+    oldest[i] = redis.pcall('LRANGE', key_of(q, turn[i]), -2, -1)
+    if oldest[i].err then
+      if not q.took_round then error(oldest[i]) end
+      q.stopped = true
+      return
+    end
+  end
+  q.took_round = true
   for i = #turn, 1, -1 do
     local pair = oldest[i]
     local envelope = pair[#pair]

@@ -1,0 +1,181 @@
+"""Refusals that are not about a key's type: too large, full, stale, lost, known, read-only. None changes anything."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import claimq
+from claimq import (
+    Done,
+    ItemTooLarge,
+    NewItem,
+    Outcome,
+    Policy,
+    RedisSettings,
+    ReliableQueue,
+    StoreFull,
+    StoreUnavailable,
+    Verdict,
+)
+from testkit.contents import changes, contents
+from testkit.server import Server
+
+Verb = Callable[[ReliableQueue, list[str]], Awaitable[object]]
+VERDICTS: dict[str, Callable[[ReliableQueue, list[str]], Awaitable[list[Outcome]]]] = {
+    "done": lambda queue, tokens: queue.done(tokens),
+    "done with followers": lambda queue, tokens: queue.done([Done(token, ["next"]) for token in tokens]),
+    "fail": lambda queue, tokens: queue.fail(tokens, "broken"),
+    "fail permanently": lambda queue, tokens: queue.fail(tokens, "broken", permanent=True),
+    "requeue": lambda queue, tokens: queue.requeue(tokens, delay=1),
+    "unclaim": lambda queue, tokens: queue.unclaim(tokens),
+    "crash": lambda queue, tokens: queue.crash(tokens, "killed"),
+}
+ENQUEUES: dict[str, Verb] = {
+    "enqueue": lambda queue, _: queue.enqueue_many(["a", NewItem("b", client="ann")]),
+    "claim": lambda queue, _: queue.claim(wait=0),
+}
+
+
+async def _held(queue: ReliableQueue) -> list[str]:
+    await queue.enqueue_many(["a", "b", "c"])
+    return [claim.token for claim in await queue.claim(2, wait=0)]
+
+
+@pytest.mark.parametrize("verb", VERDICTS)
+async def test_a_verdict_on_lost_claims_changes_nothing(
+    server: Server, queue: ReliableQueue, verb: str
+) -> None:
+    lost = await _held(queue)
+    await queue.unclaim(lost)
+    held = [claim.token for claim in await queue.claim(2, wait=0)]
+    before = contents(server)
+    outcomes = await VERDICTS[verb](queue, [*lost, "w1/77", "elsewhere/1", "nonsense", "", "w1/x"])
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 7
+    assert changes(before, contents(server)) == {}
+    assert len(held) == 2
+
+
+async def test_renewing_lost_claims_changes_nothing(server: Server, queue: ReliableQueue) -> None:
+    lost = await _held(queue)
+    await queue.unclaim(lost)
+    before = contents(server)
+    outcomes = await queue.renew([*lost, "nonsense"])
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 3
+    assert changes(before, contents(server)) == {}
+
+
+@pytest.mark.parametrize(
+    "name", [*(verb for verb in VERDICTS), *ENQUEUES]
+)  # renew and the maintaining calls carry no number: sending them again is harmless by nature
+async def test_a_call_that_a_later_one_of_its_lane_has_overtaken_changes_nothing(
+    server: Server, queue: ReliableQueue, name: str
+) -> None:
+    tokens = await _held(queue)
+    connection = queue._connection
+    connection._calls = [number - 2 for number in connection._calls]
+    before = contents(server)
+    with pytest.raises(StoreUnavailable, match="make the call anew"):
+        await (VERDICTS | ENQUEUES)[name](queue, tokens)
+    assert changes(before, contents(server)) == {}
+
+
+@pytest.mark.parametrize("position", [0, 1, 2, 3])
+async def test_a_payload_over_the_limit_refuses_the_whole_call(
+    server: Server, store: claimq.Server, queue: ReliableQueue, position: int
+) -> None:
+    await queue.set_policy(Policy(max_payload=10))
+    items = [NewItem("a"), NewItem("b", client="ann"), NewItem("c", id="mine"), NewItem("d", delay=9)]
+    items[position] = NewItem(
+        "x" * 11, items[position].id, items[position].client, items[position].delay, items[position].at
+    )
+    before = contents(server)
+    with pytest.raises(ItemTooLarge) as caught:
+        await queue.enqueue_many(items)
+    assert (caught.value.size, caught.value.limit, caught.value.index) == (11, 10, position)
+    assert "enqueue a reference" in str(caught.value)
+    with pytest.raises(ItemTooLarge):
+        await store.enqueue({"other": ["a"], "q": items})
+    assert changes(before, contents(server)) == {}
+
+
+async def test_a_payload_over_the_limit_in_a_later_call_of_many_is_found_before_the_first_is_stored(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(max_payload=10))
+    before = contents(server)
+    with pytest.raises(ItemTooLarge) as caught:
+        await queue.enqueue_many(["a"] * 2500 + ["x" * 11] + ["a"])
+    assert caught.value.index == 2500
+    assert changes(before, contents(server)) == {}
+
+
+async def test_a_follower_over_the_limit_leaves_its_claim_held(
+    server: Server, store: claimq.Server, queue: ReliableQueue
+) -> None:
+    await store.queue("other").set_policy(Policy(max_payload=10))
+    one, two = await _held(queue)
+    before = contents(server)
+    with pytest.raises(ItemTooLarge):
+        await queue.done([Done(one, ["fine"]), Done(two, {"other": ["x" * 11]})])
+    assert changes(before, contents(server)) == {}
+    assert [outcome.verdict for outcome in await queue.done([one, two])] == [Verdict.DONE] * 2
+
+
+async def test_the_limit_itself_may_be_reached(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(max_payload=10))
+    assert (await queue.enqueue("x" * 10)).length == 1
+
+
+async def test_ids_that_are_all_known_add_nothing(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem("a", id="one"), NewItem("b", id="two", delay=9)])
+    before = contents(server)
+    again = await queue.enqueue_many([NewItem("c", id="two"), NewItem("d", id="one", client="ann")])
+    assert again.ids == again.duplicates == ("two", "one")
+    kept = (
+        f"cq:{{q}}:calls:{queue._connection.instance}"  # the reply of the lane's last call, and nothing else
+    )
+    assert set(changes(before, contents(server))) <= {kept}
+
+
+async def test_a_full_server_refuses_what_takes_memory_and_nothing_has_changed(
+    server: Server, queue: ReliableQueue
+) -> None:
+    one, two = await _held(queue)
+    await queue.fail(two, "broken", permanent=True)
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    before = contents(server)
+    for refused in (
+        queue.enqueue("x"),
+        queue.enqueue("x", id="mine", client="ann", delay=3),
+        queue.done(one, enqueue=["next"]),
+        queue.requeue_failed(),
+    ):
+        with pytest.raises(StoreFull, match="give it more memory"):
+            await refused
+    assert changes(before, contents(server)) == {}
+
+
+async def test_a_read_only_replica_refuses_every_write_and_nothing_has_changed(
+    server: Server, queue: ReliableQueue
+) -> None:
+    tokens = await _held(queue)
+    await queue.fail(tokens[1], "broken", permanent=True)
+    server.call("REPLICAOF", "127.0.0.1", "1")
+    before = contents(server)
+    settings = RedisSettings(url=server.url, retry_for=0.001)
+    async with claimq.connect(settings=settings) as store:
+        impatient = store.queue("q", worker="w1")
+        calls = [verb(impatient, tokens[:1]) for verb in (VERDICTS | ENQUEUES).values()]
+        calls += [
+            impatient.renew(tokens[:1]),
+            impatient.reap(),
+            impatient.release_worker("w1"),
+            impatient.flush(),
+        ]
+        calls += [impatient.requeue_failed(), impatient.remove_failed(), impatient.set_policy(Policy())]
+        for call in calls:
+            with pytest.raises(StoreUnavailable, match="is a replica now"):
+                await call
+        assert changes(before, contents(server)) == {}
+        assert [item.payload for item in await impatient.peek(9)] == [b"c"]
+        assert "IsReplica" in [warning.code for warning in (await store.report()).warnings]

@@ -1,0 +1,62 @@
+"""The command `claimq`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from claimq.errors import ClaimqError
+from claimq_cli import failures
+from claimq_cli.change_commands import flush, pause, release, resume
+from claimq_cli.enqueue_command import enqueue
+from claimq_cli.failed_commands import failed
+from claimq_cli.inspect_commands import check, find, items, peek, status, workers
+from claimq_cli.up_command import up
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="claimq-cli")
+def cli() -> None:
+    """Reliable work queues on Redis and Valkey: run them on this machine, look into them, mend them."""
+
+
+for command in (
+    up,
+    enqueue,
+    status,
+    peek,
+    items,
+    find,
+    failed,
+    pause,
+    resume,
+    workers,
+    release,
+    flush,
+    check,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Runs the command; every error is one line on stderr and an exit code (see `failures`)."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(failures.INTERRUPTED)
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
+        click.echo(f"claimq: {' '.join(error.format_message().split())} (see `{where} --help`)", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(failures.INTERRUPTED)
+    except (ClaimqError, failures.CommandError, ValueError, TypeError) as error:
+        for line in failures.lines_of(error):
+            click.echo(f"claimq: {line}", err=True)
+        sys.exit(failures.exit_code_of(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""`claimq failed`: what people do with items that were given up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import click
+
+from claimq.model import Located
+from claimq_cli import json_shapes
+from claimq_cli.answers import count, instant, payload
+from claimq_cli.context import Context, with_context
+from claimq_cli.enqueue_command import Duration
+from claimq_cli.failures import NOT_DONE, USAGE, CommandError
+from claimq_cli.inspect_commands import described
+
+
+@click.group()
+def failed() -> None:
+    """Look at items that were given up, send them back, or remove them."""
+
+
+@failed.command("list")
+@click.argument("name")
+@click.option(
+    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@with_context
+async def list_failed(context: Context, name: str, number: int, offset: int) -> None:
+    """List failed items of the queue NAME, oldest failure first."""
+    async with context.queue(name) as queue:
+        found = await queue.failed_items(number, offset=offset)
+        total = await queue.length("failed")
+    context.answers.give_table(
+        {"queue": name, "length": total, "items": [json_shapes.located(one) for one in found]},
+        ["id", "failed", ">requeued", ">given up", "error", "payload"],
+        [_row(one) for one in found],
+        nothing=f"{name}: nothing in failed",
+    )
+
+
+def _row(one: Located) -> list[str]:
+    item = one.item
+    return [
+        one.name, instant(one.failed_at), str(item.requeue_count), str(item.given_up_count), item.last_error or "-",
+        payload(item),
+    ]  # fmt: skip
+
+
+@failed.command("show")
+@click.argument("name")
+@click.argument("id")
+@with_context
+async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
+    """Show one failed item of the queue NAME in full."""
+    async with context.queue(name) as queue:
+        found = await queue.failed_item(id)
+    if found is None:
+        raise CommandError(_absent(name, [id]), NOT_DONE)
+    context.answers.give({"queue": name, **json_shapes.located(found)}, described(found))
+
+
+@failed.command("requeue")
+@click.argument("name")
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that the filters leave.")
+@click.option(
+    "--max-fail-count", type=click.IntRange(1), help="With --all: only those given up at most so often."
+)
+@click.option(
+    "--min-delay",
+    type=Duration(),
+    default=0.0,
+    help="With --all: only those that failed at least so long ago.",
+)
+@with_context
+async def requeue(
+    context: Context,
+    name: str,
+    ids: tuple[str, ...],
+    everything: bool,
+    max_fail_count: int | None,
+    min_delay: float,
+) -> int:
+    """Send failed items of the queue NAME back to main: those with these IDS, or with --all all of them."""
+    _one_way(ids, everything=everything, filtered=bool(max_fail_count or min_delay))
+    async with context.queue(name) as queue:
+        if everything:
+            number, missing = (
+                await queue.requeue_failed(max_fail_count=max_fail_count, min_delay=min_delay),
+                list[str](),
+            )
+        else:
+            number, missing = await _each(ids, queue.requeue_failed_item)
+    document = {"queue": name, "requeued": number, "missing": missing}
+    return _tell(context, document, name, f"{count(number)} sent back to main", missing)
+
+
+@failed.command("remove")
+@click.argument("name")
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that the filters leave.")
+@click.option(
+    "--min-fail-count",
+    type=click.IntRange(0),
+    default=0,
+    help="With --all: only those given up at least so often.",
+)
+@click.option(
+    "--min-age", type=Duration(), default=0.0, help="With --all: only those that failed at least so long ago."
+)
+@with_context
+async def remove(
+    context: Context, name: str, ids: tuple[str, ...], everything: bool, min_fail_count: int, min_age: float
+) -> int:
+    """Remove failed items of the queue NAME for good: those with these IDS, or with --all all of them."""
+    _one_way(ids, everything=everything, filtered=bool(min_fail_count or min_age))
+    async with context.queue(name) as queue:
+        if everything:
+            number = (await queue.remove_failed(min_age=min_age, min_fail_count=min_fail_count)).count
+            missing = list[str]()
+        else:
+            number, missing = await _each(ids, queue.remove_failed_item)
+    document = {"queue": name, "removed": number, "missing": missing}
+    return _tell(context, document, name, f"{count(number)} removed", missing)
+
+
+def _one_way(ids: tuple[str, ...], *, everything: bool, filtered: bool) -> None:
+    if bool(ids) == everything:
+        raise CommandError("name the items by their ids, or say --all", USAGE)
+    if filtered and not everything:
+        raise CommandError("the filters go with --all; leave them out, or the ids", USAGE)
+
+
+async def _each(ids: tuple[str, ...], handle: Callable[[str], Awaitable[object]]) -> tuple[int, list[str]]:
+    missing = [one for one in dict.fromkeys(ids) if not await handle(one)]
+    return len(dict.fromkeys(ids)) - len(missing), missing
+
+
+def _tell(context: Context, document: Mapping[str, object], name: str, text: str, missing: list[str]) -> int:
+    """Prints what was done; names on stderr what was not there, and then the exit code is 1."""
+    context.answers.give(document, f"{name}: {text}")
+    if not missing:
+        return 0
+    click.echo(f"claimq: {_absent(name, missing)}", err=True)
+    return NOT_DONE
+
+
+def _absent(name: str, ids: list[str]) -> str:
+    return f"{name} has no failed item {', '.join(ids)}; see `claimq failed list {name}`"

@@ -1,0 +1,182 @@
+"""Commands that look and change nothing: status, peek, items, find, workers, check."""
+
+from __future__ import annotations
+
+import click
+
+import claimq
+from claimq.model import Item, Located, Snapshot, State, WorkerInfo
+from claimq_cli import json_shapes
+from claimq_cli.answers import age, instant, payload
+from claimq_cli.context import Context, with_context
+from claimq_cli.failures import NOT_DONE, USAGE, CommandError
+
+STATES = click.Choice([state.value for state in State])
+
+
+@click.command()
+@click.argument("name", required=False)
+@with_context
+async def status(context: Context, name: str | None) -> None:
+    """Lengths, ages and workers of the queue NAME (without it: of all queues of the running `claimq up`)."""
+    chosen = context.chosen(name)
+    names = (name,) if name is not None else chosen.queues
+    if not names:
+        raise CommandError("name the queue: which queues a server has is not written down anywhere", USAGE)
+    found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
+    async with claimq.connect(settings=chosen.settings) as server:
+        for one in names:
+            queue = server.queue(one)
+            found.append((one, await queue.snapshot(), await queue.workers()))
+    documents = [json_shapes.status(*one) for one in found]
+    columns = [
+        "queue",
+        *(f">{state.value}" for state in State),
+        ">oldest",
+        ">done",
+        ">workers",
+        ">in hand by",
+        "next due",
+    ]
+    context.answers.give_table(
+        documents[0] if name is not None else {"queues": documents},
+        columns,
+        [_status_row(*one) for one in found],
+    )
+
+
+def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:
+    return [
+        f"{name} (paused)" if snapshot.paused else name,
+        *(str(snapshot.lengths[state]) for state in State),
+        age(snapshot.ages[State.MAIN]),
+        str(snapshot.counters.get("done", 0)),
+        str(len(workers)),
+        str(sum(one.busy > 0 for one in workers)),
+        age(snapshot.next_due_in),
+    ]
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "-n", "--count", "number", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+)
+@with_context
+async def peek(context: Context, name: str, number: int) -> None:
+    """Show the items of the queue NAME that would be claimed next."""
+    async with context.queue(name) as queue:
+        found = await queue.peek(number)
+    context.answers.give_table(
+        {"queue": name, "items": [json_shapes.item(one) for one in found]},
+        ["id", "client", "enqueued", ">requeued", "payload"],
+        [_item_row(one) for one in found],
+        nothing=f"{name}: nothing in main",
+    )
+
+
+def _item_row(one: Item) -> list[str]:
+    return [one.id, one.client or "-", instant(one.enqueued_at), str(one.requeue_count), payload(one)]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("state", type=STATES)
+@click.option(
+    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@with_context
+async def items(context: Context, name: str, state: str, number: int, offset: int) -> None:
+    """List the items of the queue NAME that are in STATE.
+
+    main in the order of claims, busy by the end of the lease, delayed by when they are due, failed by when they failed.
+    """
+    async with context.queue(name) as queue:
+        found = await queue.items(state, number, offset=offset)
+    context.answers.give_table(
+        {"queue": name, "state": state, "items": [json_shapes.located(one) for one in found]},
+        ["id", "since", "until", "worker", ">requeued", ">crashed", "payload"],
+        [_located_row(one) for one in found],
+        nothing=f"{name}: nothing in {state}",
+    )
+
+
+def _located_row(one: Located) -> list[str]:
+    since = one.failed_at or one.claimed_at or one.item.enqueued_at
+    return [
+        one.name if one.state is State.FAILED else one.item.id,
+        instant(since),
+        instant(one.lease_until or one.due_at),
+        one.worker or "-",
+        str(one.item.requeue_count),
+        str(one.item.crash_count),
+        payload(one.item),
+    ]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("id")
+@with_context
+async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
+    """Say where the item ID of the queue NAME is, who holds it, and what happened to it."""
+    async with context.queue(name) as queue:
+        found = await queue.find(id)
+    if found is None:
+        raise CommandError(f"{name} has no item {id}: it is done, or was removed, or never was", NOT_DONE)
+    context.answers.give({"queue": name, **json_shapes.located(found)}, described(found))
+    return None
+
+
+def described(found: Located) -> str:
+    """An item in full, for people."""
+    item = found.item
+    counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
+    counts += f"interrupted {item.interrupted_count}, given up {item.given_up_count}"
+    facts = {
+        "id": item.id,
+        "state": found.state.value,
+        "held by": found.worker,
+        "claimed": instant(found.claimed_at) if found.claimed_at else None,
+        "lease until": instant(found.lease_until) if found.lease_until else None,
+        "due": instant(found.due_at) if found.due_at else None,
+        "failed": instant(found.failed_at) if found.failed_at else None,
+        "client": item.client,
+        "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
+        "counts": counts,
+        "last error": item.last_error,
+        "payload": payload(item),
+    }
+    lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
+    lines += [
+        f"{'':<13}{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history
+    ]
+    return "\n".join(lines)
+
+
+@click.command()
+@click.argument("name")
+@with_context
+async def workers(context: Context, name: str) -> None:
+    """List who claims from the queue NAME: those that hold claims, or were seen within the last hour."""
+    async with context.queue(name) as queue:
+        found = await queue.workers()
+    context.answers.give_table(
+        {"queue": name, "workers": [json_shapes.worker(one) for one in found]},
+        ["worker", ">in hand", "last seen"],
+        [[one.worker, str(one.busy), instant(one.last_seen_at)] for one in found],
+        nothing=f"{name}: no worker within the last hour",
+    )
+
+
+@click.command()
+@with_context
+async def check(context: Context) -> int:
+    """Say what kind of server it is and what about its settings is unsafe. Exit code 1 if anything is."""
+    async with claimq.connect(settings=context.chosen(None).settings) as server:
+        found = await server.report()
+    lines = [f"{found.flavour} {found.version}, {found.mode}"]
+    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or ["  nothing unsafe"]
+    context.answers.give(json_shapes.report(found), "\n".join(lines))
+    return NOT_DONE if found.warnings else 0

@@ -1,0 +1,100 @@
+"""The JSON that the commands print: one document each, with these names. Changes only add fields.
+
+Instants are Unix seconds by the server's clock, durations seconds. A payload is under exactly one name: ``payload``
+(the JSON value that it is), ``text`` (UTF-8 that is not JSON) or ``payload_base64`` (anything else).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from claimq.model import Enqueued, Item, Located, ServerReport, Snapshot, State, WorkerInfo
+
+Json = dict[str, Any]
+
+
+def payload_of(raw: bytes) -> Json:
+    """The payload under the name that says what it is."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return {"payload_base64": base64.b64encode(raw).decode()}
+    try:
+        return {"payload": json.loads(text, parse_constant=_no_constant)}
+    except (ValueError, RecursionError):
+        return {"text": text}
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def item(one: Item) -> Json:
+    """An item."""
+    return {
+        "id": one.id,
+        **payload_of(one.payload),
+        "client": one.client,
+        "first_enqueued_at": one.first_enqueued_at,
+        "enqueued_at": one.enqueued_at,
+        "requeue_count": one.requeue_count,
+        "fail_count": one.fail_count,
+        "crash_count": one.crash_count,
+        "interrupted_count": one.interrupted_count,
+        "given_up_count": one.given_up_count,
+        "last_error": one.last_error,
+        "history": [
+            {"at": entry.at, "kind": entry.kind, "error": entry.error, "worker": entry.worker}
+            for entry in one.history
+        ],
+    }
+
+
+def located(one: Located) -> Json:
+    """An item and where it is. What does not belong to its state is null."""
+    return {
+        "state": one.state.value,
+        "name": one.name or one.item.id,
+        "worker": one.worker,
+        "claimed_at": one.claimed_at,
+        "lease_until": one.lease_until,
+        "due_at": one.due_at,
+        "failed_at": one.failed_at,
+        "item": item(one.item),
+    }
+
+
+def enqueued(queue: str, one: Enqueued) -> Json:
+    """What an enqueue did."""
+    return {"queue": queue, "ids": list(one.ids), "length": one.length, "duplicates": list(one.duplicates)}
+
+
+def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:
+    """A queue at one instant, and who claims from it."""
+    return {
+        "queue": queue,
+        "now": snapshot.now,
+        "paused": snapshot.paused,
+        "lengths": {state.value: snapshot.lengths[state] for state in State},
+        "ages": {state.value: snapshot.ages[state] for state in State},
+        "next_due_in": snapshot.next_due_in,
+        "counters": snapshot.counters,
+        "workers": [worker(one) for one in workers],
+    }
+
+
+def worker(one: WorkerInfo) -> Json:
+    """A worker."""
+    return {"worker": one.worker, "busy": one.busy, "last_seen_at": one.last_seen_at}
+
+
+def report(one: ServerReport) -> Json:
+    """What the server is and what is unsafe about it."""
+    return {
+        "flavour": one.flavour,
+        "version": one.version,
+        "mode": one.mode,
+        "warnings": [{"code": warning.code, "message": warning.message} for warning in one.warnings],
+    }

@@ -1,0 +1,123 @@
+"""What local mode shows: filled by those who act, read by a display. Holds no logic beyond keeping it short."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from claimq.model import Snapshot
+from claimq.scaling import Decision
+
+_RATE_SECONDS = 3.0
+_KEPT_LINES = 200
+_KEPT_DECISIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something that happened. ``at`` is the time of day as people read it."""
+
+    at: str
+    text: str
+    is_trouble: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One worker as shown. Process ids are None while the process is not there."""
+
+    name: str
+    stage: str
+    busy: int
+    restarts: int
+    sidecar_pid: int | None
+    app_pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """A decision that changed something: how many workers, which rule, and why."""
+
+    at: str
+    replicas: int
+    rule: str
+    reason: str
+
+
+@dataclass(slots=True)
+class QueueBoard:
+    """One queue as shown. ``problem`` is set while its server cannot be asked."""
+
+    name: str
+    max_replicas: int
+    snapshot: Snapshot | None = None
+    problem: str = ""
+    workers: tuple[WorkerRow, ...] = ()
+    decision: Decision | None = None
+    decisions: deque[DecisionRow] = field(default_factory=lambda: deque[DecisionRow](maxlen=_KEPT_DECISIONS))
+    most_ready: int = 0
+    _history: deque[tuple[float, int]] = field(default_factory=lambda: deque[tuple[float, int]](maxlen=64))
+
+    @property
+    def ready(self) -> int:
+        """Workers that can claim."""
+        return sum(row.stage == "ready" for row in self.workers)
+
+    @property
+    def done(self) -> int:
+        """Items done since the queue began."""
+        return self.snapshot.counters.get("done", 0) if self.snapshot else 0
+
+    def see(self, snapshot: Snapshot | None, problem: str = "") -> None:
+        """Notes what was observed."""
+        self.problem = problem
+        if snapshot is not None:
+            self.snapshot = snapshot
+            self._history.append((snapshot.now, snapshot.counters.get("done", 0)))
+
+    def decide(self, decision: Decision, before: int) -> None:
+        """Notes a decision, and keeps those that changed the number of workers."""
+        self.decision = decision
+        if decision.replicas is not None and decision.replicas != before:
+            self.decisions.append(
+                DecisionRow(clock(), decision.replicas, decision.rule.value, decision.reason)
+            )
+
+    def show_workers(self, rows: tuple[WorkerRow, ...]) -> None:
+        """Notes the workers."""
+        self.workers = rows
+        self.most_ready = max(self.most_ready, self.ready)
+
+    @property
+    def rate(self) -> float:
+        """Items done per second, over the last few seconds."""
+        if not self._history:
+            return 0.0
+        now, done = self._history[-1]
+        before = next((one for one in self._history if now - one[0] <= _RATE_SECONDS), self._history[-1])
+        return (done - before[1]) / (now - before[0]) if now > before[0] else 0.0
+
+
+@dataclass(slots=True)
+class Board:
+    """Everything that is shown."""
+
+    title: str = ""
+    server: str = ""
+    queues: dict[str, QueueBoard] = field(default_factory=dict[str, QueueBoard])
+    lines: deque[Line] = field(default_factory=lambda: deque[Line](maxlen=_KEPT_LINES))
+    on_line: Callable[[Line], None] | None = None
+
+    def note(self, text: str, *, is_trouble: bool = False) -> None:
+        """Adds a line."""
+        line = Line(clock(), text, is_trouble)
+        self.lines.append(line)
+        if self.on_line is not None:
+            self.on_line(line)
+
+
+def clock() -> str:
+    """The time of day for people."""
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,126 @@
+"""One process that local mode started: its own process group, a log file, and an end that nothing survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from claimq_cli.local import die_with_parent, proc
+from claimq_cli.local.proc import Identity
+from claimq_cli.local.remains import end_all
+
+_WRAPPER = die_with_parent.__file__
+_TAIL_BYTES = 4096
+
+
+class Child:
+    """A running process. The kernel kills it when `claimq up` dies; it never gets the terminal's signals."""
+
+    def __init__(
+        self, role: str, name: str, process: asyncio.subprocess.Process, log: Path, mark: str
+    ) -> None:
+        self.role = role
+        self.name = name
+        self.log = log
+        self.pid = process.pid
+        self.since = time.monotonic()
+        self.identity = proc.identify(process.pid) or Identity(process.pid, 0)
+        self._process = process
+        self._mark = mark
+
+    @classmethod
+    async def start(
+        cls,
+        role: str,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        log: Path,
+        mark: str,
+        on_end: Callable[[Child], None],
+    ) -> Child:
+        """Starts it; ``on_end`` is called once it has ended and what was left of its process group has been killed.
+
+        A program that does not exist shows as an end with code 127 and a line in the log.
+        """
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-ISs", _WRAPPER, str(os.getpid())),
+                *(str(word) for word in command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**env, proc.MARK: mark},
+                cwd=cwd,
+                start_new_session=True,
+            )
+        child = cls(role, name, process, log, mark)
+        child.watching = asyncio.create_task(child._watch(on_end), name=f"{role} {name}")
+        return child
+
+    watching: asyncio.Task[None]
+
+    async def _watch(self, on_end: Callable[[Child], None]) -> None:
+        await self._process.wait()
+        end_all(self._rest_of_group)
+        on_end(self)
+
+    def _rest_of_group(self) -> list[Identity]:
+        """What it started and left behind in its group; the mark proves that the group is still ours."""
+        return [one for one in proc.marked(self._mark) if proc.group_of(one.pid) == self.pid]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
+    @property
+    def ran_for(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self.since
+
+    def how_it_ended(self) -> str:
+        """In words: ``exited with code 1``, ``was killed by SIGKILL``."""
+        code = self._process.returncode
+        if code is None:
+            return "runs"
+        if code >= 0:
+            return f"exited with code {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process and all of its group; nothing if it has ended."""
+        if self.is_running:
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:  # ended, and not yet noticed
+                return
+
+    async def end(self, grace: float) -> None:
+        """SIGTERM, and SIGKILL if it still runs after ``grace`` seconds; returns when it is gone."""
+        self.send(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(asyncio.shield(self.watching), grace)
+        except TimeoutError:
+            self.send(signal.SIGKILL)
+            await self.watching
+
+    def log_tail(self, lines: int = 5) -> list[str]:
+        """The last lines that it wrote."""
+        try:
+            with self.log.open("rb") as written:
+                written.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+                text = written.read().decode("utf-8", "replace")
+        except OSError:
+            return []
+        return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]

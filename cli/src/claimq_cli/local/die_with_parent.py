@@ -1,0 +1,31 @@
+"""Becomes a program that the kernel kills as soon as the one who started it is gone, also when by SIGKILL.
+
+Usage: die_with_parent.py PARENT-PID PROGRAM ARGUMENT... Replaces itself by the program: same process id, same process
+group. It is a program of its own, since code between fork and exec is not safe in a process that has threads.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+CANNOT_START = 127
+
+
+def main() -> None:
+    """Asks for the signal, makes sure that it was not already too late, and becomes the program."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit("claimq up is already gone")
+    try:
+        os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the manifest names the program
+    except OSError as error:
+        sys.stderr.write(f"cannot start {sys.argv[2]}: {error.strerror}; correct the command or its PATH\n")
+        sys.exit(CANNOT_START)
+
+
+if __name__ == "__main__":
+    main()

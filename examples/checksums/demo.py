@@ -1,0 +1,345 @@
+"""The main job on one machine (`make demo`): checksums of thousands of files, with kills in the middle.
+
+    python demo.py [DIR]      default: the standard library of the Python that runs this
+
+Starts local mode on queue.yaml with a Valkey of its own, enqueues the path of every file below DIR (with some odd
+and some unreadable things among them), kills an app and a sidecar and restarts the Valkey while they work, and then
+compares every result with `sha256sum`. Exit code 0 only if nothing is lost, made up or wrong. Leaves nothing behind.
+"""
+
+import asyncio
+import os
+import shlex
+import shutil
+import stat
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+import claimq
+from claimq.errors import ClaimqError
+from claimq.model import State
+from claimq_cli.failures import CommandError
+from claimq_cli.local import proc
+from claimq_cli.local.board import Board
+from claimq_cli.local.display import shown
+from claimq_cli.local.local_mode import LocalMode, Options, first_error
+from claimq_cli.up_command import load_manifests, logs_to
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
+
+from accounting import Account, FailedFile, account, can_judge, independent_sums, read_results  # noqa: E402 - see above
+from faults import FaultMissed, Faults, Hit  # noqa: E402 - see above
+from odd_files import Unreadable, make_readable, make_unreadable  # noqa: E402 - see above
+
+PORTION = 500
+LONGEST_SILENCE = 45.0
+LONGEST_IDLE = 60.0
+SHOWN_MISTAKES = 20
+INTERRUPTED = 130
+
+
+class DemoFailed(Exception):
+    """The demo could not go on; the message says why."""
+
+
+@dataclass
+class Story:
+    """What happened, for the summary. Instants are those of the monotonic clock."""
+
+    enqueued: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    failed: dict[str, FailedFile] = field(default_factory=dict[str, FailedFile])
+    hits: list[Hit] = field(default_factory=list[Hit])
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    started_at: float = 0.0
+    enqueued_at: float = 0.0
+    first_done_at: float = 0.0
+    empty_at: float = 0.0
+    idle_at: float = 0.0
+    most_workers: int = 0
+
+
+def main() -> int:
+    """Runs the demo in a scratch directory and removes that again."""
+    console = Console()
+    if not can_judge():
+        console.print(
+            "this needs the sha256sum of GNU coreutils (it takes --zero) to compare with; install coreutils"
+        )
+        return 2
+    root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(sysconfig.get_paths()["stdlib"])
+    if not root.is_dir():
+        console.print(f"{root} is not a directory; give one: make demo DIR=...", markup=False)
+        return 2
+    scratch = Path(tempfile.mkdtemp(prefix="claimq-demo-"))
+    try:
+        return asyncio.run(Demo(root, scratch, console).run())
+    except (DemoFailed, FaultMissed, ClaimqError, CommandError) as error:
+        console.print(f"FAILED: {error}", style="bold red", markup=False, highlight=False)
+        return 1
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class Demo:
+    """One run."""
+
+    def __init__(self, root: Path, scratch: Path, console: Console) -> None:
+        self.console = console
+        self.root = root
+        self.results = scratch / "results.txt"
+        self.story = Story()
+        extra = scratch / "files"
+        extra.mkdir()
+        self.unreadable: list[Unreadable] = make_unreadable(extra)
+        ours = [*make_readable(extra), *(one.path for one in self.unreadable)]
+        self.paths = _mixed(list(files_below(root)), ours)
+        self.stamps = {path: _stamp(path) for path in self.paths}
+        self._waiting = list(self.paths)
+        os.environ["CHECKSUMS_RESULTS"] = str(self.results)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = (
+            "1"  # or the workers would change the very files that are summed up
+        )
+        command = shlex.join([sys.executable, str(HERE / "worker.py")])
+        self.manifests = load_manifests(HERE / "queue.yaml", url=None, command=command)
+        self.limit = self.manifests[0].spec.requeue_limit
+        self.board = Board(title=f"checksums of {len(self.paths):,} files below {root}")
+        self.mode = LocalMode(Options(self.manifests, HERE, scratch / "state"), self.board)
+
+    async def run(self) -> int:
+        """The whole demo; the exit code."""
+        self.mode.stop_on_signals()
+        logs_to(self.board)
+        self.story.started_at = time.monotonic()
+        async with shown(self.board, self.console):
+            try:
+                await self._act()
+            except BaseExceptionGroup as group:
+                raise first_error(group) from group
+        if not self.story.idle_at:
+            self.console.print("interrupted; nothing is left behind")
+            return INTERRUPTED
+        found = await asyncio.to_thread(self._account)
+        self._summary(found)
+        return 1 if found.mistakes else 0
+
+    async def _act(self) -> None:
+        running = asyncio.create_task(self.mode.run())
+        acting = asyncio.create_task(self._tell())
+        try:
+            await asyncio.wait([running, acting], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not running.done():
+                self.mode.stop()
+            await asyncio.wait([running])
+            acting.cancel()
+            await asyncio.wait([acting])
+        running.result()
+        if not acting.cancelled():
+            acting.result()
+
+    async def _tell(self) -> None:
+        """Enqueues, does the harm, and waits until all is done and all workers are gone."""
+        await self.mode.started.wait()
+        runner = self.mode.runners[0]
+        async with claimq.connect(settings=claimq.RedisSettings(runner.url, retry_for=30.0)) as server:
+            queue = server.queue(runner.board.name)
+            await self._enqueue(queue, len(self.paths) // 2)
+            await self._harm(queue)
+            await self._enqueue(queue, len(self.paths))
+            self.story.enqueued_at = time.monotonic()
+            await self._until_empty(queue)
+            self.story.empty_at = time.monotonic()
+            await self._until_no_worker()
+            self.story.idle_at = time.monotonic()
+            self.story.most_workers = runner.board.most_ready
+            self.story.counters = await queue.stats()
+            await self._read_failed(queue)
+
+    async def _enqueue(self, queue: claimq.ReliableQueue, number: int) -> None:
+        """Enqueues so many of what waits to be enqueued."""
+        before = len(self.story.enqueued)
+        while self._waiting and len(self.story.enqueued) - before < number:
+            portion, self._waiting = self._waiting[:PORTION], self._waiting[PORTION:]
+            done = await queue.enqueue_many(portion)
+            self.story.enqueued.update(zip(done.ids, portion, strict=True))
+        self.board.note(f"demo: {len(self.story.enqueued):,} of {len(self.paths):,} paths enqueued")
+
+    async def _harm(self, queue: claimq.ReliableQueue) -> None:
+        """Three faults, each at its share of what is enqueued by then, each while there is work."""
+
+        async def feed() -> None:
+            if (await queue.length(State.MAIN)) < PORTION // 2 and self._waiting:
+                await self._enqueue(queue, 1)
+
+        faults = Faults(self.mode, queue, feed)
+        steps = ((0.10, faults.kill_app), (0.20, faults.kill_sidecar), (0.30, faults.restart_server))
+        for share, fault in steps:
+            await self._until_done(queue, int(share * len(self.paths)))
+            hit = await fault()
+            self.story.hits.append(hit)
+            verb = "was restarted with" if hit.what == "Valkey" else "killed with SIGKILL, it had"
+            rest = "items left" if hit.what == "Valkey" else "items in hand"
+            self.board.note(f"demo: {hit.what} (pid {hit.pid}) {verb} {hit.items} {rest}", is_trouble=True)
+
+    async def _until_done(self, queue: claimq.ReliableQueue, number: int) -> None:
+        last, since = -1, time.monotonic()
+        while True:
+            snapshot = await queue.snapshot()
+            done = snapshot.counters.get("done", 0)
+            if done and not self.story.first_done_at:
+                self.story.first_done_at = time.monotonic()
+            if done >= number:
+                return
+            if snapshot.lengths[State.MAIN] == 0 and self._waiting:
+                await self._enqueue(queue, 1)
+            last, since = self._watch(done, last, since)
+            await asyncio.sleep(0.02)
+
+    async def _until_empty(self, queue: claimq.ReliableQueue) -> None:
+        last, since = -1, time.monotonic()
+        while True:
+            snapshot = await queue.snapshot()
+            if not any(snapshot.lengths[state] for state in (State.MAIN, State.BUSY, State.DELAYED)):
+                return
+            last, since = self._watch(snapshot.seq, last, since)
+            await asyncio.sleep(0.05)
+
+    @staticmethod
+    def _watch(value: int, last: int, since: float) -> tuple[int, float]:
+        """Raises DemoFailed when a number has not moved for too long."""
+        now = time.monotonic()
+        if value != last:
+            return value, now
+        if now - since > LONGEST_SILENCE:
+            raise DemoFailed(f"nothing has moved for {LONGEST_SILENCE:.0f} s")
+        return last, since
+
+    async def _until_no_worker(self) -> None:
+        self.board.note("demo: no item is left to do; the workers go when they have been idle for a while")
+        async with asyncio.timeout(LONGEST_IDLE):
+            while self.mode.runners[0].workers:  # noqa: ASYNC110 - processes end without telling the demo
+                await asyncio.sleep(0.05)
+
+    async def _read_failed(self, queue: claimq.ReliableQueue) -> None:
+        offset = 0
+        while page := await queue.failed_items(500, offset=offset):
+            for one in page:
+                item = one.item
+                self.story.failed[item.id] = FailedFile(
+                    item.payload, item.last_error or "", item.requeue_count
+                )
+            offset += len(page)
+
+    def _account(self) -> Account:
+        """Compares with sha256sum, and looks that nothing of local mode is left."""
+        story = self.story
+        sums = independent_sums(self.paths)
+        changed = frozenset(path for path, stamp in self.stamps.items() if _stamp(path) != stamp)
+        found = account(story.enqueued, read_results(self.results), story.failed, sums, self.limit, changed)
+        reasons = {one.path: one.reason for one in story.failed.values()}
+        found.mistakes += [
+            f"{one.what} has the reason {reasons.get(one.path)!r} instead of {one.reason!r}"
+            for one in self.unreadable
+            if reasons.get(one.path) != one.reason
+        ]
+        if len(story.enqueued) != len(self.paths):
+            found.mistakes.append(f"{len(self.paths) - len(story.enqueued)} paths were not enqueued")
+        left = [str(one.pid) for one in proc.marked(self.mode.mark)]
+        if left or self.mode.sockets.exists():
+            found.mistakes.append(
+                f"left behind: processes {', '.join(left) or 'none'}, sockets in {self.mode.sockets}"
+            )
+        return found
+
+    def _summary(self, found: Account) -> None:
+        for name, text in [
+            *self._rows(found),
+            *(("", f"{one.what}: {one.reason}") for one in self.unreadable),
+        ]:
+            style = "" if name else "dim"
+            self.console.print(
+                f"  {name:<9}{text}", markup=False, highlight=False, soft_wrap=True, style=style
+            )
+        for mistake in found.mistakes[:SHOWN_MISTAKES]:
+            self.console.print(
+                f"  MISTAKE  {mistake}", markup=False, highlight=False, style="bold red", soft_wrap=True
+            )
+        if len(found.mistakes) > SHOWN_MISTAKES:
+            self.console.print(
+                f"  and {len(found.mistakes) - SHOWN_MISTAKES} mistakes more", style="bold red"
+            )
+        verdict = (
+            "FAILED" if found.mistakes else "All accounted for: nothing lost, nothing made up, nothing wrong."
+        )
+        self.console.print(verdict, style="bold red" if found.mistakes else "bold green")
+
+    def _rows(self, found: Account) -> Iterator[tuple[str, str]]:
+        story, start = self.story, self.story.started_at
+        yield (
+            "files",
+            f"{len(self.paths):,} below {self.root}, {len(self.unreadable)} of them unreadable on purpose",
+        )
+        yield "right", f"{found.right:,} checksums, each as sha256sum says"
+        yield "failed", f"{found.failed:,}, each unreadable, with its reason, after {self.limit} requeues"
+        yield "repeats", f"{found.repeats:,} results written again after a kill, folded by item id"
+        if found.changed:
+            yield "changed", f"{found.changed:,} files that somebody changed meanwhile: not compared"
+        for hit in story.hits:
+            yield "fault", _told(hit)
+        yield "crashes", f"{story.counters.get('crashes', 0)} items were taken back from the dead"
+        yield "workers", f"0 -> {story.most_workers} -> 0"
+        moments = {
+            "first result": story.first_done_at,
+            "all done": story.empty_at,
+            "no worker left": story.idle_at,
+            "compared": time.monotonic(),
+        }
+        yield "times", ", ".join(f"{name} {at - start:.1f} s" for name, at in moments.items())
+
+
+def files_below(root: Path) -> Iterator[bytes]:
+    """Every file below a directory, links to files and broken links too; no site-packages, no pipes, no devices."""
+    for folder, folders, names in os.walk(os.fsencode(root)):
+        folders[:] = sorted(name for name in folders if name != b"site-packages")
+        for name in sorted(names):
+            path = folder + b"/" + name
+            try:
+                is_special = not stat.S_ISREG(Path(os.fsdecode(path)).stat().st_mode)
+            except OSError:
+                is_special = False  # a broken link, for instance: sha256sum will say the same as the worker
+            if not is_special:
+                yield path
+
+
+def _mixed(files: list[bytes], extra: list[bytes]) -> list[bytes]:
+    """The extra ones spread among the files."""
+    for number, path in enumerate(extra):
+        files.insert((number + 1) * len(files) // (len(extra) + 1), path)
+    return files
+
+
+def _stamp(path: bytes) -> tuple[int, int, int] | None:
+    """Says whether a file has changed."""
+    try:
+        status = Path(os.fsdecode(path)).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _told(hit: Hit) -> str:
+    if hit.what == "Valkey":
+        return f"the Valkey (pid {hit.pid}) was restarted with {hit.items:,} items in it"
+    return f"the {hit.what} (pid {hit.pid}) was killed with {hit.items} items in hand"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

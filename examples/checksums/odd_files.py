@@ -1,0 +1,64 @@
+"""Files with odd names, and things that cannot be read, for the demo to put among ordinary files."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+READABLE = (
+    b"new\nline.txt",
+    b"caf\xe9 (not UTF-8).txt",
+    b"-n",
+    b" spaces  %20 .txt",
+    b"back\\slash.txt",
+    b"empty",
+)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A path that cannot be read, what it is, and what the reason in *failed* has to be."""
+
+    path: bytes
+    what: str
+    reason: str
+
+
+def make_readable(folder: Path) -> list[bytes]:
+    """Files whose names break careless programs."""
+    paths: list[bytes] = []
+    for name in READABLE:
+        path = folder / os.fsdecode(name)
+        path.write_bytes(b"" if name == b"empty" else b"content of " + name)
+        paths.append(os.fsencode(path))
+    return paths
+
+
+def make_unreadable(folder: Path) -> list[Unreadable]:
+    """Things below ``folder`` that nobody can read as a file; for root, whom permissions do not stop, some others."""
+    (folder / "broken-link").symlink_to("nowhere")
+    (folder / "directory").mkdir()
+    (folder / "plain-file").write_text("in the way")
+    (folder / "loop-a").symlink_to("loop-b")
+    (folder / "loop-b").symlink_to("loop-a")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+    made = [
+        _unreadable(folder / "broken-link", "a broken link", 2),
+        _unreadable(folder / "directory", "a directory", None),
+        _unreadable(folder / "loop-a", "links that go round", 40),
+        _unreadable(folder / "plain-file" / "below", "a path through a file", 20),
+        _unreadable(folder / ("long-name-" * 30), "a name that is too long", 36),
+        _unreadable(folder / "socket", "a socket", 6),
+    ]
+    secret = folder / "no-permission"
+    secret.write_text("secret")
+    secret.chmod(0)
+    if not os.access(secret, os.R_OK):
+        made.append(_unreadable(secret, "a file without read permission", 13))
+    return made
+
+
+def _unreadable(path: Path, what: str, number: int | None) -> Unreadable:
+    reason = "not a regular file" if number is None else os.strerror(number)
+    return Unreadable(os.fsencode(path), what, reason)

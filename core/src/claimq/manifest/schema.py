@@ -38,7 +38,7 @@ def object_schema(spec: type[Any], path: str, description: str = "") -> Schema:
 
 
 def _field_schema(declared: Declared, path: str) -> Schema:
-    schema = {"description": declared.describe(), **_typed(declared, path)}
+    schema: Schema = {"description": declared.describe(), **_typed(declared, path)}
     if declared.default is not None:
         schema["default"] = declared.default
     elif not declared.required and (whole := _defaults_below(declared)):

@@ -1,0 +1,277 @@
+"""Requests and replies of the sidecar as bytes: pure, for both clients."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from claimq.worker.errors import Refused, StoreUnavailable, WorkerError
+from claimq.worker.values import Enqueued, ItemValues, NewItem, Outcome
+
+DEFAULT_SOCKET = "/run/claimq/claimq.sock"
+MOST = 1000
+"""Tokens or items in one request."""
+_REQUEST_BYTES = 8 * 1024 * 1024
+_LONGEST_HEAD = 64 * 1024
+_LONGEST_ERROR = 1000
+
+
+def socket_path(given: str | os.PathLike[str] | None) -> str:
+    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the usual place."""
+    return os.fspath(given) if given is not None else os.environ.get("CLAIMQ_SOCKET") or DEFAULT_SOCKET
+
+
+def cannot_connect(path: str, error: OSError) -> str:
+    """Why nobody answers on a socket, and what to set."""
+    advice = "start the sidecar, or set CLAIMQ_SOCKET to the path of its socket"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no socket at {path}; {advice}"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody answers on the socket {path} (its sidecar has ended); {advice}"
+    if isinstance(error, PermissionError):
+        return (
+            f"this user may not connect to {path}; "
+            "run the app in the group of the sidecar (fsGroup), or change CLAIMQ_SOCKET_MODE"
+        )
+    return f"cannot use the socket {path} ({error.strerror or error}); {advice}"
+
+
+# Requests.
+def request(path: str, body: bytes) -> bytes:
+    """A whole POST request."""
+    return (
+        b"POST %s HTTP/1.1\r\nhost: claimq\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+        % (
+            path.encode("ascii"),
+            len(body),
+            body,
+        )
+    )
+
+
+def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
+    """The body of a claim; payloads come as base64, so that they arrive byte for byte."""
+    body: dict[str, object] = {"max": most, "encoding": "base64"}
+    if wait is not None:
+        body["wait"] = wait
+    if session is not None:
+        body["session"] = session
+    return _encode(body)
+
+
+def verdict_bodies(tokens: Sequence[str], words: Mapping[str, object]) -> Iterator[bytes]:
+    """The bodies of a verdict on any number of claims."""
+    for start in range(0, len(tokens), MOST):
+        yield _encode({"tokens": tokens[start : start + MOST], **words})
+
+
+def session_body(tokens: Iterable[str]) -> bytes:
+    """The body that opens a session which takes over these claims."""
+    listed = list(tokens)[-MOST:]
+    return _encode({"tokens": listed} if listed else {})
+
+
+def fail_words(error: object, *, permanent: bool) -> dict[str, object]:
+    """The words beside the tokens of a fail."""
+    if isinstance(error, BaseException):
+        error = f"{type(error).__name__}: {error}"
+    text = str(error)[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
+    return {"error": text or "no reason given", "permanent": permanent}
+
+
+def done_words(enqueue: Iterable[object]) -> dict[str, object]:
+    """The words beside the token of a done with followers."""
+    items = [new_item(item) for item in enqueue]
+    return {"enqueue": items} if items else {}
+
+
+def enqueue_bodies(items: Iterable[object]) -> Iterator[bytes]:
+    """The bodies of an enqueue of any number of items, none of them much over 8 MiB."""
+    batch: list[dict[str, object]] = []
+    size = 0
+    for item in items:
+        new = new_item(item)
+        length = len(_encode(new))
+        if batch and (len(batch) >= MOST or size + length > _REQUEST_BYTES):
+            yield _encode({"items": batch})
+            batch, size = [], 0
+        batch.append(new)
+        size += length
+    if batch:
+        yield _encode({"items": batch})
+
+
+def new_item(item: object) -> dict[str, object]:
+    """A payload or :class:`NewItem` as the sidecar reads it. Raises TypeError for what is no payload."""
+    new = item if isinstance(item, NewItem) else NewItem(item)
+    whole: dict[str, object] = dict(_payload(new.payload))
+    whole |= {name: value for name in ("id", "client", "delay") if (value := getattr(new, name)) is not None}
+    return whole
+
+
+def _payload(payload: object) -> Iterator[tuple[str, object]]:
+    if isinstance(payload, (bytes, bytearray)):
+        yield "payload_base64", base64.b64encode(payload).decode("ascii")
+    elif isinstance(payload, str):
+        yield "text", payload
+    elif isinstance(payload, (dict, list)):
+        yield "payload", payload
+    else:
+        raise TypeError(
+            f"a payload is bytes, text, or a dict or list (stored as JSON), not {type(payload).__name__}; "
+            "put a single number, boolean or null into a list or encode it yourself"
+        )
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def _encode(value: object) -> bytes:
+    return _encoder.encode(value).encode("ascii")
+
+
+# Replies.
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a reply: how it went, how long its body is (None: in chunks), whether the connection ends
+    with it.
+    """
+
+    status: int
+    length: int | None
+    closes: bool
+
+
+class BrokenReply(ConnectionError):
+    """What came is no reply of a sidecar, or not all of one."""
+
+
+def split_head(buffer: bytes) -> tuple[Head, bytes] | None:
+    """The head at the beginning of the buffer and what follows it; None while it is not complete. Skips 100
+    Continue.
+    """
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        if len(buffer) > _LONGEST_HEAD:
+            raise BrokenReply("the reply has no end of its head; is this socket the sidecar's?")
+        return None
+    lines = buffer[:end].split(b"\r\n")
+    words = lines[0].split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        raise BrokenReply(
+            f"the reply begins with {bytes(lines[0][:40])!r}, which is not HTTP; is this socket the sidecar's?"
+        )
+    if words[1] == b"100":
+        return split_head(buffer[end + 4 :])
+    fields = {
+        name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])
+    }
+    length = fields.get(b"content-length")
+    if length is None and fields.get(b"transfer-encoding", b"").lower() != b"chunked":
+        raise BrokenReply("the reply does not say how long it is; is this socket the sidecar's?")
+    closes = fields.get(b"connection", b"").lower() == b"close"
+    return Head(int(words[1]), None if length is None else int(length), closes), buffer[end + 4 :]
+
+
+class ChunkedLines:
+    """A chunked body to lines, as its bytes come in."""
+
+    def __init__(self) -> None:
+        self._raw = b""
+        self._text = b""
+        self.ended = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Takes bytes, returns the lines that are complete now, without blank ones. Raises BrokenReply."""
+        self._raw += data
+        while not self.ended and (end := self._raw.find(b"\r\n")) >= 0:
+            try:
+                size = int(self._raw[:end].split(b";")[0], 16)
+            except ValueError:
+                raise BrokenReply("a chunk of the session does not say its size") from None
+            if size == 0:
+                self.ended = True
+            elif len(self._raw) < end + 2 + size + 2:
+                break
+            else:
+                self._text += self._raw[end + 2 : end + 2 + size]
+                self._raw = self._raw[end + 2 + size + 2 :]
+        *lines, self._text = self._text.split(b"\n")
+        return [line for line in lines if line.strip()]
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in a reply. Raises BrokenReply."""
+    try:
+        value: Any = json.loads(body)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise BrokenReply("the reply is not a JSON object; is this socket the sidecar's?")
+    return value  # pyright: ignore[reportUnknownVariableType]  # a JSON object has text keys
+
+
+def refusal(status: int, body: bytes) -> WorkerError:
+    """The error that a reply other than 200 means."""
+    try:
+        problem = read_object(body)
+    except BrokenReply:
+        problem = {}
+    kind = str(problem.get("type", "")).rpartition(":")[2] or "unknown"
+    detail = str(problem.get("detail", "the sidecar gives no reason"))
+    if status == 503:
+        return StoreUnavailable(detail)
+    fields: list[dict[str, Any]] = problem.get("errors", [])
+    errors = tuple((str(one.get("pointer")), str(one.get("detail"))) for one in fields)
+    return Refused(status, kind, detail, errors)
+
+
+AnyItem_co = TypeVar("AnyItem_co", bound=ItemValues, covariant=True)
+
+
+class MakesItem(Protocol[AnyItem_co]):
+    """What makes an item of its values."""
+
+    def __call__(self, **values: Any) -> AnyItem_co:
+        """An item with these values."""
+        ...
+
+
+_COUNTS = ("requeue_count", "fail_count", "crash_count", "interrupted_count")
+_INSTANTS = ("enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")
+
+
+def read_items(reply: Mapping[str, Any], make: MakesItem[AnyItem_co]) -> list[AnyItem_co]:
+    """The items in the reply to a claim."""
+    items: list[AnyItem_co] = []
+    for claim in reply["claims"]:
+        values = {name: claim[name] for name in (*_COUNTS, *_INSTANTS)}
+        payload = base64.b64decode(claim["payload_base64"])
+        items.append(
+            make(token=claim["token"], id=claim["id"], payload=payload, client=claim["client"], **values)
+        )
+    return items
+
+
+def read_outcomes(reply: Mapping[str, Any], *, repeated: bool) -> list[Outcome]:
+    """The outcomes in the reply to a verdict. ``repeated``: an earlier try of ours may have been the one that
+    had the effect.
+    """
+    outcomes: list[Outcome] = []
+    for one in reply["outcomes"]:
+        verdict, earlier = one["outcome"], one.get("earlier")
+        if repeated and verdict == "already_done" and earlier:
+            verdict, earlier = earlier, None
+        outcomes.append(Outcome(one["token"], verdict, earlier, one.get("delay"), one.get("lease_until")))
+    return outcomes
+
+
+def read_enqueued(replies: Sequence[Mapping[str, Any]]) -> Enqueued:
+    """What several enqueues in a row did."""
+    ids = tuple(item for reply in replies for item in reply["ids"])
+    duplicates = tuple(item for reply in replies for item in reply["duplicates"])
+    return Enqueued(ids, replies[-1]["length"] if replies else 0, duplicates)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
 --   a lease, a bare payload at the head of main; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope
+-- use: queue envelope claim_calls
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, claims, wake (LIST), leases, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
@@ -17,17 +17,7 @@ local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor')
 local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
 redis.call('ZCARD', leases)
 
--- Ended claim calls at the head of the log. A line that is none was put there by somebody else, and goes too.
-local forgotten = 0
-for _, call in ipairs(log) do
-  local first, count, worker = string.match(call, '^(%d+) (%d+) %d+ (.*)$')
-  local live = false
-  for n = 0, (tonumber(count) or 0) - 1 do
-    if redis.call('ZSCORE', leases, worker .. '/' .. whole(first + n)) then live = true; break end
-  end
-  if live then break end
-  forgotten = forgotten + 1
-end
+local forgotten = ended_calls(q, log)
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])

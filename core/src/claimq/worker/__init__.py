@@ -11,11 +11,14 @@ with claimq.worker.connect() as worker:
 
 from __future__ import annotations
 
+from claimq.worker.async_worker import AsyncItem, AsyncWorker, connect_async
 from claimq.worker.errors import PayloadError, Refused, SidecarUnavailable, StoreUnavailable, WorkerError
 from claimq.worker.values import Enqueued, NewItem, Outcome
 from claimq.worker.worker import Item, Worker, connect
 
 __all__ = [
+    "AsyncItem",
+    "AsyncWorker",
     "Enqueued",
     "Item",
     "NewItem",
@@ -27,4 +30,5 @@ __all__ = [
     "Worker",
     "WorkerError",
     "connect",
+    "connect_async",
 ]

@@ -13,7 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 from claimq.worker.errors import SidecarUnavailable, StoreUnavailable
-from claimq.worker.wire import BrokenReply, Head, cannot_connect, read_object, refusal, request, split_head
+from claimq.worker.wire import (
+    BrokenReply,
+    Head,
+    cannot_connect,
+    no_answer,
+    read_object,
+    refusal,
+    request,
+    split_head,
+)
 
 _LONGEST_PAUSE = 1.0
 
@@ -134,7 +143,7 @@ class Connections:
                 try:
                     return self._exchange(connection, raw, answer_in, using), sent
                 except OSError as error:
-                    failure = _no_answer(self.path, error, known=repeatable)
+                    failure = no_answer(self.path, error, known=repeatable)
                     sent = True
                     if not repeatable:
                         raise failure from error
@@ -203,11 +212,3 @@ class Connections:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-
-
-def _no_answer(path: str, error: OSError, *, known: bool) -> SidecarUnavailable:
-    why = "gives no answer in time" if isinstance(error, TimeoutError) else f"broke the connection ({error})"
-    advice = "it may have restarted"
-    if not known:
-        advice = "it is not known whether the call took effect; items with ids may be enqueued again"
-    return SidecarUnavailable(f"the sidecar on {path} {why}; {advice}")

@@ -1,4 +1,6 @@
-"""Ending a loop of items from a signal handler or another thread, also while it waits for the sidecar's reply."""
+"""Ending a loop of items from a signal handler or another thread, also while it waits for the sidecar's
+reply.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from claimq.worker.errors import Refused, StoreUnavailable, WorkerError
+from claimq.worker.errors import Refused, SidecarUnavailable, StoreUnavailable, WorkerError
 from claimq.worker.values import Enqueued, ItemValues, NewItem, Outcome
 
 DEFAULT_SOCKET = "/run/claimq/claimq.sock"
@@ -38,6 +38,15 @@ def cannot_connect(path: str, error: OSError) -> str:
             "run the app in the group of the sidecar (fsGroup), or change CLAIMQ_SOCKET_MODE"
         )
     return f"cannot use the socket {path} ({error.strerror or error}); {advice}"
+
+
+def no_answer(path: str, error: OSError, *, known: bool) -> SidecarUnavailable:
+    """A try that broke off; ``known``: repeating it is harmless."""
+    why = "gives no answer in time" if isinstance(error, TimeoutError) else f"broke the connection ({error})"
+    advice = "it may have restarted"
+    if not known:
+        advice = "it is not known whether the call took effect; items with ids may be enqueued again"
+    return SidecarUnavailable(f"the sidecar on {path} {why}; {advice}")
 
 
 # Requests.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -39,10 +41,10 @@ for command in (
     cli.add_command(command)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; every error is one line on stderr and an exit code (see `failures`)."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(failures.INTERRUPTED)
     except click.ClickException as error:

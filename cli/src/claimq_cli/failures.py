@@ -24,6 +24,8 @@ REFUSED = 4
 BAD_MANIFEST = 5
 INTERRUPTED = 130
 
+_START_IT = "- start the server and try again, or correct --redis or CLAIMQ_REDIS_URL"
+
 
 class CommandError(Exception):
     """The command cannot do what it was asked; the message is one line that says what to do."""
@@ -58,4 +60,5 @@ def lines_of(error: Exception) -> list[str]:
     """What to print on stderr: one line, or for a manifest one for each mistake."""
     if isinstance(error, InvalidSpec):
         return [str(problem) for problem in error.problems]
-    return [" ".join(str(error).split()) or type(error).__name__]
+    line = " ".join(str(error).split()) or type(error).__name__
+    return [f"{line} {_START_IT}" if isinstance(error, StoreUnavailable) else line]

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from claimq.errors import InvalidSpec, Problem
 from claimq.manifest import Manifest, parse_manifest
-from claimq_cli.failures import BAD_MANIFEST, CommandError
+from claimq_cli.failures import BAD_MANIFEST, USAGE, CommandError
 from claimq_cli.local.board import Board
 from claimq_cli.local.display import shown
 from claimq_cli.local.local_mode import LocalMode, Options, first_error
@@ -69,11 +69,6 @@ async def _run(options: Options, console: Console, title: str) -> None:
             await mode.run()
         except* Exception as group:
             raise first_error(group) from group
-    for queue in board.queues.values():
-        if queue.snapshot is not None and console.is_terminal:
-            from claimq_cli.local.display import status_line
-
-            console.print(status_line(queue), highlight=False)
 
 
 def logs_to(board: Board) -> None:
@@ -91,7 +86,7 @@ def logs_to(board: Board) -> None:
 
 def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple[Manifest, ...]:
     """All queues of a file. InvalidSpec with every mistake of every document; CommandError for what cannot be read."""
-    words = shlex.split(command) if command else None
+    words = _words(command)
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     documents = _documents(file)
@@ -109,6 +104,15 @@ def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple
     if problems:
         raise InvalidSpec(problems)
     return tuple(manifests)
+
+
+def _words(command: str | None) -> list[str] | None:
+    try:
+        return shlex.split(command) if command else None
+    except ValueError as error:
+        raise CommandError(
+            f"--command cannot be split into words ({error}); correct its quotes", USAGE
+        ) from error
 
 
 def _documents(file: Path) -> list[Mapping[str, object]]:

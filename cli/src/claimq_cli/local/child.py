@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from claimq_cli.local import die_with_parent, proc
@@ -16,53 +17,59 @@ from claimq_cli.local.remains import end_all
 
 _WRAPPER = die_with_parent.__file__
 _TAIL_BYTES = 4096
+LONGEST_LOG = 10 * 1024 * 1024
+"""A log that is longer when a process is started makes room for a new one; the one before it is kept as ``.old``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run: what it is to us (valkey, sidecar, app), its name, and where its output goes (appended)."""
+
+    role: str
+    name: str
+    command: Sequence[str | Path]
+    env: Mapping[str, str]
+    cwd: Path
+    log: Path
 
 
 class Child:
     """A running process. The kernel kills it when `claimq up` dies; it never gets the terminal's signals."""
 
     def __init__(
-        self, role: str, name: str, process: asyncio.subprocess.Process, log: Path, mark: str
+        self, program: Program, process: asyncio.subprocess.Process, mark: str, log_start: int
     ) -> None:
-        self.role = role
-        self.name = name
-        self.log = log
+        self.role = program.role
+        self.name = program.name
+        self.log = program.log
         self.pid = process.pid
         self.since = time.monotonic()
         self.identity = proc.identify(process.pid) or Identity(process.pid, 0)
         self._process = process
         self._mark = mark
+        self._log_start = log_start
 
     @classmethod
-    async def start(
-        cls,
-        role: str,
-        name: str,
-        command: Sequence[str | Path],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-        mark: str,
-        on_end: Callable[[Child], None],
-    ) -> Child:
+    async def start(cls, program: Program, *, mark: str, on_end: Callable[[Child], None]) -> Child:
         """Starts it; ``on_end`` is called once it has ended and what was left of its process group has been killed.
 
         A program that does not exist shows as an end with code 127 and a line in the log.
         """
-        with log.open("ab") as output:
+        _make_room(program.log)
+        with program.log.open("ab") as output:
+            log_start = output.tell()
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-ISs", _WRAPPER, str(os.getpid())),
-                *(str(word) for word in command),
+                *(str(word) for word in program.command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**env, proc.MARK: mark},
-                cwd=cwd,
+                env={**program.env, proc.MARK: mark},
+                cwd=program.cwd,
                 start_new_session=True,
             )
-        child = cls(role, name, process, log, mark)
-        child.watching = asyncio.create_task(child._watch(on_end), name=f"{role} {name}")
+        child = cls(program, process, mark, log_start)
+        child.watching = asyncio.create_task(child._watch(on_end))
         return child
 
     watching: asyncio.Task[None]
@@ -116,11 +123,19 @@ class Child:
             await self.watching
 
     def log_tail(self, lines: int = 5) -> list[str]:
-        """The last lines that it wrote."""
+        """The last lines that it wrote; not those of the process before it."""
         try:
             with self.log.open("rb") as written:
-                written.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+                written.seek(max(self._log_start, self.log.stat().st_size - _TAIL_BYTES))
                 text = written.read().decode("utf-8", "replace")
         except OSError:
             return []
         return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+
+
+def _make_room(log: Path) -> None:
+    try:
+        if log.stat().st_size > LONGEST_LOG:
+            log.replace(log.with_suffix(f"{log.suffix}.old"))
+    except FileNotFoundError:
+        return

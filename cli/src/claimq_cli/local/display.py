@@ -40,13 +40,14 @@ async def shown(board: Board, console: Console) -> AsyncGenerator[None]:
 
 
 async def _live(board: Board, console: Console) -> None:
-    with Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live:
-        while True:
-            live.update(frame(board, console.height), refresh=True)
-            try:
+    """Redraws; the last frame stays on the terminal."""
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        try:
+            while True:
+                live.update(frame(board, console.height), refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
-            finally:
-                live.update(Text(""))
+        finally:
+            live.update(frame(board, console.height), refresh=True)
 
 
 async def _lines(board: Board, console: Console) -> None:

@@ -18,7 +18,7 @@ from claimq_cli.failures import LocalModeError
 from claimq_cli.local import embedded_valkey, proc, remains, running
 from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.board import Board
-from claimq_cli.local.child import Child
+from claimq_cli.local.child import Child, Program
 from claimq_cli.local.queue_runner import QueueRunner
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
@@ -164,16 +164,15 @@ class LocalMode:
 
     async def _start_valkey(self, socket: Path) -> Child:
         self._valkey_ended.clear()
-        self.valkey = await Child.start(
+        program = Program(
             "valkey",
             "valkey",
             embedded_valkey.command(embedded_valkey.program(), socket),
-            env={name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")},
-            cwd=self.directory.valkey,
-            log=self.logs / "valkey.log",
-            mark=self.mark,
-            on_end=lambda _: self._valkey_ended.set(),
+            {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")},
+            self.directory.valkey,
+            self.logs / "valkey.log",
         )
+        self.valkey = await Child.start(program, mark=self.mark, on_end=lambda _: self._valkey_ended.set())
         self._write()
         return self.valkey
 
@@ -237,9 +236,9 @@ class LocalMode:
             logging.getLogger(__name__).warning("the state file cannot be written: %s", error.strerror)
 
 
-def first_error(error: BaseExceptionGroup[BaseException]) -> Exception:
+def first_error(group: BaseExceptionGroup[BaseException]) -> Exception:
     """The one error of a group that a person should read."""
-    first: BaseException = error
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
+    first = group.exceptions[0]
+    if isinstance(first, BaseExceptionGroup):
+        return first_error(first)  # pyright: ignore[reportUnknownArgumentType]  # isinstance() loses the type argument
     return first if isinstance(first, Exception) else LocalModeError(str(first))

@@ -22,6 +22,9 @@ from claimq_cli.local.worker import Surroundings, ToRelease, Worker
 from claimq_cli.server_choice import settings_for
 
 PERIOD = 1.0
+"""Seconds between two looks at the queue."""
+_WITHOUT_WORKERS = 0.2
+"""The same while there is no worker: nobody else would notice the first item."""
 _RELEASE_RETRY = 1.0
 _WHILE_STARTING = 0.1
 
@@ -97,7 +100,7 @@ class QueueRunner:
                     worker.begin_drain()
                 if not self.workers:
                     return
-            if now - observed_at >= PERIOD or (not stop.is_set() and self._may_wake()):
+            if now - observed_at >= (PERIOD if self.workers else _WITHOUT_WORKERS):
                 observed_at = now
                 await self._observe()
                 if not stop.is_set():
@@ -105,10 +108,6 @@ class QueueRunner:
             await self._step_all()
             self._show()
             await self._pause()
-
-    def _may_wake(self) -> bool:
-        """With no worker there is nobody else who would notice a first item, so it looks more often."""
-        return not self.workers
 
     async def _pause(self) -> None:
         is_steady = bool(self.workers) and all(worker.seen(0).is_ready for worker in self.workers.values())

@@ -18,7 +18,7 @@ from claimq.manifest import Manifest
 from claimq.model import Reason
 from claimq_cli.local import environment, http_get
 from claimq_cli.local.backoff import Backoff
-from claimq_cli.local.child import Child
+from claimq_cli.local.child import Child, Program
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
 
 _READY_POLL = 0.03
@@ -187,16 +187,9 @@ class Worker:
     async def _start(
         self, role: str, command: list[str], env: dict[str, str], on_end: Callable[[Child], None]
     ) -> Child:
-        child = await Child.start(
-            role,
-            self.name,
-            command,
-            env=env,
-            cwd=self.directory,
-            log=self.around.logs / f"{self.name}.{role}.log",
-            mark=self.around.mark,
-            on_end=on_end,
-        )
+        log = self.around.logs / f"{self.name}.{role}.log"
+        program = Program(role, self.name, command, env, self.directory, log)
+        child = await Child.start(program, mark=self.around.mark, on_end=on_end)
         self.around.changed()
         return child
 

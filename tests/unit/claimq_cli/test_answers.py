@@ -1,0 +1,111 @@
+"""What the commands print: JSON with documented names, tables, one-line errors."""
+
+import json
+
+import pytest
+
+from claimq.errors import ClaimLost, InvalidName, InvalidSpec, Problem, StoreFull, StoreUnavailable
+from claimq.model import HistoryEntry, Item, Located, State
+from claimq_cli import failures, json_shapes
+from claimq_cli.answers import Answers, age, count, payload
+
+
+def item(raw: bytes) -> Item:
+    return Item("a", raw, enqueued_at=2.0, first_enqueued_at=1.0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shape"),
+    [
+        (b'{"a": [1]}', {"payload": {"a": [1]}}),
+        (b"17", {"payload": 17}),
+        (b"null", {"payload": None}),
+        (b"/some/path", {"text": "/some/path"}),
+        ("größe".encode(), {"text": "größe"}),
+        (b"", {"text": ""}),
+        (b"NaN", {"text": "NaN"}),
+        (b"\xff\x00", {"payload_base64": "/wA="}),
+        (b"[" * 100_000, {"text": "[" * 100_000}),
+    ],
+)
+def test_a_payload_stands_under_the_name_that_says_what_it_is(raw: bytes, shape: dict[str, object]) -> None:
+    assert json_shapes.payload_of(raw) == shape
+
+
+def test_an_item_has_all_its_documented_fields() -> None:
+    history = (HistoryEntry(3.0, "fail", "no", "w"),)
+    one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 5, "no", history)
+    assert json_shapes.item(one) == {
+        "id": "a", "text": "x", "client": "c", "first_enqueued_at": 1.0, "enqueued_at": 2.0, "requeue_count": 1,
+        "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "given_up_count": 5, "last_error": "no",
+        "history": [{"at": 3.0, "kind": "fail", "error": "no", "worker": "w"}],
+    }  # fmt: skip
+
+
+def test_a_located_item_has_null_where_its_state_has_nothing() -> None:
+    found = json_shapes.located(Located(item(b"1"), State.MAIN))
+    assert found["name"] == "a"
+    assert [found[name] for name in ("worker", "claimed_at", "lease_until", "due_at", "failed_at")] == [
+        None
+    ] * 5
+
+
+def test_json_goes_out_as_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    Answers("json").give_table({"items": []}, ["id"], [], nothing="nothing")
+    assert json.loads(capsys.readouterr().out) == {"items": []}
+
+
+def test_a_table_in_a_pipe_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    Answers("table").give_table({}, ["id", ">n", "payload"], [["a", "1", long], ["b", "22", "short"]])
+    header, _, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "n", "payload"]
+    assert first.split() == ["a", "1", long]
+    assert second == second.rstrip()
+
+
+def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    Answers("table").give_table({}, ["id"], [], nothing="q: nothing in main")
+    assert capsys.readouterr().out == "q: nothing in main\n"
+
+
+def test_what_cannot_be_printed_is_escaped_and_what_is_long_is_cut() -> None:
+    assert payload(item(b"a\nb\x1b[31m\xff")) == "a\\nb\\x1b[31m\\xff"
+    assert payload(item(b"x" * 101)) == "x" * 100 + "…"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "-"), (0.04, "0.0s"), (9.94, "9.9s"), (10.4, "10s"), (3725.0, "1h2m5s"), (-1.0, "0.0s")],
+)
+def test_ages_are_short(seconds: float | None, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    assert (count(1), count(2), count(0)) == ("1 item", "2 items", "0 items")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (failures.CommandError("x"), 1),
+        (failures.CommandError("x", failures.USAGE), 2),
+        (ValueError("x"), 2),
+        (InvalidName("x"), 2),
+        (StoreUnavailable("x"), 3),
+        (StoreFull("x"), 4),
+        (ClaimLost("t"), 4),
+        (InvalidSpec([Problem("spec", "x")]), 5),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
+    assert failures.exit_code_of(error) == code
+
+
+def test_an_error_is_one_line_and_a_manifest_has_one_for_each_mistake() -> None:
+    assert failures.lines_of(ValueError("a\n b")) == ["a b"]
+    assert failures.lines_of(ValueError()) == ["ValueError"]
+    problems = InvalidSpec([Problem("spec.a", "is wrong"), Problem("spec.b", "is missing")])
+    assert failures.lines_of(problems) == ["spec.a: is wrong", "spec.b: is missing"]
+    assert failures.lines_of(StoreUnavailable("no answer"))[0].startswith("no answer - start the server")

@@ -1,0 +1,89 @@
+"""Reading the file that `claimq up -f` names."""
+
+from pathlib import Path
+
+import pytest
+
+from claimq.errors import InvalidSpec
+from claimq_cli.failures import BAD_MANIFEST, CommandError
+from claimq_cli.up_command import load_manifests
+
+QUEUE = """
+apiVersion: claimq.dev/v1alpha1
+kind: ReliableQueue
+metadata: {name: %s}
+spec: {worker: {command: [app]}, scaling: {maxReplicas: %s}}
+"""
+
+
+def load(tmp_path: Path, text: str, *, url: str | None = None, command: str | None = None) -> list[str]:
+    file = tmp_path / "queue.yaml"
+    file.write_text(text)
+    return [one.spec.queue_name for one in load_manifests(file, url=url, command=command)]
+
+
+def test_several_documents_are_several_queues(tmp_path: Path) -> None:
+    assert load(tmp_path, "---".join([QUEUE % ("one", 2), QUEUE % ("two", 3), "\n"])) == ["one", "two"]
+
+
+def test_every_mistake_of_every_document_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        load(tmp_path, "---".join([QUEUE % ("one", "none"), QUEUE % ("Two", 3)]))
+    fields = [problem.field for problem in raised.value.problems]
+    assert fields == ["document 1: spec.scaling.maxReplicas", "document 2: metadata.name"]
+
+
+def test_one_document_has_no_number(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        load(tmp_path, QUEUE % ("one", 0))
+    assert raised.value.problems[0].field == "spec.scaling.maxReplicas"
+
+
+def test_two_queues_of_one_name_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidSpec, match=r"spec\.queueName: is one in several documents; give each .* its own"
+    ):
+        load(tmp_path, "---".join([QUEUE % ("one", 2), QUEUE % ("one", 3)]))
+
+
+def test_a_command_replaces_the_manifests(tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text(QUEUE % ("one", 1))
+    (found,) = load_manifests(tmp_path / "queue.yaml", url="redis://h/0", command="app 'with spaces'")
+    assert found.spec.worker.command == ("app", "with spaces")
+    assert found.spec.redis is not None
+    assert found.spec.redis.url == "redis://h/0"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty; write a ReliableQueue in it"),
+        ("# nothing\n---\n", "is empty"),
+        ("a: [1,\n", "is not YAML at line 2"),
+        ("a: \x00", "is not YAML"),
+    ],
+)
+def test_what_is_no_manifest_is_an_error_with_a_place(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(CommandError, match=words) as raised:
+        load(tmp_path, text)
+    assert raised.value.exit_code == BAD_MANIFEST
+
+
+def test_a_list_is_no_manifest(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match="give one ReliableQueue"):
+        load(tmp_path, "[1, 2]")
+
+
+def test_a_file_that_is_not_there_or_not_text_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        CommandError, match=r"cannot be read .No such file or directory.; name a manifest with -f"
+    ):
+        load_manifests(tmp_path / "nothing", url=None, command=None)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CommandError, match="it is not UTF-8"):
+        load_manifests(tmp_path / "binary", url=None, command=None)
+
+
+def test_a_quote_that_is_not_closed_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"--command cannot be split into words .No closing quotation."):
+        load(tmp_path, QUEUE % ("one", 1), command="app 'x")

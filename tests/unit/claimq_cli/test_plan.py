@@ -1,0 +1,152 @@
+"""What to start and what to stop, from what is seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from claimq.model import Snapshot, State
+from claimq_cli.local.plan import (
+    Change,
+    Drain,
+    Part,
+    Patience,
+    Step,
+    WorkerSeen,
+    change,
+    next_step,
+    seen_for_scaling,
+)
+
+PATIENCE = Patience(start=30.0, drain=25.0, end=5.0)
+NOW = 1000.0
+
+
+def ready(number: int, busy: int = 0) -> WorkerSeen:
+    return WorkerSeen(number, Part.RUNNING, Part.RUNNING, busy)
+
+
+def starting(number: int) -> WorkerSeen:
+    return WorkerSeen(number, Part.STARTING, Part.ABSENT, sidecar_since=NOW)
+
+
+def draining(number: int = 1, **drain: object) -> WorkerSeen:
+    return replace(ready(number, 3), drain=replace(Drain(since=NOW), **drain))  # type: ignore[arg-type]  # fields of Drain by name
+
+
+def test_what_is_missing_is_started() -> None:
+    assert change([ready(1)], 3) == Change(start=2)
+
+
+def test_an_unknown_wish_changes_nothing() -> None:
+    assert change([ready(1)], None) == Change()
+
+
+def test_a_worker_on_its_way_out_does_not_count() -> None:
+    assert change([ready(1), draining(2)], 2) == Change(start=1)
+
+
+def test_an_idle_worker_goes_before_a_busy_one_and_a_newer_before_an_older() -> None:
+    workers = [ready(1, busy=2), ready(2), ready(3), ready(4, busy=1)]
+    assert change(workers, 2).drain == (3, 2)
+    assert change(workers, 1).drain == (3, 2, 4)
+
+
+def test_a_worker_that_cannot_claim_goes_first() -> None:
+    assert change([ready(1), starting(2), ready(3)], 2).drain == (2,)
+
+
+def test_a_busy_worker_whose_app_died_is_not_taken_for_idle() -> None:
+    assert change([WorkerSeen(1, Part.RUNNING, Part.ABSENT, busy=5), ready(2)], 1).drain == (2,)
+
+
+def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app() -> None:
+    worker = WorkerSeen(1)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_SIDECAR
+    worker = replace(worker, sidecar=Part.STARTING, sidecar_since=NOW)
+    assert next_step(worker, PATIENCE, NOW) is None
+    worker = replace(worker, sidecar=Part.RUNNING)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_APP
+    assert next_step(replace(worker, app=Part.RUNNING), PATIENCE, NOW) is None
+
+
+def test_a_sidecar_that_does_not_become_ready_is_killed() -> None:
+    assert next_step(starting(1), PATIENCE, NOW + 29.9) is None
+    assert next_step(starting(1), PATIENCE, NOW + 30) is Step.KILL_SIDECAR
+
+
+@pytest.mark.parametrize(
+    ("worker", "step"),
+    [
+        (WorkerSeen(1, sidecar_retry_at=NOW + 2), Step.START_SIDECAR),
+        (WorkerSeen(1, Part.RUNNING, app_retry_at=NOW + 2), Step.START_APP),
+    ],
+)
+def test_what_died_is_started_again_only_after_its_wait(worker: WorkerSeen, step: Step) -> None:
+    assert next_step(worker, PATIENCE, NOW + 1.9) is None
+    assert next_step(worker, PATIENCE, NOW + 2) is step
+
+
+def test_an_app_goes_on_while_its_sidecar_is_started_again() -> None:
+    worker = WorkerSeen(1, Part.ABSENT, Part.RUNNING)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_SIDECAR
+
+
+def test_an_app_with_a_stuck_item_is_killed() -> None:
+    assert next_step(replace(ready(1), is_stuck=True), PATIENCE, NOW) is Step.KILL_APP
+
+
+def test_the_end_begins_with_the_sidecars_drain() -> None:
+    assert next_step(draining(), PATIENCE, NOW) is Step.ASK_DRAIN
+    assert next_step(draining(is_asked=True), PATIENCE, NOW) is None
+
+
+def test_the_app_is_told_when_nothing_is_in_hand_or_the_time_is_over() -> None:
+    assert next_step(draining(is_asked=True, is_finished=True), PATIENCE, NOW) is Step.END_APP
+    assert next_step(draining(is_asked=True), PATIENCE, NOW + 25) is Step.END_APP
+
+
+def test_without_a_sidecar_there_is_nothing_to_ask() -> None:
+    worker = replace(draining(), sidecar=Part.ABSENT)
+    assert next_step(worker, PATIENCE, NOW) is Step.END_APP
+
+
+def test_an_app_that_ignores_the_signal_is_killed() -> None:
+    told = draining(is_finished=True, app_told_at=NOW)
+    assert next_step(told, PATIENCE, NOW + 4.9) is None
+    assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_APP
+
+
+def test_the_sidecar_ends_after_the_app_and_then_the_worker_is_forgotten() -> None:
+    worker = replace(draining(is_finished=True, app_told_at=NOW), app=Part.ABSENT)
+    assert next_step(worker, PATIENCE, NOW) is Step.END_SIDECAR
+    told = replace(worker, drain=Drain(NOW, sidecar_told_at=NOW))
+    assert next_step(told, PATIENCE, NOW + 1) is None
+    assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_SIDECAR
+    assert next_step(replace(told, sidecar=Part.ABSENT), PATIENCE, NOW) is Step.REMOVE
+
+
+def test_a_worker_that_never_started_is_forgotten_at_once() -> None:
+    assert next_step(WorkerSeen(1, drain=Drain(NOW)), PATIENCE, NOW) is Step.REMOVE
+
+
+def test_in_a_hurry_nobody_waits_for_what_is_in_hand() -> None:
+    assert next_step(draining(is_asked=True), PATIENCE.hurried(), NOW) is Step.END_APP
+
+
+def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None = None) -> Snapshot:
+    lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: delayed, State.FAILED: 9}
+    ages: dict[State, float | None] = dict.fromkeys(State, None)
+    return Snapshot(
+        NOW, 1, lengths, ages | {State.MAIN: 4.0 if main else None}, {}, next_due_in, paused=False
+    )
+
+
+def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
+    seen = seen_for_scaling(snapshot(5, 3), [ready(1, 3), ready(2), starting(3), draining(4)])
+    assert (seen.main, seen.busy, seen.oldest_age) == (5, 3, 4.0)
+    assert (seen.replicas, seen.ready, seen.starting, seen.busy_workers) == (3, 2, 1, 1)
+
+
+def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), []).delayed_due == 1
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), []).delayed_due == 0

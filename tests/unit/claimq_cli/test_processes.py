@@ -1,0 +1,180 @@
+"""Who a process is, and clearing away those of a killed run and no others."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from claimq_cli.failures import LocalModeError
+from claimq_cli.local import proc, remains, running
+from claimq_cli.local.proc import Identity
+from claimq_cli.local.state_directory import Running, RunState, StateDirectory
+from testkit.processes import Process
+from testkit.waiting import eventually_sync
+
+MARK = "a-mark-of-this-test"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Process]:
+    with Process(["sleep", "60"]) as process:
+        eventually_sync(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
+        yield process
+
+
+@pytest.fixture
+def marked_sleeper() -> Iterator[Process]:
+    with Process(["sleep", "60"], env={proc.MARK: MARK}) as process:
+        eventually_sync(lambda: proc.carries_mark(process.pid, MARK))
+        yield process
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    found = StateDirectory(tmp_path / "state")
+    found.hold()
+    yield found
+    found.let_go()
+
+
+def a_run(directory: StateDirectory, *processes: Running, mark: str = MARK, boot: str = "") -> RunState:
+    sockets = directory.make_socket_directory()
+    (sockets / "one.sock").touch()
+    state = RunState(
+        mark, boot or proc.boot_id(), 1, 1, str(sockets), {"q": "unix:///s"}, list(processes), {"q": ["w"]}
+    )
+    directory.write(state)
+    return state
+
+
+def identity(process: Process) -> Identity:
+    found = proc.identify(process.pid)
+    assert found is not None
+    return found
+
+
+def test_a_process_is_known_by_its_start_time_too(sleeper: Process) -> None:
+    known = identity(sleeper)
+    assert not proc.send(Identity(known.pid, known.started - 1), signal.SIGKILL)
+    assert sleeper.is_running
+    assert proc.send(known, signal.SIGKILL)
+    assert sleeper.wait() == -signal.SIGKILL
+    assert not proc.send(known, signal.SIGKILL)
+
+
+def test_an_ended_process_that_nobody_waited_for_is_no_process() -> None:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    try:
+        eventually_sync(lambda: proc.identify(pid) is None)
+        assert Path(f"/proc/{pid}").exists()
+    finally:
+        os.waitpid(pid, 0)
+
+
+def test_marked_processes_are_found_and_others_are_not(sleeper: Process, marked_sleeper: Process) -> None:
+    found = {one.pid for one in proc.marked(MARK)}
+    assert found == {marked_sleeper.pid}
+    assert sleeper.pid not in found
+
+
+def test_the_remains_of_a_killed_run_are_cleared(
+    directory: StateDirectory, sleeper: Process, marked_sleeper: Process
+) -> None:
+    written = Running("app", "q-1", sleeper.pid, identity(sleeper).started)
+    state = a_run(directory, written)
+    assert remains.clear(directory) == state
+    assert sleeper.wait() == marked_sleeper.wait() == -signal.SIGKILL
+    assert not Path(state.sockets).exists()
+    assert remains.clear(directory) is None
+
+
+def test_a_process_that_only_got_an_old_number_is_left_alone(
+    directory: StateDirectory, sleeper: Process
+) -> None:
+    a_run(directory, Running("app", "q-1", sleeper.pid, identity(sleeper).started - 100))
+    remains.clear(directory)
+    assert sleeper.is_running
+
+
+def test_after_a_reboot_no_number_means_anything(
+    directory: StateDirectory, sleeper: Process, marked_sleeper: Process
+) -> None:
+    a_run(directory, Running("app", "q-1", sleeper.pid, identity(sleeper).started), boot="another boot")
+    remains.clear(directory)
+    assert sleeper.is_running
+    assert marked_sleeper.is_running
+
+
+def test_a_state_file_that_cannot_be_understood_is_nothing_to_clear(directory: StateDirectory) -> None:
+    directory.state_file.write_text('{"mark": 1')
+    assert remains.clear(directory) is None
+    directory.state_file.write_text('{"processes": [{"pid": 1}]}')
+    assert remains.clear(directory) is None
+
+
+def test_only_the_runs_own_sockets_are_removed(directory: StateDirectory, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    state = a_run(directory)
+    state.sockets = str(precious)
+    directory.forget_run(state)
+    assert precious.exists()
+
+
+def test_two_local_modes_cannot_hold_one_directory(directory: StateDirectory) -> None:
+    with pytest.raises(LocalModeError, match=r"runs already on .*; stop it first, or give another directory"):
+        StateDirectory(directory.path).hold()
+    assert StateDirectory(directory.path).is_held()
+    directory.let_go()
+    assert not StateDirectory(directory.path).is_held()
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalModeError, match=r"cannot be used .*; give another directory with --data"):
+        StateDirectory(tmp_path / "file" / "state").hold()
+
+
+def test_the_state_file_is_nobody_elses_business(directory: StateDirectory) -> None:
+    state = a_run(directory)
+    assert directory.state_file.stat().st_mode & 0o077 == 0
+    assert directory.read() == state
+
+
+def test_sockets_move_where_the_path_is_too_long_for_them(tmp_path: Path) -> None:
+    long = StateDirectory(tmp_path / ("long" * 20) / "state")
+    long.hold()
+    try:
+        place = long.make_socket_directory()
+        assert len(str(place)) < 80
+        assert place.stat().st_mode & 0o077 == 0
+        state = a_run(long)
+        state.sockets = str(place)
+        long.forget_run(state)
+        assert not place.exists()
+    finally:
+        long.let_go()
+
+
+def test_a_running_local_mode_is_found_and_a_dead_one_is_forgotten(
+    directory: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    running.announce(directory)
+    assert [one.path for one in running.running_directories()] == [directory.path]
+    directory.let_go()
+    assert running.running_directories() == []
+    assert list(tmp_path.glob("claimq-*/*")) == []
+    running.withdraw(directory)
+    assert list(tmp_path.glob("claimq-*")) == []
+
+
+def test_a_list_of_local_modes_that_others_can_write_is_not_believed(
+    directory: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    running.announce(directory)
+    next(tmp_path.glob("claimq-*")).chmod(0o777)
+    assert running.running_directories() == []

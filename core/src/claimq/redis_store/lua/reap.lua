@@ -10,7 +10,7 @@ local q = open(KEYS[1])
 local limit = tonumber(ARGV[1])
 local policy = policy_of(q)
 local expired = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'LIMIT', 0, limit)
-local due = redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', q.now, 'LIMIT', 0, math.max(limit - #expired, 0))
+local due = redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', '(' .. whole(q.now + 1), 'LIMIT', 0, math.max(limit - #expired, 0))
 local items, verdicts, orphans, reply = {}, {}, 0, {}
 length_of(q, '-')
 table.sort(expired, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)

@@ -76,5 +76,5 @@ local function write_group(group)
   local due = group.due
   if due == '' then tail(q, group.client, group.envelopes); return end
   local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(string.sub(due, 2)) or tonumber(due)
-  for _, envelope in ipairs(group.envelopes) do redis.call('ZADD', q.base .. 'delayed', at, envelope) end
+  for _, envelope in ipairs(group.envelopes) do put_delayed(q, at, envelope) end
 end

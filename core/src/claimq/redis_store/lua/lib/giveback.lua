@@ -67,7 +67,7 @@ local function place(q, policy, items, verdicts)
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
     if verdict == 'failed' then put_failed(q, policy, item)
-    elseif verdict == 'delayed' then redis.call('ZADD', q.base .. 'delayed', q.now + item.delay, format(item))
+    elseif verdict == 'delayed' then put_delayed(q, q.now + item.delay, format(item))
     elseif verdict ~= 'dropped' then
       if verdict == 'requeued' then restart_wait(item, q.now) end
       local lists = verdict == 'requeued' and tails or heads

@@ -59,6 +59,12 @@ end
 local KEEPER = 'keeps-this-set-a-skip-list-' .. string.rep('-', 40)
 local function busy_count(q) return math.max(redis.call('ZCARD', q.base .. 'leases') - 1, 0) end
 
+-- Delays an item until an instant in ms. What one call delays to one instant stays in its order: the score's fraction counts it.
+local function put_delayed(q, due, envelope)
+  q.put = math.min((q.put or -1) + 1, 1023)
+  redis.call('ZADD', q.base .. 'delayed', due + q.put / 1024, envelope)
+end
+
 local function key_of(q, client)
   if client == '-' then return q.main end
   return q.main .. ':' .. client

@@ -277,13 +277,13 @@ async def repair_of_everything(world: World) -> Call:
     return lambda: world.first._connection.run("repair", [world.key("main")], [100])
 
 
-@scenario(GIVING_BACK + CLIENTS)
+@scenario("calls:INSTANCE " + GIVING_BACK + CLIENTS)
 async def release_a_crashed_worker(world: World) -> Call:
     await _held(world, "ann", "bob")
     return lambda: world.first.release_worker("w1")
 
 
-@scenario(GIVING_BACK + CLIENTS)
+@scenario("calls:INSTANCE " + GIVING_BACK + CLIENTS)
 async def release_an_interrupted_worker(world: World) -> Call:
     await _held(world, "ann", "bob")
     return lambda: world.first.release_worker("w1", Reason.INTERRUPTED)
@@ -294,19 +294,19 @@ async def _failed(world: World) -> None:
     await world.first.fail(tokens, "broken", permanent=True)
 
 
-@scenario("stats failed failed:items wake main " + CLIENTS)
+@scenario(STATS_AND_CALLS + "failed failed:items wake main " + CLIENTS)
 async def requeue_failed(world: World) -> Call:
     await _failed(world)
     return world.first.requeue_failed
 
 
-@scenario("stats failed failed:items")
+@scenario(STATS_AND_CALLS + "failed failed:items")
 async def remove_failed(world: World) -> Call:
     await _failed(world)
     return lambda: world.first.remove_failed(log_limit=9)
 
 
-@scenario("stats main leases delayed failed clients workers")
+@scenario(STATS_AND_CALLS + "main leases delayed failed clients workers")
 async def flush(world: World) -> Call:
     await _failed(world)
     await _held(world, "ann", "bob")

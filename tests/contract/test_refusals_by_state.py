@@ -30,9 +30,13 @@ VERDICTS: dict[str, Callable[[ReliableQueue, list[str]], Awaitable[list[Outcome]
     "unclaim": lambda queue, tokens: queue.unclaim(tokens),
     "crash": lambda queue, tokens: queue.crash(tokens, "killed"),
 }
-ENQUEUES: dict[str, Verb] = {
+OTHERS: dict[str, Verb] = {
     "enqueue": lambda queue, _: queue.enqueue_many(["a", NewItem("b", client="ann")]),
     "claim": lambda queue, _: queue.claim(wait=0),
+    "release_worker": lambda queue, _: queue.release_worker("w1"),
+    "requeue_failed": lambda queue, _: queue.requeue_failed(),
+    "remove_failed": lambda queue, _: queue.remove_failed(),
+    "flush": lambda queue, _: queue.flush(),
 }
 
 
@@ -65,17 +69,18 @@ async def test_renewing_lost_claims_changes_nothing(server: Server, queue: Relia
 
 
 @pytest.mark.parametrize(
-    "name", [*(verb for verb in VERDICTS), *ENQUEUES]
-)  # renew and the maintaining calls carry no number: sending them again is harmless by nature
+    "name", [*VERDICTS, *OTHERS]
+)  # renew, reap and repair carry no number: sending them again is harmless by nature
 async def test_a_call_that_a_later_one_of_its_lane_has_overtaken_changes_nothing(
     server: Server, queue: ReliableQueue, name: str
 ) -> None:
     tokens = await _held(queue)
     connection = queue._connection
+    await queue.fail(tokens[1], "broken", permanent=True)
     connection._calls = [number - 2 for number in connection._calls]
     before = contents(server)
     with pytest.raises(StoreUnavailable, match="make the call anew"):
-        await (VERDICTS | ENQUEUES)[name](queue, tokens)
+        await (VERDICTS | OTHERS)[name](queue, tokens)
     assert changes(before, contents(server)) == {}
 
 
@@ -165,7 +170,7 @@ async def test_a_read_only_replica_refuses_every_write_and_nothing_has_changed(
     settings = RedisSettings(url=server.url, retry_for=0.001)
     async with claimq.connect(settings=settings) as store:
         impatient = store.queue("q", worker="w1")
-        calls = [verb(impatient, tokens[:1]) for verb in (VERDICTS | ENQUEUES).values()]
+        calls = [verb(impatient, tokens[:1]) for verb in (VERDICTS | OTHERS).values()]
         calls += [
             impatient.renew(tokens[:1]),
             impatient.reap(),

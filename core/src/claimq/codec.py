@@ -14,6 +14,7 @@ from typing import Any, cast
 from claimq.errors import InvalidName
 from claimq.model import HistoryEntry, Item
 
+_LONGEST_ERROR = 1000
 _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
 
 
@@ -55,6 +56,11 @@ def check_name(kind: str, name: str) -> str:
             "have a meaning of their own"
         )
     return name
+
+
+def kept_error(error: str) -> str:
+    """As much of an error's text as is kept with an item."""
+    return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
 def read_envelope(raw: bytes, token: str = "") -> Item:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from claimq.codec import read_envelope
 from claimq.model import FailedPass, Located, Removed, State
 from claimq.policy import Policy
 from claimq.queue_part import QueuePart
+from claimq.redis_store.connection import Arg
 
 
 class FailedItems(QueuePart):
@@ -33,8 +34,8 @@ class FailedItems(QueuePart):
 
     async def requeue_failed_item(self, name: str) -> bool:
         """Sends one failed item back by its id (or its name in failed); False if there is none. O(log failed)."""
-        reply = await self._connection.run("requeue_failed", [self._keys.main], [name, "", 0, "", 0, 1])
-        return bool(reply[1])
+        requeued, *_ = await self._run_counted("requeue_failed", [name, "", 0, "", 0, 1])
+        return requeued[0] > 0
 
     async def _requeue_some(
         self, max_fail_count: int | None, min_delay: float, chunk: int, most: int | None
@@ -46,9 +47,7 @@ class FailedItems(QueuePart):
         while most is None or requeued < most:
             size = chunk if most is None else min(chunk, most - requeued)
             args = ["", cutoff, round(min_delay * 1000), limit, skipped, size]
-            _, moved, passed, looked, now = await self._connection.run(
-                "requeue_failed", [self._keys.main], args
-            )
+            (moved, passed, looked, now), _ = await self._run_counted("requeue_failed", args)
             requeued, skipped = requeued + moved, skipped + passed
             cutoff = cutoff or now - round(min_delay * 1000)
             if looked < size:
@@ -78,21 +77,26 @@ class FailedItems(QueuePart):
         while most is None or removed < most:
             size = chunk if most is None else min(chunk, most - removed)
             args = [cutoff, round(min_age * 1000), min_fail_count, skipped, size, log_limit - len(log)]
-            reply = await self._connection.run("remove_failed", [self._keys.main], args)
-            removed, skipped = removed + reply[1], skipped + reply[2]
-            cutoff = cutoff or reply[4] - round(min_age * 1000)
-            log += [_failed(reply[at], reply[at + 1], reply[at + 2]) for at in range(5, len(reply), 3)]
-            if reply[3] < size:
+            (gone, passed, looked, now), rows = await self._run_counted("remove_failed", args)
+            removed, skipped = removed + gone, skipped + passed
+            cutoff = cutoff or now - round(min_age * 1000)
+            log += [_failed(rows[at], rows[at + 1], rows[at + 2]) for at in range(0, len(rows), 3)]
+            if looked < size:
                 break
         return Removed(removed, tuple(log))
 
     async def remove_failed_item(self, name: str) -> Located | None:
         """Removes one failed item by its id (or its name in failed) and returns it; None if there is none.
         O(log failed)."""
-        reply = await self._connection.run("remove_failed", [self._keys.main], ["", 0, 0, 0, 1, 1, name])
-        return _failed(*reply[5:8]) if len(reply) > 5 else None
+        known = await self.failed_item(name)
+        (removed, *_), row = await self._run_counted("remove_failed", ["", 0, 0, 0, 1, 1, name])
+        if not removed:
+            return None
+        return (
+            _failed(*row) if row else known
+        )  # no row: the first reply was lost, the item is the one just read
 
-    async def drain_failed(self, *, chunk: int = 100) -> AsyncIterator[Located]:
+    async def drain_failed(self, *, chunk: int = 100) -> AsyncGenerator[Located]:
         """Hands over all failed items, oldest failure first, and removes each chunk when the caller asks for
         what follows it.
 
@@ -104,9 +108,13 @@ class FailedItems(QueuePart):
             for located in page:
                 yield located
             names = [located.name for located in page]
-            await self._connection.run(
-                "remove_failed", [self._keys.main], ["", 0, 0, 0, len(names), 0, *names]
-            )
+            await self._run_counted("remove_failed", ["", 0, 0, 0, len(names), 0, *names])
+
+    async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[int], list[bytes]]:
+        """Runs a script that answers a line of numbers and then rows."""
+        async with self._connection.lane() as call:
+            reply = await self._connection.run(name, [self._keys.main], [*call, *args])
+        return [int(number) for number in reply[1].split()], reply[2:]
 
     async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
         """A page of failed items, oldest failure first. O(log failed + count)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq.codec import check_name
+from claimq.codec import check_name, kept_error
 from claimq.failed_items import read_fields
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
@@ -77,10 +77,10 @@ class Maintaining(QueuePart):
         total = Released()
         more = True
         while more:
-            args = [worker, Reason(reason).value, error[:1000], 500]
-            _, left, requeued, delayed, failed, unclaimed = await self._connection.run(
-                "release_worker", [self._keys.main], args
-            )
+            async with self._connection.lane() as call:
+                args = [*call, worker, Reason(reason).value, kept_error(error), 500]
+                reply = await self._connection.run("release_worker", [self._keys.main], args)
+            left, requeued, delayed, failed, unclaimed = map(int, reply[1].split())
             total = Released(
                 total.requeued + requeued,
                 total.delayed + delayed,
@@ -97,7 +97,7 @@ class Maintaining(QueuePart):
         Raises StoreUnavailable. O(clients + workers) on the server's main thread; it frees the n items in the
         background.
         """
-        reply = await self._connection.run("flush", [self._keys.main], [])
-        return dict(
-            zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:]), strict=True)
-        )
+        async with self._connection.lane() as call:
+            reply = await self._connection.run("flush", [self._keys.main], call)
+        counts = map(int, reply[1].split())
+        return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))

@@ -1,17 +1,20 @@
 #!lua
 -- Purpose: sends failed items back to the tail of main; their counters restart, their history stays.
--- use: queue envelope main
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats (HASH)
--- ARGV: 1 id or "" for all, 2 failed at or before (ms), 3 at least so many ms ago, 4 most times given up or "", 5 skip, 6 chunk
--- Replies: {"OK", requeued, skipped in this chunk, looked at, now}
+-- use: queue call envelope main
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
+--   7 most times given up or "", 8 skip, 9 chunk
+-- Replies: {"OK", "REQUEUED SKIPPED LOOKED_AT NOW"} (skipped: of this chunk), {"STALE"}
 -- Cost: O(chunk log failed)
 local q = open(KEYS[1])
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
-local until_ms = math.min(tonumber(ARGV[2]) or q.now, q.now - (tonumber(ARGV[3]) or 0))
-local most, ids, skipped = tonumber(ARGV[4]), nil, 0
-if ARGV[1] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[1]) and {ARGV[1]} or {}
-else ids = redis.call('ZRANGEBYSCORE', failed, '-inf', until_ms, 'LIMIT', tonumber(ARGV[5]), tonumber(ARGV[6])) end
-if #ids == 0 then return {'OK', 0, 0, 0, q.now} end
+local until_ms = math.min(tonumber(ARGV[5]) or q.now, q.now - (tonumber(ARGV[6]) or 0))
+local most, ids, skipped = tonumber(ARGV[7]), nil, 0
+if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} or {}
+else ids = redis.call('ZRANGEBYSCORE', failed, '-inf', until_ms, 'LIMIT', tonumber(ARGV[8]), tonumber(ARGV[9])) end
+if #ids == 0 then return {'OK', '0 0 0 ' .. whole(q.now)} end
 local chosen, fields = {}, {}
 redis.call('LLEN', q.base .. 'wake'); length_of(q, '-')
 for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
@@ -35,4 +38,6 @@ if #chosen > 0 then
   wake(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end
-return {'OK', #chosen, skipped, #ids, q.now}
+local text = format_text('%d %d %d %d', #chosen, skipped, #ids, q.now)
+if #chosen > 0 then keep_reply(q, text) end
+return {'OK', text}

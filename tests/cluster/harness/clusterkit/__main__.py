@@ -1,6 +1,7 @@
 """The harness on the command line."""
 
 import argparse
+import atexit
 import os
 import sys
 from pathlib import Path
@@ -115,7 +116,11 @@ def _build(asked: argparse.Namespace) -> int:
 
 
 def _found(asked: argparse.Namespace) -> Cluster:
-    return sessions.existing() or OwnCluster(Layout(asked.name))
+    found = sessions.existing()
+    if found is None:
+        return OwnCluster(Layout(asked.name))
+    atexit.register(found.close)
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:

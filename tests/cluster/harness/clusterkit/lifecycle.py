@@ -30,6 +30,10 @@ def why_impossible() -> str | None:
         return f"a cluster of its own needs Linux, and this is {sys.platform}; use an existing one: KUBE_CONTEXT=NAME"
     if os.geteuid() != 0:
         return "a cluster of its own needs root; run as root, or use an existing one: KUBE_CONTEXT=NAME"
+    if shutil.which("unshare") and run(["unshare", "--net", "--mount", "true"], check=False).returncode:
+        return "root may make no namespaces here (an unprivileged container?); use an existing one: KUBE_CONTEXT=NAME"
+    if not any(os.access(hierarchy.mount, os.W_OK) for hierarchy in hierarchies()):
+        return "no cgroups that can be written are mounted below /sys/fs/cgroup; use an existing one: KUBE_CONTEXT=NAME"
     return None
 
 
@@ -56,12 +60,12 @@ def up(layout: Layout, nodes: int = 1) -> bool:
     except BaseException:
         # What failed is shown by the error; nothing of it stays but the logs.
         _keep_logs(layout)
-        down(layout)
+        down(layout, keep_logs=True)
         raise
     return True
 
 
-def down(layout: Layout) -> bool:
+def down(layout: Layout, *, keep_logs: bool = False) -> bool:
     """Take the cluster down completely, whatever state it is in; the answer is whether there was anything.
 
     With the last process of a cluster its namespaces end, and with these its links and mounts.
@@ -71,6 +75,8 @@ def down(layout: Layout) -> bool:
     had_cgroup = any(True for _ in cgroup.folders())
     cgroup.remove()
     _unmount_below(layout.folder)
+    if not keep_logs:
+        shutil.rmtree(_kept_logs(layout), ignore_errors=True)
     had_folder = layout.folder.exists()
     if had_folder:
         shutil.rmtree(layout.folder)
@@ -79,11 +85,7 @@ def down(layout: Layout) -> bool:
 
 def names_of_all() -> list[str]:
     """Every cluster of this machine of which there is anything, by what it leaves: a folder or a cgroup."""
-    names = {
-        folder.name
-        for folder in base_folder().glob("*")
-        if folder.is_dir() and not folder.name.endswith(FAILED)
-    }
+    names = {folder.name.removesuffix(FAILED) for folder in base_folder().glob("*") if folder.is_dir()}
     prefix = Layout("x").cgroup.removesuffix("x")
     for hierarchy in hierarchies():
         names |= {folder.name.removeprefix(prefix) for folder in hierarchy.mount.glob(f"{prefix}*")}
@@ -230,9 +232,13 @@ def _unmount_below(folder: Path) -> None:
     raise HarnessError(f"mounts keep coming back below {folder}; end what makes them, and run down again")
 
 
+def _kept_logs(layout: Layout) -> Path:
+    return layout.folder.with_name(f"{layout.name}{FAILED}")
+
+
 def _keep_logs(layout: Layout) -> None:
     """The logs of a cluster that failed to come up, for the person who has to find out why."""
-    kept = layout.folder.with_name(f"{layout.name}{FAILED}")
+    kept = _kept_logs(layout)
     shutil.rmtree(kept, ignore_errors=True)
     if layout.logs.exists():
         shutil.copytree(layout.logs, kept)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from claimq.codec import read_envelope
-from claimq.errors import ClaimqError
+from claimq.codec import kept_error, read_envelope
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
@@ -18,8 +19,6 @@ from claimq.redis_store.keys import Keys
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim looks for itself, whatever the wake token says."""
-
-_LONGEST_ERROR = 1000
 
 
 class _Default(Enum):
@@ -85,8 +84,13 @@ class Claiming(QueuePart):
             await self._pause(left, looked.next_due_in)
 
     async def _pause(self, left: float | None, next_due_in: float | None) -> None:
+        """Waits for a wake token. Losing the connection meanwhile is as good as one: the next look tells."""
         bounds = [IDLE_POLL, *(bound for bound in (left, next_due_in) if bound is not None)]
-        await self._connection.wait_for_wake(self._keys.wake, max(min(bounds), 0.001))
+        seconds = max(min(bounds), 0.001)
+        try:
+            await self._connection.wait_for_wake(self._keys.wake, seconds)
+        except StoreUnavailable:
+            await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
 
     async def _look(self, count: int) -> _Looked:
         """One look, shielded: a cancelled caller leaves it to finish in the background and to give back what it got."""
@@ -94,7 +98,7 @@ class Claiming(QueuePart):
         try:
             return await asyncio.shield(looking)
         except asyncio.CancelledError:
-            self._connection.in_background(self._give_back_when_known(looking))
+            self.in_background(self._give_back_when_known(looking))
             raise
 
     async def _give_back_when_known(self, looking: asyncio.Future[_Looked]) -> None:
@@ -112,18 +116,23 @@ class Claiming(QueuePart):
                 [], int(reply[2]) / 1000, max(int(float(due)) - now, 0) / 1000 if due else None, again
             )
         _, now, first, _, lease_end, overdue = map(int, reply[1].split())
-        if overdue:
+        if overdue & 1:
             await self._reap_some()
+        if overdue & 2:
+            await self._upkeep("repair", 256)
         return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
 
     async def _reap_some(self) -> bool:
-        """Every claimer reaps what it meets overdue, so that recovery needs no operator. A fault here is the
-        next claim's to meet."""
+        """Every claimer reaps what it meets overdue, so that recovery needs no operator."""
+        reply = await self._upkeep("reap", 100)
+        return len(reply) > 5 or (len(reply) > 2 and reply[2] > 0)
+
+    async def _upkeep(self, name: str, limit: int) -> list[Any]:
+        """Something that any process may do at any time; a fault here is the next claim's to meet."""
         try:
-            reply = await self._connection.run("reap", [self._keys.main], [100], retry_for=0.001)
+            return list(await self._connection.run(name, [self._keys.main], [limit], retry_for=0.001))
         except ClaimqError:
-            return False
-        return len(reply) > 5 or reply[2] > 0
+            return []
 
     def _claims(
         self, envelopes: list[bytes | None], first: int, now: float, lease_until: float
@@ -169,7 +178,8 @@ class Claiming(QueuePart):
         queues: dict[str, int] = {self.name: 1}
         words: list[Arg] = []
         for pair in pairs:
-            guard = position.get(pair.claim.token if isinstance(pair.claim, Claim) else pair.claim)
+            token = pair.claim.token if isinstance(pair.claim, Claim) else pair.claim
+            guard = position.pop(token, None)  # a claim given twice is lost the second time
             wanted = _by_queue(pair.enqueue, self.name)
             for name, payloads in wanted.items():
                 batch = batch_of(payloads)
@@ -192,7 +202,7 @@ class Claiming(QueuePart):
         to 1,000 claims, O(claims log n).
         """
         return await self._settle(
-            "give_back", claims, ["permanent" if permanent else "fail", _kept(error), ""]
+            "give_back", claims, ["permanent" if permanent else "fail", kept_error(error), ""]
         )
 
     async def requeue(self, claims: Claims, *, delay: float | None = None) -> list[Outcome]:
@@ -221,7 +231,7 @@ class Claiming(QueuePart):
 
         Verdicts REQUEUED, DELAYED, FAILED, LOST. Errors and cost as :meth:`fail`.
         """
-        return await self._settle("give_back", claims, ["crash", _kept(error), ""])
+        return await self._settle("give_back", claims, ["crash", kept_error(error), ""])
 
     async def renew(self, claims: Claims) -> list[Outcome]:
         """Moves the ends of leases to one busy expiry from now. RENEWED with ``lease_until``, or LOST: stop
@@ -251,10 +261,6 @@ def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]
     if isinstance(followers, Mapping):
         return cast("Mapping[str, Iterable[object]]", followers)
     return {queue: followers}
-
-
-def _kept(error: str) -> str:
-    return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}

@@ -16,6 +16,7 @@ _NOT_COUNTERS = {
     "main_in_ring",
     "repair_worker",
     "repair_cursor",
+    "repair_call",
 }
 
 
@@ -137,7 +138,9 @@ class Inspecting(FailedItems):
                     name, score, raw = reply[2:5]
                     if state is State.MAIN:
                         return Located(read_envelope(raw), state)
-                    log: list[bytes] = await self._connection.command("LRANGE", self._keys["claims"], 0, -1)
+                    log: list[bytes] = await self._connection.command(
+                        "ZRANGE", self._keys["claims"], 0, -1, "WITHSCORES"
+                    )
                     return self._located(state, name, score, raw, _ClaimCalls(b"\n".join(log)))
                 if int(reply[1]) < _STRETCH:
                     break
@@ -183,16 +186,19 @@ class Inspecting(FailedItems):
 
 
 class _ClaimCalls:
-    """When each live token was claimed, from the log of claim calls."""
+    """When each live token was claimed, from the log of claim calls: lines that are in turn call and instant."""
 
     def __init__(self, log: bytes) -> None:
-        self._calls = [line.split(" ", 3) for line in log.decode("utf-8", "replace").splitlines()]
+        lines = log.decode("utf-8", "replace").split("\n")
+        self._calls = [
+            (call.split(" ", 2), float(at) / 1000) for call, at in zip(lines[::2], lines[1::2], strict=False)
+        ]
 
     def at(self, token: str) -> float | None:
-        number = int(token.rpartition("/")[2])
-        for first, count, at, _ in self._calls:
-            if int(first) <= number < int(first) + int(count):
-                return int(at) / 1000
+        worker, _, number = token.rpartition("/")
+        for (first, count, claimer), at in self._calls:
+            if claimer == worker and int(first) <= int(number) < int(first) + int(count):
+                return at
         return None
 
 

@@ -7,10 +7,10 @@
 ``main:CLIENT``        list    items of one client
 ``clients``            list    ring of clients that have items, the next one at the right ("-" is ``main`` itself)
 ``heads``              zset    client -> when its oldest item was enqueued (ms)
-``delayed``            zset    envelope -> due (ms)
+``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call)
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
-``claims``             list    calls that claimed, oldest left: "FIRST COUNT AT WORKER"
+``claims``             zset    call that claimed, "FIRST COUNT WORKER" -> when (ms)
 ``workers``            zset    worker -> last seen (ms)
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
@@ -34,7 +34,7 @@ TYPES = {
     "heads": "zset",
     "delayed": "zset",
     "leases": "zset",
-    "claims": "list",
+    "claims": "zset",
     "workers": "zset",
     "failed": "zset",
     "failed:items": "hash",

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Purpose: moves up to COUNT items, oldest first and round robin over the clients, from main to busy under new leases.
 -- use: queue call envelope main take
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, claims, wake (LIST), heads, leases, workers, delayed (ZSET),
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count
--- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST and on; sent again it answers the same, with
---   false for a claim that has ended since. {"EMPTY", now, wait_ms, next_due or "", overdue 0|1, paused 0|1}, {"STALE"}
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST and on; OVERDUE is 1 if there is something
+--   to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
+--   {"EMPTY", now, wait_ms, next_due or "", overdue 0|1, paused 0|1}, {"STALE"}
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
 local worker, count = ARGV[4], tonumber(ARGV[5])
@@ -22,10 +23,10 @@ end
 local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
 local paused = config[1] == '1' or config[4] == '1'
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
-local overdue = due and tonumber(due) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
+local overdue = due and math.floor(tonumber(due)) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
 local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
-redis.call('HLEN', busy); redis.call('LLEN', q.base .. 'claims')
-local leased = redis.call('ZCARD', leases)
+redis.call('HLEN', busy)
+local leased, calls = redis.call('ZCARD', leases), redis.call('ZCARD', q.base .. 'claims')
 q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
 local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
@@ -43,9 +44,10 @@ end
 redis.call('HSET', busy, unpack(holding))
 if leased == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
 redis.call('ZADD', leases, unpack(leasing))
-redis.call('RPUSH', q.base .. 'claims', format_text('%d %d %d ', last + 1, #envelopes, q.now) .. worker)
+if leased <= 1 and calls > 0 then redis.call('DEL', q.base .. 'claims') end  -- nothing was held: all logged calls have ended
+redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', last + 1, #envelopes) .. worker)
 if q.left > 0 then wake(q) end
 close(q, {claimed = #envelopes, adopted = q.adopted, client_items = q.more_client_items or 0})
-local text = format_text('%d %d %d %d ', q.seq, q.now, last + 1, #envelopes) .. lease_end .. ' ' .. overdue
+local text = format_text('%d %d %d %d ', q.seq, q.now, last + 1, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0)
 keep_reply(q, text)
 return {'OK', text, unpack(envelopes)}

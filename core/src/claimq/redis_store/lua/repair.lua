@@ -2,32 +2,35 @@
 -- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
 --   a lease, a bare payload at the head of main; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope claim_calls
--- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, claims, wake (LIST), leases, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, wake (LIST), leases, claims, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
 -- Cost: O(limit log n)
 local q = open(KEYS[1])
 local limit = tonumber(ARGV[1])
 local stats, leases, workers, claims = q.base .. 'stats', q.base .. 'leases', q.base .. 'workers', q.base .. 'claims'
-local log = redis.call('LRANGE', claims, 0, limit - 1)
 local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.base .. 'wake')
 local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, limit)
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
-local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor')
+local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
 local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
 redis.call('ZCARD', leases)
 
-local forgotten = ended_calls(q, log)
+-- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.
+local rank_of_page = tonumber(at[3]) or 0
+local page = redis.call('ZRANGE', claims, rank_of_page, rank_of_page + limit - 1, 'WITHSCORES')
+local ended, _, looked = look_through(q, page, false)
+local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + looked - #ended
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
 local worker, cursor, bereft = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
 if worker then
-  local page = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
-  for i = 1, #page[2], 2 do
-    if not redis.call('ZSCORE', leases, page[2][i]) then bereft[#bereft + 1] = page[2][i] end
+  local scanned = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
+  for i = 1, #scanned[2], 2 do
+    if not redis.call('ZSCORE', leases, scanned[2][i]) then bereft[#bereft + 1] = scanned[2][i] end
   end
-  cursor = page[1]
+  cursor = scanned[1]
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
 local idle = {}
@@ -38,7 +41,8 @@ local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
 local adopted = bare and not enqueued_at(bare) and 1 or 0
 
 -- All is read; now write.
-if forgotten > 0 then redis.call('LTRIM', claims, forgotten, -1) end
+sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
+if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
 for _, token in ipairs(bereft) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
@@ -46,4 +50,4 @@ for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
 if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
 if #bereft + adopted > 0 then close(q, {repaired = #bereft, adopted = adopted}) else touch(q) end
-return {'OK', #bereft, forgotten}
+return {'OK', #bereft, #ended}

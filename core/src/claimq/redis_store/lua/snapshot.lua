@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
--- use: queue envelope
--- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, claims (LIST), heads, leases, delayed, failed (ZSET), config, stats (HASH)
+-- use: queue envelope claim_calls
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: clients (LIST), heads, leases, claims, delayed, failed (ZSET), config, stats (HASH)
 -- ARGV: none
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""), paused 0|1, stats...}
 -- Cost: O(1)
@@ -12,13 +12,8 @@ local oldest = in_main > 0 and enqueued_at(redis.call('LINDEX', q.main, -1))
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
 local held, busy_since = busy_count(q), ''
 if held > 0 then
-  for _, call in ipairs(redis.call('LRANGE', q.base .. 'claims', 0, 63)) do
-    local first, count, at, worker = string.match(call, '^(%d+) (%d+) (%d+) (.*)$')
-    for n = 0, tonumber(count) - 1 do
-      if redis.call('ZSCORE', leases, worker .. '/' .. whole(first + n)) then busy_since = at; break end
-    end
-    if busy_since ~= '' then break end
-  end
+  local _, at = look_through(q, redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES'), true)
+  busy_since = at or ''
 end
 local config = redis.call('HMGET', q.base .. 'config', 'paused', 'suspended')
 local paused = config[1] == '1' or config[2] == '1'

@@ -52,6 +52,7 @@ def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMis
 
 def translate(error: Exception, *, doing: str) -> ClaimqError:
     """Our exception for one of the client library's, or of the socket's. ``doing`` names the call for the reader."""
+    error = _unwrapped(error)
     text = str(error) or type(error).__name__
     if isinstance(error, client.OutOfMemoryError) or text.startswith("OOM") or "OOM" in text[:60]:
         return StoreFull(
@@ -89,6 +90,12 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     ):
         return StoreUnavailable(f"{doing}: no answer from the server ({_short(text)})")
     return StoreMisused(f"{doing}: the server answers with an error ({_short(text)})")
+
+
+def _unwrapped(error: Exception) -> Exception:
+    """What the opening of a connection met (a wrong password, for instance) comes wrapped in a ConnectionError."""
+    cause = error.__cause__
+    return cause if type(error) is client.ConnectionError and isinstance(cause, client.RedisError) else error
 
 
 _CLASSES = {

@@ -1,7 +1,7 @@
 """Asking a sidecar: over a socket or a port, with answers of every kind, always within the time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ CHUNKED = b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnot\r\n4\r
 
 
 @asynccontextmanager
-async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncIterator[list[bytes]]:
+async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncGenerator[list[bytes]]:
     asked: list[bytes] = []
     ended = asyncio.Event()
 

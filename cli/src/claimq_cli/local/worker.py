@@ -155,6 +155,7 @@ class Worker:
         """Starts a process; where the machine has no room for one, that waits like a restart."""
         try:
             await start()
+            self.around.changed()
         except OSError as error:
             later = self._sidecar_backoff.after_end(ran_for=0.0, now=time.monotonic())
             self._sidecar_backoff = self._app_backoff = later
@@ -189,9 +190,7 @@ class Worker:
     ) -> Child:
         log = self.around.logs / f"{self.name}.{role}.log"
         program = Program(role, self.name, command, env, self.directory, log)
-        child = await Child.start(program, mark=self.around.mark, on_end=on_end)
-        self.around.changed()
-        return child
+        return await Child.start(program, mark=self.around.mark, on_end=on_end)
 
     async def _until_ready(self, sidecar: Child) -> None:
         while sidecar.is_running:

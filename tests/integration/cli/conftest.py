@@ -1,0 +1,180 @@
+"""The command in this process, and local modes in processes of their own that leave nothing behind."""
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claimq_cli.__main__ import main
+from claimq_cli.local import proc
+from claimq_cli.local.remains import end_all
+from claimq_cli.local.state_directory import RunState, StateDirectory
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command ended with."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Claimq = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("CLAIMQ_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def claimq(capsys: pytest.CaptureFixture[str]) -> Claimq:
+    """Runs the command with these arguments."""
+
+    def run(*arguments: str) -> Answer:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def on(valkey: Server, claimq: Claimq, monkeypatch: pytest.MonkeyPatch) -> Claimq:
+    """The same, with $CLAIMQ_REDIS_URL naming a server of the test."""
+    monkeypatch.setenv("CLAIMQ_REDIS_URL", valkey.url)
+    return claimq
+
+
+class Up:
+    """A `claimq up` of a test: its process, its state directory, what it printed."""
+
+    def __init__(self, folder: Path, arguments: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.directory = StateDirectory(folder / ".claimq")
+        self.log = folder / "up.log"
+        self.arguments = arguments
+        self.process = self._start()
+        self.marks: set[str] = set()
+
+    def _start(self) -> Process:
+        command = [
+            sys.executable,
+            "-m",
+            "claimq_cli",
+            "up",
+            "-f",
+            self.folder / "queue.yaml",
+            *self.arguments,
+        ]
+        return Process(command, log=self.log, cwd=self.folder)
+
+    def again(self) -> None:
+        """Starts it once more, in the same place."""
+        self.process = self._start()
+        self.until_running()
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text()
+
+    @property
+    def state(self) -> RunState:
+        """What it wrote down; AssertionError while it has not."""
+        state = self.directory.read()
+        assert state is not None
+        assert state.pid == self.process.pid
+        self.marks.add(state.mark)
+        return state
+
+    def until_running(self) -> None:
+        """Waits until its queues can be used."""
+
+        def running() -> bool:
+            assert self.process.is_running, self.text
+            return bool(self.state.queues)
+
+        eventually_sync(running, within=30)
+
+    def until_says(self, pattern: str) -> None:
+        """Waits until it has printed this."""
+        eventually_sync(
+            lambda: re.search(pattern, self.text), within=30, why=f"{pattern!r} in the output of claimq up"
+        )
+
+    def pids(self, role: str) -> list[int]:
+        """The processes of one role that run now."""
+        return [one.pid for one in self.state.processes if one.role == role and proc.identify(one.pid)]
+
+    def until_pids(self, role: str, number: int) -> list[int]:
+        """Waits until so many run."""
+        return eventually_sync(
+            lambda: [self.pids(role)] if len(self.pids(role)) == number else None, within=30
+        )[0]
+
+    def left(self) -> list[str]:
+        """What is there now of processes and sockets, of all runs."""
+        processes = [str(one) for mark in self.marks for one in proc.marked(mark)]
+        sockets = [str(path) for path in self.folder.rglob("*") if path.is_socket()]
+        return [*processes, *sockets]
+
+    def close(self) -> None:
+        """Kills it and all that it started."""
+        self.process.kill9()
+        state = self.directory.read()
+        if state is not None:
+            self.marks.add(state.mark)
+        for mark in self.marks:
+            end_all(lambda mark=mark: proc.marked(mark))
+
+
+StartUp = Callable[..., Up]
+
+
+@pytest.fixture
+def start_up(tmp_path: Path) -> Iterator[StartUp]:
+    """Starts `claimq up` on a manifest (its spec as JSON) and waits until it runs."""
+    started: list[Up] = []
+
+    def start(spec: dict[str, object], *arguments: str, wait: bool = True) -> Up:
+        manifest = {
+            "apiVersion": "claimq.dev/v1alpha1",
+            "kind": "ReliableQueue",
+            "metadata": {"name": "trial"},
+            "spec": spec,
+        }
+        (tmp_path / "queue.yaml").write_text(json.dumps(manifest))
+        started.append(Up(tmp_path, arguments))
+        if wait:
+            started[-1].until_running()
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """A signal to a process of the test's own local mode."""
+    os.kill(pid, number)

@@ -1,0 +1,351 @@
+"""Each command against a real server: what it does, its JSON, its errors."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq as library
+from claimq.policy import Policy
+from testkit.server import Server
+
+Claimq = Callable[..., Any]
+
+
+@pytest.fixture
+def queue_do(valkey: Server) -> Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]:
+    """Runs something on the queue `q` by the library, as the worker `w`."""
+
+    def run(work: Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]) -> Any:
+        async def connected() -> Any:
+            async with library.connect(valkey.url) as server:
+                return await work(server.queue("q", worker="w"))
+
+        return asyncio.run(connected())
+
+    return run
+
+
+@pytest.fixture
+def two_failed(on: Claimq, queue_do: Any) -> list[str]:
+    """Two failed items, by their ids."""
+
+    async def fail(queue: library.ReliableQueue) -> list[str]:
+        await queue.set_policy(Policy(requeue_limit=0))
+        done = await queue.enqueue_many(["one", "two"])
+        await queue.fail(await queue.claim(2), "it is broken")
+        return list(done.ids)
+
+    return queue_do(fail)
+
+
+def test_arguments_become_items_in_their_order(on: Claimq) -> None:
+    answer = on("enqueue", "q", "a", "b", '{"c": 1}', "-o", "json")
+    assert answer.code == 0
+    found = answer.json
+    assert (found["queue"], found["length"], found["duplicates"], len(found["ids"])) == ("q", 3, [], 3)
+    items = on("peek", "q", "--output", "json").json["items"]
+    assert [one["id"] for one in items] == found["ids"]
+    assert [one.get("text", one.get("payload")) for one in items] == ["a", "b", {"c": 1}]
+
+
+def test_a_payload_may_be_any_bytes(on: Claimq, tmp_path: Path) -> None:
+    (tmp_path / "payload").write_bytes(b"\xff\x00\n")
+    assert on("enqueue", "q", "--file", str(tmp_path / "payload")).out == "q: 1 item enqueued, 1 in main\n"
+    assert on("peek", "q", "-o", "json").json["items"][0]["payload_base64"] == "/wAK"
+
+
+def test_an_argument_that_is_not_utf8_stays_as_it_is(on: Claimq) -> None:
+    on("enqueue", "q", "caf\udce9")
+    assert on("peek", "q", "-o", "json").json["items"][0]["payload_base64"] == "Y2Fm6Q=="
+
+
+def test_each_line_is_an_item_and_empty_lines_are_left_out(on: Claimq, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"one\n\ntwo\r\nthree")
+    assert on("enqueue", "q", "--lines", str(tmp_path / "lines")).out == "q: 3 items enqueued, 3 in main\n"
+    (tmp_path / "names").write_bytes(b"with\nnewline\0other\0")
+    on("enqueue", "q", "--lines", str(tmp_path / "names"), "--null")
+    texts = [one["text"] for one in on("peek", "q", "-o", "json").json["items"]]
+    assert texts == ["one", "two", "three", "with\nnewline", "other"]
+
+
+def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) -> None:
+    command = [sys.executable, "-m", "claimq_cli", "enqueue", "q", "--lines", "-", "--redis", valkey.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as slow:
+        assert slow.stdin is not None
+        slow.stdin.write("first\nsec")
+        slow.stdin.flush()
+        from testkit.waiting import eventually_sync
+
+        eventually_sync(lambda: on("status", "q", "-o", "json").json["lengths"]["main"] == 1)
+        out, _ = slow.communicate("ond\n", timeout=20)
+    assert out == "q: 2 items enqueued, 2 in main\n"
+
+
+def test_the_same_id_is_not_queued_twice(on: Claimq) -> None:
+    on("enqueue", "q", "a", "--id", "mine")
+    answer = on("enqueue", "q", "a", "--id", "mine")
+    assert answer.out == "q: 0 items enqueued, 1 item known already, 1 in main\n"
+    assert on("enqueue", "q", "a", "--id", "mine", "-o", "json").json["duplicates"] == ["mine"]
+
+
+def test_client_and_delay_reach_the_item(on: Claimq) -> None:
+    on("enqueue", "q", "a", "--client", "acme", "--delay", "1h")
+    (found,) = on("items", "q", "delayed", "-o", "json").json["items"]
+    assert found["item"]["client"] == "acme"
+    assert 3590 < found["due_at"] - found["item"]["enqueued_at"] <= 3600
+    on("enqueue", "q", "b", "--at", "2000000000")
+    (_, later) = on("items", "q", "delayed", "-o", "json").json["items"]
+    assert later["due_at"] == 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["q"], "give items as arguments, or --lines FILE, or --file FILE"),
+        (["q", "a", "--file", "x"], "one of them"),
+        (["q", "a", "b", "--id", "i"], "--id is for one item"),
+        (["q", "a", "--delay", "1s", "--at", "5"], "exclude each other"),
+        (["q", "a", "--delay", "5"], '"5" has no unit; write "5s"'),
+        (["q", "--file", "nothing-there"], "cannot be read (No such file or directory)"),
+        (["q", "a", "--at", "-1"], "'at' is an instant"),
+        (["bad{name}", "a"], "bad{name}"),
+        (["q", "a", "--client", "two words"], "two words"),
+        (["q", "a", "--colour"], "No such option"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_says_what_to_do(
+    on: Claimq, arguments: list[str], words: str
+) -> None:
+    answer = on("enqueue", *arguments)
+    assert answer.code == 2
+    assert answer.err.startswith("claimq: ")
+    assert answer.err.count("\n") == 1
+    assert words in answer.err
+    assert answer.out == ""
+
+
+def test_too_large_a_payload_is_refused_with_what_to_do(on: Claimq, queue_do: Any) -> None:
+    queue_do(lambda queue: queue.set_policy(Policy(max_payload=3)))
+    answer = on("enqueue", "q", "abc", "abcd")
+    assert (answer.code, answer.err.count("\n")) == (4, 1)
+    assert "payload 1 of this call has 4 bytes and the queue takes at most 3" in answer.err
+
+
+def test_a_key_of_another_type_in_the_way_is_refused(on: Claimq, valkey: Server) -> None:
+    valkey.call("SET", "cq:{q}:main", "x")
+    answer = on("status", "q")
+    assert (answer.code, answer.err.count("\n")) == (4, 1)
+
+
+def test_status_tells_lengths_ages_and_workers(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a", "b", "c")
+    queue_do(lambda queue: queue.claim(1))
+    found = on("status", "q", "-o", "json").json
+    assert set(found) == {"queue", "now", "paused", "lengths", "ages", "next_due_in", "counters", "workers"}
+    assert found["lengths"] == {"main": 2, "busy": 1, "delayed": 0, "failed": 0}
+    assert set(found["ages"]) == set(found["lengths"])
+    assert [(one["worker"], one["busy"]) for one in found["workers"]] == [("w", 1)]
+    row = on("status", "q").out.splitlines()[2].split()
+    assert row[:5] == ["q", "2", "1", "0", "0"]
+
+
+def test_status_without_a_name_needs_a_local_mode(on: Claimq) -> None:
+    answer = on("status")
+    assert answer.code == 2
+    assert "name the queue" in answer.err
+
+
+def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a", "b")
+    queue_do(lambda queue: queue.claim(1))
+    (busy,) = on("items", "q", "busy", "-o", "json").json["items"]
+    assert (busy["worker"], busy["state"], busy["item"]["text"]) == ("w", "busy", "a")
+    assert busy["lease_until"] > busy["claimed_at"]
+    assert [one["item"]["text"] for one in on("items", "q", "main", "-o", "json").json["items"]] == ["b"]
+    assert on("items", "q", "failed").out == "q: nothing in failed\n"
+    assert on("items", "q", "lost").code == 2
+
+
+def test_find_tells_where_an_item_is(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a", "--id", "mine")
+    assert on("find", "q", "mine", "-o", "json").json["state"] == "main"
+    queue_do(lambda queue: queue.claim(1))
+    found = on("find", "q", "mine", "-o", "json").json
+    assert (found["state"], found["worker"]) == ("busy", "w")
+    assert "held by:     w" in on("find", "q", "mine").out
+    answer = on("find", "q", "other")
+    assert (answer.code, answer.err) == (
+        1,
+        "claimq: q has no item other: it is done, or was removed, or never was\n",
+    )
+
+
+def test_failed_items_are_listed_and_shown_with_their_reason(on: Claimq, two_failed: list[str]) -> None:
+    found = on("failed", "list", "q", "-o", "json").json
+    assert found["length"] == 2
+    assert [one["item"]["id"] for one in found["items"]] == two_failed
+    assert {one["item"]["last_error"] for one in found["items"]} == {"it is broken"}
+    assert [
+        one["item"]["id"] for one in on("failed", "list", "q", "--offset", "1", "-o", "json").json["items"]
+    ] == two_failed[1:]
+    shown = on("failed", "show", "q", two_failed[0])
+    assert "last error:  it is broken" in shown.out
+    assert on("failed", "show", "q", two_failed[0], "-o", "json").json["item"]["given_up_count"] == 1
+    assert on("failed", "show", "q", "other").code == 1
+
+
+def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two_failed: list[str]) -> None:
+    answer = on("failed", "requeue", "q", two_failed[0], "other", "-o", "json")
+    assert (answer.code, answer.json) == (1, {"queue": "q", "requeued": 1, "missing": ["other"]})
+    assert answer.err == "claimq: q has no failed item other; see `claimq failed list q`\n"
+    assert on("status", "q", "-o", "json").json["lengths"] == {
+        "main": 1,
+        "busy": 0,
+        "delayed": 0,
+        "failed": 1,
+    }
+
+
+def test_all_failed_items_go_back_as_far_as_the_filters_let_them(on: Claimq, two_failed: list[str]) -> None:
+    assert on("failed", "requeue", "q", "--all", "--min-delay", "1h").out == "q: 0 items sent back to main\n"
+    assert (
+        on("failed", "requeue", "q", "--all", "--max-fail-count", "1").out == "q: 2 items sent back to main\n"
+    )
+
+
+def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: list[str]) -> None:
+    assert on("failed", "remove", "q", two_failed[0], "-o", "json").json == {
+        "queue": "q",
+        "removed": 1,
+        "missing": [],
+    }
+    assert on("failed", "remove", "q", "--all", "--min-fail-count", "2").out == "q: 0 items removed\n"
+    assert on("failed", "remove", "q", "--all").out == "q: 1 item removed\n"
+    assert on("failed", "list", "q").out == "q: nothing in failed\n"
+
+
+@pytest.mark.parametrize("verb", ["requeue", "remove"])
+def test_failed_items_are_named_or_all_never_neither_never_both(on: Claimq, verb: str) -> None:
+    for arguments in ((), ("some", "--all")):
+        answer = on("failed", verb, "q", *arguments)
+        assert (answer.code, answer.err) == (2, "claimq: name the items by their ids, or say --all\n")
+    filtered = on("failed", verb, "q", "some", "--min-delay" if verb == "requeue" else "--min-age", "1s")
+    assert (filtered.code, filtered.err) == (
+        2,
+        "claimq: the filters go with --all; leave them out, or the ids\n",
+    )
+
+
+def test_a_paused_queue_gives_no_claims_until_it_is_resumed(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a")
+    assert on("pause", "q", "-o", "json").json == {"queue": "q", "paused": True}
+    assert queue_do(lambda queue: queue.claim(1, wait=0)) == []
+    assert on("status", "q").out.splitlines()[2].startswith("q (paused)")
+    assert on("resume", "q").out == "q: resumed\n"
+    assert len(queue_do(lambda queue: queue.claim(1, wait=0))) == 1
+
+
+def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a", "b")
+    queue_do(lambda queue: queue.claim(2))
+    assert on("workers", "q", "-o", "json").json["workers"][0]["busy"] == 2
+    found = on("release", "q", "w", "--error", "its power failed", "-o", "json").json
+    assert found == {
+        "queue": "q", "worker": "w", "requeued": 2, "delayed": 0, "failed": 0, "unclaimed": 0, "total": 2,
+    }  # fmt: skip
+    assert on("peek", "q", "-n", "1", "-o", "json").json["items"][0]["last_error"] == "its power failed"
+    assert on("release", "q", "w").out == "q: 0 items given back\n"
+
+
+def test_an_interruption_is_not_counted(on: Claimq, queue_do: Any) -> None:
+    on("enqueue", "q", "a")
+    queue_do(lambda queue: queue.claim(1))
+    assert on("release", "q", "w", "--interrupted").out == "q: 1 item given back (1 unclaimed)\n"
+    item = on("peek", "q", "-o", "json").json["items"][0]
+    assert (item["crash_count"], item["interrupted_count"]) == (0, 1)
+
+
+def test_flush_asks_to_be_sure(on: Claimq) -> None:
+    on("enqueue", "q", "a", "b")
+    answer = on("flush", "q")
+    assert (answer.code, answer.err) == (
+        2,
+        "claimq: this removes every item of q for good; say so with --yes\n",
+    )
+    assert on("flush", "q", "--yes", "-o", "json").json["removed"] == {
+        "main": 2,
+        "busy": 0,
+        "delayed": 0,
+        "failed": 0,
+    }
+    assert on("status", "q", "-o", "json").json["lengths"]["main"] == 0
+
+
+def test_check_names_what_is_unsafe_about_the_server(on: Claimq, valkey: Server) -> None:
+    answer = on("check", "-o", "json")
+    assert answer.code == 1
+    assert (answer.json["flavour"], answer.json["mode"]) == ("valkey", "standalone")
+    assert "NoAppendOnly" in {one["code"] for one in answer.json["warnings"]}
+    assert "NoAppendOnly: appendonly is off" in on("check").out
+
+
+def test_a_server_that_is_away_is_an_error_within_seconds(claimq: Claimq) -> None:
+    answer = claimq("status", "q", "--redis", "redis://127.0.0.1:1/0")
+    assert (answer.code, answer.err.count("\n")) == (3, 1)
+    assert "start the server and try again, or correct --redis or CLAIMQ_REDIS_URL" in answer.err
+
+
+def test_without_any_server_the_error_names_the_ways_to_give_one(claimq: Claimq) -> None:
+    answer = claimq("status", "q")
+    assert answer.code == 2
+    assert answer.err == (
+        "claimq: no server to talk to: give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first\n"
+    )
+
+
+def test_a_bad_url_is_an_error_that_does_not_repeat_the_password(claimq: Claimq) -> None:
+    answer = claimq("status", "q", "--redis", "http://:geheim@somewhere")
+    assert answer.code == 2
+    assert "geheim" not in answer.err
+
+
+def test_a_password_comes_from_a_file(
+    on: Claimq, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    valkey.call("CONFIG", "SET", "requirepass", "geheim")
+    try:
+        refused = on("status", "q")
+        assert (refused.code, refused.err.count("\n")) == (4, 1)
+        (tmp_path / "password").write_text("geheim\n")
+        monkeypatch.setenv("CLAIMQ_REDIS_PASSWORD_FILE", str(tmp_path / "password"))
+        assert on("status", "q").code == 0
+        monkeypatch.setenv("CLAIMQ_REDIS_PASSWORD_FILE", str(tmp_path / "nothing"))
+        assert "CLAIMQ_REDIS_PASSWORD_FILE cannot be read" in on("status", "q").err
+    finally:
+        valkey.kill9()
+
+
+def test_help_is_there_for_every_command(claimq: Claimq) -> None:
+    listed = claimq("--help").out
+    for name in (
+        "up",
+        "enqueue",
+        "status",
+        "peek",
+        "items",
+        "find",
+        "failed",
+        "pause",
+        "resume",
+        "workers",
+        "release",
+        "flush",
+        "check",
+    ):
+        assert f"\n  {name} " in listed
+        assert claimq(name, "--help").code == 0

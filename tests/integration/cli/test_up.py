@@ -1,0 +1,294 @@
+"""`claimq up` with real processes: it scales, restarts what dies, drains, and leaves nothing behind."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claimq_cli.local import proc
+from testkit.processes import Process
+from testkit.server import DURABLE, Server
+from testkit.waiting import eventually_sync
+
+Claimq = Callable[..., Any]
+StartUp = Callable[..., Any]
+
+WORKER = """
+import os, pathlib, sys, time
+import claimq.worker
+folder = pathlib.Path(sys.argv[1])
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            if item.text.startswith("hold"):
+                (folder / f"held-{item.text}-{os.getpid()}").touch()
+                while not (folder / "go").exists():
+                    time.sleep(0.01)
+            if item.text.startswith("broken"):
+                raise ValueError("it is broken")
+            with (folder / "done").open("a") as results:
+                results.write(item.text + "\\n")
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> list[str]:
+    """The command of a worker that writes down what it did; it holds an item that says so until `go` is there."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    return [sys.executable, str(tmp_path / "worker.py"), str(tmp_path)]
+
+
+def spec(command: list[str], **scaling: object) -> dict[str, object]:
+    scaling = {"maxReplicas": 2, "itemsPerReplica": 2, "idleAfter": "1s", **scaling}
+    return {
+        "worker": {"command": command, "drainTimeout": "5s"},
+        "scaling": {**scaling, "scaleDown": {"stabilizationWindow": "0s"}},
+        "requeueLimit": 1,
+    }
+
+
+def done(folder: Path) -> list[str]:
+    file = folder / "done"
+    return sorted(file.read_text().split()) if file.exists() else []
+
+
+def held(folder: Path) -> list[Path]:
+    return list(folder.glob("held-*"))
+
+
+def test_items_are_worked_on_by_workers_that_come_and_go(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(spec(worker))
+    assert up.pids("app") == up.pids("sidecar") == []
+    assert len(up.pids("valkey")) == 1
+    assert claimq("enqueue", "trial", "a", "b", "c", "broken").code == 0
+    eventually_sync(lambda: done(tmp_path) == ["a", "b", "c"], within=30)
+    up.until_says(r"0 -> 2 workers \(ItemsPerReplica\): 4 items waiting")
+    up.until_says(r"-> 0 workers \(Idle\): no item and no claim for 1s or longer")
+    up.until_pids("app", 0)
+    up.until_pids("sidecar", 0)
+    (failed,) = claimq("failed", "list", "trial", "-o", "json").json["items"]
+    assert (failed["item"]["text"], failed["item"]["requeue_count"]) == ("broken", 1)
+    assert "it is broken" in failed["item"]["last_error"]
+
+
+def test_other_commands_find_it_from_anywhere(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_up(spec(worker))
+    (tmp_path / "below").mkdir()
+    for place in (tmp_path, tmp_path / "below", Path("/")):
+        monkeypatch.chdir(place)
+        assert [one["queue"] for one in claimq("status", "-o", "json").json["queues"]] == ["trial"]
+    assert claimq("status", "trial", "--data", str(tmp_path / ".claimq")).code == 0
+    answer = claimq("status", "other")
+    assert (answer.code, "has no queue other, only trial" in answer.err) == (1, True)
+    assert claimq("check").out.splitlines()[1] == "  nothing unsafe"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_workers_finish_what_they_have_and_leaves_nothing(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    up = start_up(spec(worker))
+    claimq("enqueue", "trial", "hold-1", "hold-2")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    assert up.left()
+    up.process.send(number)
+    up.until_says("stopping: workers finish what they have in hand")
+    (tmp_path / "go").touch()
+    assert up.process.wait(20) == 0
+    assert up.left() == []
+    assert not up.directory.state_file.exists()
+    assert len(done(tmp_path)) == len(held(tmp_path)), "what was in hand was finished"
+    up.again()
+    counts = claimq("status", "trial", "-o", "json").json
+    assert counts["counters"].get("crashes", 0) == 0
+    assert counts["counters"].get("done", 0) + counts["lengths"]["main"] + counts["lengths"]["busy"] >= 2
+
+
+def test_a_second_signal_gives_back_what_is_in_hand(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(spec(worker, maxReplicas=1))
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    up.process.send(signal.SIGTERM)
+    up.until_says("stopping")
+    up.process.send(signal.SIGTERM)
+    assert up.process.wait(20) == 0
+    assert up.left() == []
+    (tmp_path / "go").touch()
+    up.again()
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=30)
+    counters = claimq("status", "trial", "-o", "json").json["counters"]
+    assert (counters["done"], counters.get("crashes", 0)) == (1, 0)
+
+
+def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_back(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "leaver.sh").write_text('(setsid sleep 300 &)\nsleep 300 &\nexec "$@"\n')
+    up = start_up(spec(["sh", str(tmp_path / "leaver.sh"), *worker], maxReplicas=1))
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    mark = up.state.mark
+    bystander = Process(["sleep", "300"])
+    up.process.kill9()
+    eventually_sync(
+        lambda: len(list(proc.marked(mark))) == 2, why="the kernel kills all but what the app left"
+    )
+    (tmp_path / "go").touch()
+    up.again()
+    assert list(proc.marked(mark)) == []
+    assert bystander.is_running
+    bystander.kill9()
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=15)
+    assert up.process.terminate(20) == 0
+    assert up.left() == []
+
+
+def test_only_one_runs_in_a_directory(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    start_up(spec(worker))
+    answer = claimq("up", "-f", str(tmp_path / "queue.yaml"))
+    assert (answer.code, answer.err.count("\n")) == (1, 1)
+    assert "claimq up runs already on" in answer.err
+    assert claimq("status", "trial").code == 0
+
+
+def test_an_app_that_ends_at_once_is_restarted_with_growing_waits_and_its_last_words_are_shown(
+    start_up: StartUp,
+) -> None:
+    up = start_up(spec(["sh", "-c", "echo no such model >&2; exit 3"], minReplicas=1))
+    for wait in ("0.5", "1.0", "2.0"):
+        up.until_says(rf"trial-1: its app \(pid \d+\) exited with code 3; it starts again in {wait} s")
+    assert "    no such model" in up.text
+    assert up.process.terminate(20) == 0
+    assert up.left() == []
+
+
+def test_a_command_that_does_not_exist_is_told(start_up: StartUp) -> None:
+    up = start_up(spec(["./no-such-program"], minReplicas=1))
+    up.until_says(
+        "cannot start ./no-such-program: No such file or directory; correct the command or its PATH"
+    )
+
+
+def test_a_killed_app_is_replaced_and_its_item_comes_back_at_once(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h"})
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    (app,) = up.pids("app")
+    (tmp_path / "go").touch()
+    Process(["kill", "-STOP", str(app)]).wait()
+    Process(["kill", "-KILL", str(app)]).wait()
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=20)
+    up.until_says(r"its app \(pid \d+\) was killed by SIGKILL; it starts again in 0.5 s")
+
+
+def test_a_killed_sidecar_is_replaced_and_its_items_come_back_at_once(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h", "requeueLimit": 5})
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    (sidecar,) = up.pids("sidecar")
+    Process(["kill", "-KILL", str(sidecar)]).wait()
+    up.until_says(r"1 items? of local-\w+-1\.1 given back: its sidecar was killed by SIGKILL")
+    (tmp_path / "go").touch()
+    eventually_sync(
+        lambda: claimq("status", "trial", "-o", "json").json["counters"].get("done") == 1, within=30
+    )
+    counts = claimq("status", "trial", "-o", "json").json
+    assert (counts["counters"]["crashes"], counts["lengths"]["main"]) == (1, 0)
+
+
+def test_a_killed_valkey_is_restarted_with_everything_that_was_acknowledged(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(spec(worker, maxReplicas=1))
+    (valkey,) = up.pids("valkey")
+    claimq("enqueue", "trial", "hold-1", "b", "c")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    Process(["kill", "-KILL", str(valkey)]).wait()
+    up.until_says(r"the Valkey \(pid \d+\) was killed by SIGKILL; it starts again in 0.5 s")
+    (tmp_path / "go").touch()
+    eventually_sync(lambda: done(tmp_path) == ["b", "c", "hold-1"], within=30)
+    assert up.until_pids("valkey", 1) != [valkey]
+
+
+def test_items_stay_for_the_next_start(start_up: StartUp, claimq: Claimq, tmp_path: Path) -> None:
+    up = start_up({"worker": {"command": ["false"]}, "suspend": True})
+    claimq("enqueue", "trial", "a", "b")
+    assert up.pids("app") == []
+    assert up.process.terminate(20) == 0
+    up.again()
+    assert claimq("status", "trial", "-o", "json").json["lengths"]["main"] == 2
+
+
+def test_with_a_url_it_brings_no_server_and_ends_when_no_item_is_left(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path, start_server: Callable[..., Server]
+) -> None:
+    server = start_server("valkey", dict(DURABLE))
+    claimq("enqueue", "trial", "a", "b", "broken", "--redis", server.url)
+    up = start_up(spec(worker), "--redis", server.url, "--until-empty", wait=False)
+    assert up.process.wait(40) == 0
+    assert done(tmp_path) == ["a", "b"]
+    assert "no item is left in main, busy and delayed" in up.text
+    assert not (up.directory.valkey / "appendonlydir").exists()
+    lengths = claimq("status", "trial", "--redis", server.url, "-o", "json").json["lengths"]
+    assert lengths == {"main": 0, "busy": 0, "delayed": 0, "failed": 1}
+
+
+def test_a_server_that_goes_away_takes_no_worker_away(
+    start_up: StartUp, worker: list[str], start_server: Callable[..., Server]
+) -> None:
+    server = start_server("valkey", dict(DURABLE))
+    up = start_up(spec(worker, minReplicas=1), "--redis", server.url)
+    apps = up.until_pids("app", 1)
+    server.kill9()
+    up.until_says(r"trial: .*(no answer|cannot|gives no answer)")
+    assert up.pids("app") == apps
+    server.start()
+    assert up.process.terminate(20) == 0
+    assert up.left() == []
+
+
+def test_an_app_that_holds_an_item_for_too_long_is_killed(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(
+        {**spec(worker, maxReplicas=1), "busyExpiry": "1s", "processingTimeout": "1s", "requeueLimit": 0}
+    )
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    up.until_says("trial-1: an item is over processingTimeout; its app is killed")
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1, within=30)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        ({"redis": {"url": "redis://127.0.0.1:1/0"}}, 3, "start the server and try again"),
+        ({"redis": {"secretRef": {"name": "s"}}}, 5, "spec.redis.secretRef: names a Secret"),
+        ({"scaling": {"minReplicas": 9, "maxReplicas": 2}}, 5, "spec.scaling"),
+        ({"wroker": {}}, 5, "spec.wroker: is not a field"),
+    ],
+)
+def test_what_cannot_start_says_why_and_leaves_nothing(
+    start_up: StartUp, change: dict[str, object], code: int, words: str
+) -> None:
+    up = start_up({"worker": {"command": ["false"]}, **change}, wait=False)
+    assert up.process.wait(20) == code
+    assert words in up.text
+    assert "Traceback" not in up.text
+    assert not up.directory.state_file.exists()
+    assert up.left() == []

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -79,15 +78,8 @@ class Up:
         self.marks: set[str] = set()
 
     def _start(self) -> Process:
-        command = [
-            sys.executable,
-            "-m",
-            "claimq_cli",
-            "up",
-            "-f",
-            self.folder / "queue.yaml",
-            *self.arguments,
-        ]
+        manifest = str(self.folder / "queue.yaml")
+        command = [sys.executable, "-m", "claimq_cli", "up", "-f", manifest, *self.arguments]
         return Process(command, log=self.log, cwd=self.folder)
 
     def again(self) -> None:
@@ -129,9 +121,8 @@ class Up:
 
     def until_pids(self, role: str, number: int) -> list[int]:
         """Waits until so many run."""
-        return eventually_sync(
-            lambda: [self.pids(role)] if len(self.pids(role)) == number else None, within=30
-        )[0]
+        eventually_sync(lambda: len(self.pids(role)) == number, within=30, why=f"{number} processes: {role}")
+        return self.pids(role)
 
     def left(self) -> list[str]:
         """What is there now of processes and sockets, of all runs."""
@@ -145,8 +136,7 @@ class Up:
         state = self.directory.read()
         if state is not None:
             self.marks.add(state.mark)
-        for mark in self.marks:
-            end_all(lambda mark=mark: proc.marked(mark))
+        end_all(lambda: [one for mark in self.marks for one in proc.marked(mark)])
 
 
 StartUp = Callable[..., Up]
@@ -173,8 +163,3 @@ def start_up(tmp_path: Path) -> Iterator[StartUp]:
     yield start
     for one in started:
         one.close()
-
-
-def send(pid: int, number: signal.Signals) -> None:
-    """A signal to a process of the test's own local mode."""
-    os.kill(pid, number)

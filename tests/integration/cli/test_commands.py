@@ -12,12 +12,14 @@ import pytest
 import claimq as library
 from claimq.policy import Policy
 from testkit.server import Server
+from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
+QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture
-def queue_do(valkey: Server) -> Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]:
+def queue_do(valkey: Server) -> QueueDo:
     """Runs something on the queue `q` by the library, as the worker `w`."""
 
     def run(work: Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]) -> Any:
@@ -31,7 +33,7 @@ def queue_do(valkey: Server) -> Callable[[Callable[[library.ReliableQueue], Coro
 
 
 @pytest.fixture
-def two_failed(on: Claimq, queue_do: Any) -> list[str]:
+def two_failed(on: Claimq, queue_do: QueueDo) -> list[str]:
     """Two failed items, by their ids."""
 
     async def fail(queue: library.ReliableQueue) -> list[str]:
@@ -40,7 +42,8 @@ def two_failed(on: Claimq, queue_do: Any) -> list[str]:
         await queue.fail(await queue.claim(2), "it is broken")
         return list(done.ids)
 
-    return queue_do(fail)
+    ids: list[str] = queue_do(fail)
+    return ids
 
 
 def test_arguments_become_items_in_their_order(on: Claimq) -> None:
@@ -79,8 +82,6 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         assert slow.stdin is not None
         slow.stdin.write("first\nsec")
         slow.stdin.flush()
-        from testkit.waiting import eventually_sync
-
         eventually_sync(lambda: on("status", "q", "-o", "json").json["lengths"]["main"] == 1)
         out, _ = slow.communicate("ond\n", timeout=20)
     assert out == "q: 2 items enqueued, 2 in main\n"
@@ -129,7 +130,7 @@ def test_a_wrong_command_line_is_one_line_that_says_what_to_do(
     assert answer.out == ""
 
 
-def test_too_large_a_payload_is_refused_with_what_to_do(on: Claimq, queue_do: Any) -> None:
+def test_too_large_a_payload_is_refused_with_what_to_do(on: Claimq, queue_do: QueueDo) -> None:
     queue_do(lambda queue: queue.set_policy(Policy(max_payload=3)))
     answer = on("enqueue", "q", "abc", "abcd")
     assert (answer.code, answer.err.count("\n")) == (4, 1)
@@ -142,7 +143,7 @@ def test_a_key_of_another_type_in_the_way_is_refused(on: Claimq, valkey: Server)
     assert (answer.code, answer.err.count("\n")) == (4, 1)
 
 
-def test_status_tells_lengths_ages_and_workers(on: Claimq, queue_do: Any) -> None:
+def test_status_tells_lengths_ages_and_workers(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "b", "c")
     queue_do(lambda queue: queue.claim(1))
     found = on("status", "q", "-o", "json").json
@@ -160,7 +161,7 @@ def test_status_without_a_name_needs_a_local_mode(on: Claimq) -> None:
     assert "name the queue" in answer.err
 
 
-def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Any) -> None:
+def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "b")
     queue_do(lambda queue: queue.claim(1))
     (busy,) = on("items", "q", "busy", "-o", "json").json["items"]
@@ -171,7 +172,7 @@ def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Any) 
     assert on("items", "q", "lost").code == 2
 
 
-def test_find_tells_where_an_item_is(on: Claimq, queue_do: Any) -> None:
+def test_find_tells_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "--id", "mine")
     assert on("find", "q", "mine", "-o", "json").json["state"] == "main"
     queue_do(lambda queue: queue.claim(1))
@@ -241,7 +242,7 @@ def test_failed_items_are_named_or_all_never_neither_never_both(on: Claimq, verb
     )
 
 
-def test_a_paused_queue_gives_no_claims_until_it_is_resumed(on: Claimq, queue_do: Any) -> None:
+def test_a_paused_queue_gives_no_claims_until_it_is_resumed(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a")
     assert on("pause", "q", "-o", "json").json == {"queue": "q", "paused": True}
     assert queue_do(lambda queue: queue.claim(1, wait=0)) == []
@@ -250,7 +251,7 @@ def test_a_paused_queue_gives_no_claims_until_it_is_resumed(on: Claimq, queue_do
     assert len(queue_do(lambda queue: queue.claim(1, wait=0))) == 1
 
 
-def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: Any) -> None:
+def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "b")
     queue_do(lambda queue: queue.claim(2))
     assert on("workers", "q", "-o", "json").json["workers"][0]["busy"] == 2
@@ -262,7 +263,7 @@ def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: Any) -> Non
     assert on("release", "q", "w").out == "q: 0 items given back\n"
 
 
-def test_an_interruption_is_not_counted(on: Claimq, queue_do: Any) -> None:
+def test_an_interruption_is_not_counted(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a")
     queue_do(lambda queue: queue.claim(1))
     assert on("release", "q", "w", "--interrupted").out == "q: 1 item given back (1 unclaimed)\n"

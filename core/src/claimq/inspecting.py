@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from claimq.codec import read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
@@ -141,7 +143,7 @@ class Inspecting(FailedItems):
                     log: list[bytes] = await self._connection.command(
                         "ZRANGE", self._keys["claims"], 0, -1, "WITHSCORES"
                     )
-                    return self._located(state, name, score, raw, _ClaimCalls(b"\n".join(log)))
+                    return self._located(state, name, score, raw, _ClaimCalls(_lines(log)))
                 if int(reply[1]) < _STRETCH:
                     break
                 skip += _STRETCH
@@ -183,6 +185,12 @@ class Inspecting(FailedItems):
         ]
         info = await self._connection.info("memory", self._keys.main)
         return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
+
+
+def _lines(log: list[Any]) -> bytes:
+    """Members and scores in turn, a line each; a shared client that speaks RESP3 returns them in pairs, scores as numbers."""
+    words = [word for entry in log for word in (entry if isinstance(entry, list | tuple) else (entry,))]
+    return b"\n".join(word if isinstance(word, bytes) else repr(word).encode() for word in words)
 
 
 class _ClaimCalls:

@@ -8,6 +8,7 @@ that has crashed a worker. Only the scripts on the server write envelopes; this 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -20,17 +21,27 @@ _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
 
 def payload_bytes(payload: object) -> bytes:
     """The bytes to store: bytes-like as they are, text as UTF-8, a dict or list as JSON. Raises
-    :class:`TypeError` for others."""
+    :class:`TypeError` for others and for what JSON has no form for, :class:`ValueError` for NaN, infinity, a lone
+    surrogate."""
     if isinstance(payload, bytes):
         return payload
-    if isinstance(payload, str):
-        return payload.encode()
     if isinstance(payload, bytearray):
         return bytes(payload)
     if isinstance(payload, memoryview):
         return payload.tobytes()
+    try:
+        return _encoded(payload)
+    except ValueError as error:  # a lone surrogate, NaN, a list within itself
+        raise ValueError(
+            f"this payload cannot be stored as text or JSON ({error}); encode it to bytes yourself"
+        ) from error
+
+
+def _encoded(payload: object) -> bytes:
+    if isinstance(payload, str):
+        return payload.encode()
     if isinstance(payload, (dict, list)):
-        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     raise TypeError(
         f"a payload is bytes, text, or a dict or list (stored as JSON), not {type(payload).__name__}; "
         "put a single number, boolean or null into a list or encode it yourself"
@@ -63,48 +74,66 @@ def kept_error(error: str) -> str:
     return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
+_HEADER = re.compile(rb"cq1[ !](\S+) (\d{1,15}) (\S+) ([^\n]*)\n")
+
+
 def read_envelope(raw: bytes, token: str = "") -> Item:
     """The item in an envelope; what has no header is a bare payload of another Redis client, named after the
     claim's number."""
-    header, found, payload = raw.partition(b"\n")
-    fields = header[4:].split(b" ", 3)
-    if not found or header[:4] not in (b"cq1 ", b"cq1!") or len(fields) != 4 or not fields[1].isdigit():
+    header = _HEADER.match(raw)
+    if header is None:
         return Item(
             id=f"bare-{token.rpartition('/')[2]}", payload=raw, enqueued_at=0.0, first_enqueued_at=0.0
         )
-    at = int(fields[1]) / 1000
-    client = None if fields[2] == b"-" else fields[2].decode("ascii", "replace")
-    item_id = fields[0].decode("ascii", "replace")
-    if fields[3] == b"-":
-        return Item(item_id, payload, at, at, client)
-    return _with_meta(item_id, payload, at, client, fields[3])
+    item_id, at_ms, client, meta = header.groups()
+    at = int(at_ms) / 1000
+    payload = raw[header.end() :]
+    named = None if client == b"-" else client.decode("ascii", "replace")
+    if meta == b"-":
+        return Item(item_id.decode("ascii", "replace"), payload, at, at, named)
+    return _with_meta(item_id.decode("ascii", "replace"), payload, at, named, meta)
 
 
 def _with_meta(item_id: str, payload: bytes, at: float, client: str | None, raw: bytes) -> Item:
+    """What another client may have pushed in place of a number, a text or a list counts as absent."""
     meta = _json_object(raw)
+    history, error = meta.get("history"), meta.get("error")
+    entries = cast("list[object]", history) if isinstance(history, list) else []
     return Item(
         id=item_id,
         payload=payload,
         enqueued_at=at,
-        first_enqueued_at=meta.get("first_at", at * 1000) / 1000,
+        first_enqueued_at=_number(meta, "first_at", round(at * 1000)) / 1000,
         client=client,
-        requeue_count=meta.get("requeues", 0),
-        fail_count=meta.get("fails", 0),
-        crash_count=meta.get("crashes", 0),
-        interrupted_count=meta.get("interrupts", 0),
-        given_up_count=meta.get("given_up", 0),
-        last_error=meta.get("error"),
-        history=tuple(_history_entry(entry) for entry in meta.get("history", ())),
+        requeue_count=_number(meta, "requeues"),
+        fail_count=_number(meta, "fails"),
+        crash_count=_number(meta, "crashes"),
+        interrupted_count=_number(meta, "interrupts"),
+        given_up_count=_number(meta, "given_up"),
+        last_error=error if isinstance(error, str) else None,
+        history=tuple(
+            _history_entry(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)
+        ),
     )
+
+
+def _number(meta: Mapping[str, Any], name: str, absent: int = 0) -> int:
+    value = meta.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return absent
+    return int(value)
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:
     try:
         value: Any = json.loads(raw.decode("utf-8", "replace"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _history_entry(entry: Mapping[str, Any]) -> HistoryEntry:
-    return HistoryEntry(entry["at"] / 1000, entry["kind"], entry.get("error", ""), entry.get("worker", ""))
+    kind, error, worker = (
+        value if isinstance(value := entry.get(name), str) else "" for name in ("kind", "error", "worker")
+    )
+    return HistoryEntry(at=_number(entry, "at") / 1000, kind=kind, error=error, worker=worker)

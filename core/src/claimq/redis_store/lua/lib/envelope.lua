@@ -3,26 +3,48 @@
 -- Anything else is a bare payload that another Redis client pushed; it is adopted.
 local HISTORY = 10
 
+local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
+
+-- Another client can push anything that begins like a header, so what does not have the right type is left out.
+local function read_meta(text)
+  local ok, meta = pcall(cjson.decode, text)
+  if not ok or type(meta) ~= 'table' then return {} end
+  for _, name in ipairs(NUMBERS) do
+    local value = meta[name]
+    if value and not (type(value) == 'number' and value >= 0 and value < 1e15) then meta[name] = nil end
+  end
+  if type(meta.history) ~= 'table' then meta.history = nil end
+  if type(meta.error) ~= 'string' then meta.error = nil end
+  return meta
+end
+
 local function parse(envelope, now, number)
   local id, at, client, meta, start = string.match(envelope, '^cq1[ !](%S+) (%d+) (%S+) ([^\n]*)\n()')
-  if not id then
+  if not id or #at > 15 then
     return {id = 'bare-' .. number, at = whole(now), client = '-', meta = {}, payload = envelope}
   end
-  local ok, fields = false, nil
-  if meta ~= '-' then ok, fields = pcall(cjson.decode, meta) end
-  if not ok or type(fields) ~= 'table' then fields = {} end
-  return {id = id, at = at, client = client, meta = fields, payload = string.sub(envelope, start)}
+  return {id = id, at = at, client = client, meta = meta == '-' and {} or read_meta(meta), payload = string.sub(envelope, start)}
 end
 
 local function format(item)
   local meta = item.meta
   local mark = (meta.crashes or 0) > 0 and '!' or ' '
-  local text = next(meta) and cjson.encode(meta) or '-'
+  local text = '-'
+  if next(meta) then
+    local ok, encoded = pcall(cjson.encode, meta)
+    if not ok then  -- something forged has no form in JSON: only what is ours is kept
+      local ours = {}
+      for _, name in ipairs(NUMBERS) do ours[name] = meta[name] end
+      encoded = cjson.encode(ours)
+    end
+    text = encoded
+  end
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end
 
 local function enqueued_at(envelope)
-  return string.match(envelope, '^cq1[ !]%S+ (%d+) ')
+  local at = string.match(envelope, '^cq1[ !]%S+ (%d+) ')
+  return at and #at <= 15 and at or nil
 end
 
 -- Adds one line to the item's history, which outlives the counters.

@@ -1,5 +1,6 @@
 """Files with odd names, and things that cannot be read, for the demo to put among ordinary files."""
 
+import errno
 import os
 import socket
 from dataclasses import dataclass
@@ -44,21 +45,22 @@ def make_unreadable(folder: Path) -> list[Unreadable]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
     made = [
-        _unreadable(folder / "broken-link", "a broken link", 2),
-        _unreadable(folder / "directory", "a directory", None),
-        _unreadable(folder / "loop-a", "links that go round", 40),
-        _unreadable(folder / "plain-file" / "below", "a path through a file", 20),
-        _unreadable(folder / ("long-name-" * 30), "a name that is too long", 36),
-        _unreadable(folder / "socket", "a socket", 6),
+        _unreadable(folder / "broken-link", "a broken link", errno.ENOENT),
+        _unreadable(folder / "directory", "a directory", errno.EISDIR),
+        _unreadable(folder / "loop-a", "links that go round", errno.ELOOP),
+        _unreadable(folder / "plain-file" / "below", "a path through a file", errno.ENOTDIR),
+        _unreadable(folder / ("long-name-" * 30), "a name that is too long", errno.ENAMETOOLONG),
+        _unreadable(folder / "socket", "a socket", errno.ENXIO),
     ]
     secret = folder / "no-permission"
     secret.write_text("secret")
     secret.chmod(0)
-    if not os.access(secret, os.R_OK):
-        made.append(_unreadable(secret, "a file without read permission", 13))
+    try:
+        secret.open("rb").close()
+    except PermissionError:
+        made.append(_unreadable(secret, "a file without read permission", errno.EACCES))
     return made
 
 
-def _unreadable(path: Path, what: str, number: int | None) -> Unreadable:
-    reason = "not a regular file" if number is None else os.strerror(number)
-    return Unreadable(os.fsencode(path), what, reason)
+def _unreadable(path: Path, what: str, number: int) -> Unreadable:
+    return Unreadable(os.fsencode(path), what, os.strerror(number))

@@ -26,8 +26,9 @@ def checksum(path: bytes) -> str:
     # Without O_NONBLOCK the opening of a named pipe would wait for somebody to write into it.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("not a regular file")
+        mode = os.fstat(handle).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # to read a directory is an error of its own
+            raise ValueError("not a regular file: a pipe or a device has no end")
         digest = hashlib.sha256()
         while chunk := os.read(handle, READ_BYTES):
             digest.update(chunk)

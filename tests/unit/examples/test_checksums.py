@@ -3,7 +3,9 @@
 import hashlib
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +26,7 @@ def load(name: str) -> ModuleType:
 
 accounting, odd_files, worker = load("accounting"), load("odd_files"), load("worker")
 
+NOBODY = 65534
 A, B, C = b"/a", b"/b", b"/c"
 ENQUEUED = {"1": A, "2": B, "3": C}
 SUMS = {A: "aa", B: "bb"}
@@ -92,6 +95,23 @@ def test_sha256sum_and_the_worker_agree_on_odd_names_and_on_what_cannot_be_read(
         with pytest.raises((OSError, ValueError)) as raised:
             worker.checksum(one.path)
         assert worker.reason(raised.value) == one.reason
+
+
+def test_who_is_not_root_cannot_read_a_file_without_permission() -> None:
+    folder = Path(tempfile.mkdtemp())
+    before = os.geteuid()
+    try:
+        if before == 0:
+            os.chown(folder, NOBODY, -1)
+            os.seteuid(NOBODY)
+        secret = odd_files.make_unreadable(folder)[-1]
+        assert (secret.what, secret.reason) == ("a file without read permission", "Permission denied")
+        with pytest.raises(PermissionError) as raised:
+            worker.checksum(secret.path)
+        assert worker.reason(raised.value) == secret.reason
+    finally:
+        os.seteuid(before)
+        shutil.rmtree(folder)
 
 
 def test_the_worker_waits_for_no_pipe(tmp_path: Path) -> None:

@@ -26,10 +26,20 @@ class Drain:
     timeout: float
     started: float | None = None
     signals: int = 0
+    is_final: bool = False
 
-    def begin(self, now: float) -> Drain:
-        """GET /drain: from now on nothing is claimed. Asking again changes nothing; the time runs from the first."""
-        return self if self.started is not None else replace(self, started=now)
+    def begin(self, now: float, *, final: bool = True) -> Drain:
+        """From now on nothing is claimed. Asking again changes nothing; the time runs from the first.
+
+        ``final`` (GET /drain, a signal): there is no way back. Otherwise only the app was told to end, perhaps to be
+        started again.
+        """
+        started = now if self.started is None else self.started
+        return replace(self, started=started, is_final=self.is_final or final)
+
+    def revoked(self) -> Drain:
+        """The app was started again, and nobody ends this sidecar: claims go on, unless the drain is final."""
+        return self if self.is_final else replace(self, started=None)
 
     def signalled(self, now: float) -> Drain:
         """SIGTERM: begins too, and the sidecar leaves at the end. A second one means at once."""

@@ -19,11 +19,13 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client left it without types
+
+
 class Metrics:
     """One sidecar's metrics, in a registry of its own."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client left it without types
         self.registry = CollectorRegistry()
         own = self.registry
         ProcessCollector(registry=own)

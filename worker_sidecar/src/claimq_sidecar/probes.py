@@ -21,6 +21,7 @@ class Probes:
             "/metrics": {"GET": self._metrics},
             "/drain": {"GET": self._drain, "POST": self._drain},
             "/worker/livez": {"GET": self._worker_livez},
+            "/worker/prestop": {"GET": self._worker_prestop},
         }
         return App(routes, 1024)
 
@@ -45,6 +46,11 @@ class Probes:
         self._sidecar.begin_drain()
         drained = await self._sidecar.rested()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.hands)})
+
+    async def _worker_prestop(self, exchange: Exchange) -> None:
+        """For the app's preStop hook: like /drain, but claims go on if only the app is restarted."""
+        await self._sidecar.app_told_to_end()
+        await exchange.reply_json({"in_hand": len(self._sidecar.hands)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:
         """Whether the app gets on: no item has been in its hands for longer than the processing time-out."""

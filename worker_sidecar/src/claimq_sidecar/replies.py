@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from claimq.model import Claim, Enqueued, Outcome
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+_quote = json.encoder.encode_basestring_ascii
 
 
 def claims_body(claims: Iterable[Claim], encoding: str, *, draining: bool) -> bytes:
@@ -19,20 +19,15 @@ def claims_body(claims: Iterable[Claim], encoding: str, *, draining: bool) -> by
 
 def _claim(claim: Claim, encoding: str) -> bytes:
     item = claim.item
-    head = {
-        "token": claim.token,
-        "id": item.id,
-        "client": item.client,
-        "requeue_count": item.requeue_count,
-        "fail_count": item.fail_count,
-        "crash_count": item.crash_count,
-        "interrupted_count": item.interrupted_count,
-        "enqueued_at": item.enqueued_at,
-        "first_enqueued_at": item.first_enqueued_at,
-        "claimed_at": claim.claimed_at,
-        "lease_until": claim.lease_until,
-    }
-    return _encode(head)[:-1].encode("ascii") + b"," + _payload(item.payload, encoding) + b"}"
+    head = (
+        f'{{"token":{_quote(claim.token)},"id":{_quote(item.id)}'
+        f',"client":{"null" if item.client is None else _quote(item.client)}'
+        f',"requeue_count":{item.requeue_count},"fail_count":{item.fail_count}'
+        f',"crash_count":{item.crash_count},"interrupted_count":{item.interrupted_count}'
+        f',"enqueued_at":{item.enqueued_at!r},"first_enqueued_at":{item.first_enqueued_at!r}'
+        f',"claimed_at":{claim.claimed_at!r},"lease_until":{claim.lease_until!r},'
+    )
+    return head.encode("ascii") + _payload(item.payload, encoding) + b"}"
 
 
 def _payload(payload: bytes, encoding: str) -> bytes:
@@ -40,7 +35,7 @@ def _payload(payload: bytes, encoding: str) -> bytes:
         return b'"payload":' + payload
     if encoding == "text":
         try:
-            return b'"text":' + _encode(payload.decode()).encode("ascii")
+            return b'"text":' + _quote(payload.decode()).encode("ascii")
         except UnicodeDecodeError:
             pass
     return b'"payload_base64":"' + base64.b64encode(payload) + b'"'

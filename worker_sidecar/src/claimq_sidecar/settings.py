@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.codec import check_name
 from claimq.duration import parse_duration
+from claimq.manifest import RedisSpec, SentinelSpec
 from claimq.quantity import parse_size
 from claimq.redis_store.settings import RedisSettings, parse_url
 
@@ -37,6 +39,9 @@ class RedisSource:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+    sentinel: SentinelSpec | None = None
+    sentinel_password_file: Path | None = None
+    cluster: bool = False
 
     def __repr__(self) -> str:
         return "RedisSource(...)"
@@ -45,8 +50,13 @@ class RedisSource:
         """The settings of a connection, from what the files hold now. Raises ValueError or OSError naming the fix."""
         url = self.url if self.url_file is None else _secret(self.url_file)
         password = self.password if self.password_file is None else _secret(self.password_file)
+        sentinel_password = (
+            None if self.sentinel_password_file is None else _secret(self.sentinel_password_file)
+        )
         return RedisSettings(
-            url or "",
+            RedisSpec(sentinel=self.sentinel, cluster=self.cluster).address(url or "") or "",
+            sentinel_username=None if self.sentinel is None else self.sentinel.user,
+            sentinel_password=sentinel_password,
             username=self.username,
             password=password,
             ca_file=self.ca_file,
@@ -65,7 +75,8 @@ class SidecarSettings:
     queue: str
     """CLAIMQ_QUEUE: the one queue this sidecar serves."""
     worker: str
-    """CLAIMQ_WORKER: the name under which it claims; no two live sidecars may share it."""
+    """CLAIMQ_WORKER: the name under which it claims; no two live sidecars may share it. In a pod CLAIMQ_WORKER_PREFIX
+    instead, to which the instant of this start is added (in milliseconds, by the clock that the kubelet goes by)."""
     socket: Path
     """CLAIMQ_SOCKET: where the app finds it."""
     socket_mode: int = 0o660
@@ -90,7 +101,9 @@ class SidecarSettings:
         settings = cls(
             redis=reader.redis(),
             queue=reader.name("CLAIMQ_QUEUE", "queue", None),
-            worker=reader.name("CLAIMQ_WORKER", "worker", _default_worker()),
+            worker=reader.name(
+                "CLAIMQ_WORKER", "worker", _default_worker(reader.text("CLAIMQ_WORKER_PREFIX"))
+            ),
             socket=reader.socket_path(),
             socket_mode=reader.mode("CLAIMQ_SOCKET_MODE", 0o660),
             health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
@@ -112,7 +125,8 @@ _KNOWN = {
     for name in (
         "REDIS_URL", "REDIS_URL_FILE", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_CA_FILE",
         "REDIS_CERT_FILE", "REDIS_KEY_FILE", "QUEUE", "WORKER", "SOCKET", "SOCKET_MODE", "HEALTH_HOST", "HEALTH_PORT",
-        "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL",
+        "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL", "WORKER_PREFIX", "REDIS_CLUSTER",
+        "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD_FILE",
     )
 }  # fmt: skip
 
@@ -226,6 +240,9 @@ class _Reader:
             ca_file=self._readable("CLAIMQ_REDIS_CA_FILE"),
             cert_file=self._readable("CLAIMQ_REDIS_CERT_FILE"),
             key_file=self._readable("CLAIMQ_REDIS_KEY_FILE"),
+            sentinel=self._sentinel(),
+            sentinel_password_file=self._file("CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"),
+            cluster=self.choice("CLAIMQ_REDIS_CLUSTER", ("true", "false"), "false") == "true",
         )
         self._one_url()
         if self.text("CLAIMQ_REDIS_PASSWORD") and self.text("CLAIMQ_REDIS_PASSWORD_FILE"):
@@ -251,6 +268,13 @@ class _Reader:
         except OSError:
             return  # said already where the file was looked at
 
+    def _sentinel(self) -> SentinelSpec | None:
+        """The Sentinels' side of an address that does not name it: as the manifest's spec.redis.sentinel."""
+        master, user = self.text("CLAIMQ_REDIS_SENTINEL_MASTER"), self.text("CLAIMQ_REDIS_SENTINEL_USERNAME")
+        if master is None and user is None:
+            return None
+        return SentinelSpec(master_name=master or "", user=user)
+
     def _file(self, name: str) -> Path | None:
         path = self._readable(name)
         return Path(path) if path else None
@@ -272,7 +296,10 @@ def _secret(path: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
-def _default_worker() -> str:
+def _default_worker(prefix: str | None) -> str:
+    if prefix is not None:
+        started = time.time_ns() // 1_000_000  # noqa: TID251 - compared with what the kubelet writes by the same clock
+        return f"{prefix}.{started}"
     host = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in socket.gethostname())[
         :100
     ]

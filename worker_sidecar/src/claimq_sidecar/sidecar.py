@@ -24,6 +24,8 @@ from claimq_sidecar.verdicts import Verdicts
 
 _LEAVE_SECONDS = 5.0
 _HOUSEKEEPING = 0.25
+_OWN_HOOK_SECONDS = 5.0
+"""After the app's hook has been answered, the sidecar's own must have come by then, or the pod does not end."""
 _LEASE_UNTIL_KNOWN = 30.0
 _log = logging.getLogger("claimq_sidecar")
 
@@ -100,6 +102,7 @@ class Sidecar:
         _log.info("event=session_opened session=%s pid=%d adopted=%d", session.id, session.pid, len(tokens))
         if not tokens:
             return session, []
+        await self.store.look()
         lease = self.store.busy_expiry or _LEASE_UNTIL_KNOWN
         for token in tokens:
             self.hands.hold(token, session.id, self.now, lease)
@@ -138,13 +141,33 @@ class Sidecar:
         task.add_done_callback(self._returning.discard)
 
     # The drain.
-    def begin_drain(self, *, signalled: bool = False) -> None:
+    def begin_drain(self, *, signalled: bool = False, final: bool = True) -> None:
         """Claims nothing from now on. With a signal the sidecar leaves at the end, with a second one at once."""
-        self._drain = self._drain.signalled(self.now) if signalled else self._drain.begin(self.now)
+        begun = self._drain.signalled(self.now) if signalled else self._drain.begin(self.now, final=final)
+        self._drain = begun
         if not self.draining.is_set():
             _log.info("event=drain_began in_hand=%d timeout=%g", len(self.hands), self.settings.drain_timeout)
             self.draining.set()
         self.changed.fire()
+
+    async def app_told_to_end(self) -> None:
+        """The app's preStop hook: waits until nothing is in hand or the drain time is over; SIGTERM then follows.
+
+        The kubelet calls it when the pod ends, and also when it restarts just the app. In the first case it calls the
+        sidecar's own hook (GET /drain) at the same time; in the second that does not come, and claims go on. An app
+        that is restarted since an item is over its processing time is not waited for.
+        """
+        if self.draining.is_set() or not self.hands.overdue(self.now):
+            self.begin_drain(final=False)
+            await self.rested()
+        asyncio.get_running_loop().call_later(_OWN_HOOK_SECONDS, self._go_on_unless_ending)
+
+    def _go_on_unless_ending(self) -> None:
+        self._drain = self._drain.revoked()
+        if self._drain.started is None and self.draining.is_set():
+            _log.info("event=drain_revoked why='only the app was restarted'")
+            self.draining.clear()
+            self.changed.fire()
 
     async def rested(self) -> bool:
         """Waits until nothing is in hand or the drain time is over; whether the hands are empty."""

@@ -88,10 +88,12 @@ class SocketApi:
     async def _keep_open(self, exchange: Exchange, *, told: bool) -> None:
         """Blank lines as signs of life, one line when a drain begins, the end when the sidecar leaves."""
         sidecar, gone = self._sidecar, exchange.connection.gone
-        while not gone.is_set() and not sidecar.leaving.is_set():
+        while not gone.is_set():
             if sidecar.draining.is_set() and not told:
                 told = True
                 await exchange.stream(_line({"draining": True}))
+            if sidecar.leaving.is_set():
+                break
             woken = await first_of(
                 SIGN_OF_LIFE_SECONDS, gone, sidecar.leaving, *([] if told else [sidecar.draining])
             )

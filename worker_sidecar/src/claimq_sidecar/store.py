@@ -19,6 +19,7 @@ CALL_SECONDS = 5.0
 VERDICT_SECONDS = 60.0
 """How long a verdict is tried; the app is told sooner and may ask again."""
 _PING_EVERY = 2.0
+_POLICY_EVERY = 10.0
 _STALE = 15.0
 T = TypeVar("T")
 
@@ -119,19 +120,18 @@ class Store:
     async def watch(self) -> None:
         """Asks the store when nobody else has lately; makes its connections anew when it has not answered for long."""
         loop = asyncio.get_running_loop()
-        rebuilt = loop.time()
+        looked = rebuilt = loop.time()
         while True:
-            age = self.age(loop.time())
-            if age is None or age >= _PING_EVERY or self.busy_expiry is None:
-                await self._look()
-            now = loop.time()
-            age = self.age(now)
+            now, age = loop.time(), self.age(loop.time())
+            if age is None or age >= _PING_EVERY or now - looked >= _POLICY_EVERY:
+                await self.look()
+                looked = now = loop.time()
             if self._last_error and now - max(rebuilt, self._last_good or 0.0) >= _STALE:
                 self._rebuild()
                 rebuilt = now
             await asyncio.sleep(0.25 if age is None else _PING_EVERY / 2)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """One round trip that also says how long a lease is. A call that never ends counts as none."""
         try:
             async with asyncio.timeout(_STALE):

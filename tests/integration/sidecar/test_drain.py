@@ -1,0 +1,113 @@
+"""Drains: nothing new is claimed, what is in hand is finished or goes back uncounted and in order."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from testkit.server import Server
+from testkit.sidecars import Answer, Sidecar, UnixConnection
+from testkit.waiting import eventually_sync
+
+
+def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
+    assert sidecar.running.terminate(timeout=3.0) == 0
+    assert not sidecar.socket.exists()
+
+
+def test_sigterm_waits_for_what_is_in_hand(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    (claim,) = sidecar.claim()
+    sidecar.running.send(signal.SIGTERM)
+    eventually_sync(lambda: sidecar.info["draining"])
+    assert sidecar.post("/v1/claim") == {"claims": [], "draining": True}
+    assert sidecar.running.is_running
+    assert sidecar.outcomes("done", claim["token"]) == ["done"]
+    assert sidecar.running.wait() == 0
+    assert [item.payload for item in queue.peek(2)] == [b"b"]
+
+
+def test_what_is_left_after_the_drain_time_goes_back_uncounted_and_in_order(
+    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url, drain_timeout="200ms")
+    queue.enqueue_many(["a", "b", "c", "d"])
+    session = sidecar.open_session()
+    sidecar.claim(2, session=session.id)
+    sidecar.claim(1)
+    sidecar.running.send(signal.SIGTERM)
+    assert sidecar.running.wait() == 0
+    items = queue.peek(4)
+    assert [item.payload for item in items] == [b"a", b"b", b"c", b"d"]
+    assert [(item.crash_count, item.requeue_count) for item in items] == [(0, 0)] * 4
+    assert [item.interrupted_count for item in items] == [1, 1, 1, 0]
+
+
+def test_a_second_signal_hurries(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    sidecar.claim()
+    sidecar.running.send(signal.SIGTERM)
+    eventually_sync(lambda: sidecar.info["draining"])
+    sidecar.running.send(signal.SIGTERM)
+    assert sidecar.running.wait(5.0) == 0
+    assert queue.peek(1)[0].interrupted_count == 1
+
+
+def test_get_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    (claim,) = sidecar.claim()
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.append(sidecar.health("/drain")))
+    asking.start()
+    eventually_sync(lambda: sidecar.info["draining"])
+    assert answers == []
+    sidecar.outcomes("done", claim["token"])
+    asking.join(5.0)
+    assert [answer.json for answer in answers] == [{"drained": True, "in_hand": 0}]
+    assert sidecar.running.is_running
+    assert sidecar.running.terminate(timeout=3.0) == 0
+
+
+def test_get_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
+    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url, drain_timeout="200ms")
+    queue.enqueue("a")
+    session = sidecar.open_session()
+    (claim,) = sidecar.claim(1, session=session.id)
+    assert sidecar.health("/drain").json == {"drained": False, "in_hand": 1}
+    assert sidecar.outcomes("done", claim["token"]) == ["done"]
+
+
+def test_a_session_that_closes_in_a_drain_is_an_interruption(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    session = sidecar.open_session()
+    sidecar.claim(2, session=session.id)
+    sidecar.running.send(signal.SIGTERM)
+    assert session.line() == {"draining": True}
+    session.close()
+    assert sidecar.running.wait() == 0
+    items = queue.peek(3)
+    assert [(item.payload, item.crash_count) for item in items] == [(b"a", 0), (b"b", 0), (b"c", 0)]
+
+
+def test_a_claim_that_waits_ends_when_a_drain_begins(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    connection = UnixConnection(sidecar.socket)
+    connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
+    sidecar.running.send(signal.SIGTERM)
+    assert json.loads(connection.getresponse().read()) == {"claims": [], "draining": True}
+    connection.close()
+    assert sidecar.running.wait() == 0
+    queue.enqueue("a")
+    assert queue.length(State.MAIN) == 1
+
+
+def test_a_drain_ends_for_plain_claims_with_their_leases(
+    sidecar: Sidecar, queue: BlockingQueue, hasty: object
+) -> None:
+    queue.enqueue("a")
+    sidecar.claim()
+    sidecar.running.send(signal.SIGTERM)
+    assert sidecar.running.wait(5.0) == 0

@@ -1,0 +1,220 @@
+"""A real sidecar process of a test's own, and a plain HTTP client for its two servers."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testkit.processes import Process
+from testkit.waiting import eventually_sync
+
+START_SECONDS = 15.0
+SERVING = re.compile(r"event=serving .*health_port=(\d+)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply: status, headers by lower-case name, body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """http.client over a Unix socket."""
+
+    def __init__(self, path: Path, timeout: float = 30.0) -> None:
+        super().__init__("claimq", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connects to the socket's file."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+    def ask(self, method: str, path: str, body: object = None) -> Answer:
+        """Makes a request (a body that is not bytes is sent as JSON) and reads the whole reply."""
+        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        self.request(method, path, raw)
+        reply = self.getresponse()
+        headers = {name.lower(): value for name, value in reply.getheaders()}
+        return Answer(reply.status, headers, reply.read())
+
+
+class OpenSession:
+    """A session held open by this process; `close` ends it as the death of the app would."""
+
+    def __init__(self, sidecar: "Sidecar", body: object = None) -> None:
+        self._socket = sidecar.connect()
+        raw = json.dumps(body or {}).encode()
+        self._socket.sendall(
+            b"POST /v1/session HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(raw), raw)
+        )
+        self._stream = self._socket.makefile("rb")
+        while self._stream.readline().strip():
+            pass
+        self.first = self.line()
+        self.id: str = self.first["session"]
+
+    def line(self) -> Any:
+        """The next line that is not blank, None at the end of the stream."""
+        while size := int(self._stream.readline() or b"0", 16):
+            data = self._stream.read(size + 2).strip()
+            if data:
+                return json.loads(data)
+        return None
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._stream.close()
+        self._socket.close()
+
+
+class Sidecar:
+    """`python -m claimq_sidecar` for one queue, on a socket and a health port of its own."""
+
+    def __init__(self, url: str, queue: str = "q", worker: str = "w", **settings: str) -> None:
+        """Does not start it. `settings` are environment variables without CLAIMQ_, in lower case."""
+        self.dir = Path(tempfile.mkdtemp(prefix="claimq-", dir="/tmp"))
+        self.socket = self.dir / "run" / "s"
+        self.log = self.dir / "log"
+        self.health_port = 0
+        self.process: Process | None = None
+        self._sessions: list[OpenSession] = []
+        base = {
+            "redis_url": url,
+            "queue": queue,
+            "worker": worker,
+            "socket": str(self.socket),
+            "health_port": "0",
+        }
+        self.env = {f"CLAIMQ_{name.upper()}": value for name, value in {**base, **settings}.items()}
+
+    def start(self, *, wait: bool = True) -> Self:
+        """Starts it and waits until it serves and (if `wait`) is ready. AssertionError if it is not, RuntimeError if it ends, with its log."""
+        seen = len(self.log_text)
+        self.process = Process(
+            [sys.executable, "-m", "claimq_sidecar"], log=self.log, env=self.env, cwd=self.dir
+        )
+
+        def serving() -> bool:
+            if not self.running.is_running:
+                raise RuntimeError(f"the sidecar has ended:\n{self.log_text}")
+            found = SERVING.search(self.log_text[seen:])
+            self.health_port = int(found[1]) if found else 0
+            return found is not None and (not wait or self.health("/readyz").status == 200)
+
+        try:
+            eventually_sync(serving, within=START_SECONDS, why="the sidecar serves")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log_text}") from None
+        return self
+
+    @property
+    def log_text(self) -> str:
+        """All that it has logged."""
+        return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def running(self) -> Process:
+        """Its process."""
+        assert self.process is not None
+        return self.process
+
+    def connect(self) -> socket.socket:
+        """A bare connection to its socket."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(30.0)
+        made.connect(str(self.socket))
+        return made
+
+    def ask(self, method: str, path: str, body: object = None) -> Answer:
+        """One request on a connection of its own."""
+        connection = UnixConnection(self.socket)
+        try:
+            return connection.ask(method, path, body)
+        finally:
+            connection.close()
+
+    def post(self, path: str, **body: object) -> Any:
+        """POST that must be answered with 200; returns the JSON."""
+        answer = self.ask("POST", path, body)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def claim(self, count: int = 1, **body: object) -> list[Any]:
+        """Claims in a reply, without waiting unless `wait` says so."""
+        claims: list[Any] = self.post("/v1/claim", **{"max": count, "wait": 0, **body})["claims"]
+        return claims
+
+    def outcomes(self, verb: str, *tokens: str, **words: object) -> list[str]:
+        """The outcomes of a verdict."""
+        return [one["outcome"] for one in self.post(f"/v1/{verb}", tokens=list(tokens), **words)["outcomes"]]
+
+    @property
+    def info(self) -> Any:
+        """GET /v1/info."""
+        return self.ask("GET", "/v1/info").json
+
+    def open_session(self, body: object = None) -> OpenSession:
+        """Opens a session; `close` of this sidecar closes it too."""
+        self._sessions.append(OpenSession(self, body))
+        return self._sessions[-1]
+
+    def health(self, path: str, timeout: float = 60.0) -> Answer:
+        """GET on the health port."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            reply = connection.getresponse()
+            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
+    def metric(self, name: str) -> float:
+        """One value of its metrics; 0.0 if it has none yet."""
+        for line in self.health("/metrics").body.decode().splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.rsplit(" ", 1)[1])
+        return 0.0
+
+    @property
+    def rss_mb(self) -> float:
+        """Its resident memory in megabytes."""
+        status = Path(f"/proc/{self.running.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    def kill9(self) -> None:
+        """SIGKILL."""
+        self.running.kill9()
+
+    def close(self) -> None:
+        """Kills it and removes its directory."""
+        for session in self._sessions:
+            session.close()
+        if self.process is not None:
+            self.process.kill9()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

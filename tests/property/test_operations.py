@@ -1,0 +1,252 @@
+"""All operations by several workers, at random, against a plain model. After every step every key is compared.
+
+CLAIMQ_PROPERTY_EXAMPLES=5000 searches longer (and at random, unless CI is set); the default takes about a minute.
+CLAIMQ_PROPERTY_SHRINK=no shows the first failure as it was found, at once.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from claimq.model import Reason
+from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+from testkit.lockstep import New, World
+from testkit.server import Server
+
+PHASES = [
+    phase for phase in Phase if phase is not Phase.shrink or os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
+]
+EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
+SETTINGS = settings(
+    max_examples=EXAMPLES or 120,
+    stateful_step_count=40,
+    derandomize=not EXAMPLES or os.environ.get("CI", "").lower() in {"1", "true"},
+    deadline=None,
+    phases=[phase for phase in PHASES if phase is not Phase.explain],
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+QUEUES, WORKERS = ("q", "r"), ("w1", "w2", "w3")
+queues = st.sampled_from(("q", "q", "q", "r"))
+workers = st.sampled_from(WORKERS)
+clients = st.sampled_from((None, None, "a", "b", "c"))
+own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "z", "x#2")))
+delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
+payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
+items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
+picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
+chunks = st.integers(1, 3)
+ages = st.sampled_from((0, 0, 1000, 5000))
+counts = st.one_of(st.none(), st.integers(1, 2))
+
+failed_policies = st.builds(
+    FailedPolicy,
+    requeue_after=st.sampled_from((None, 0.0, 2.0)),
+    requeue_max_fail_count=counts,
+    remove_older_than=st.sampled_from((None, 0.0, 5.0)),
+    remove_min_fail_count=counts,
+    max_items=st.one_of(st.none(), st.integers(1, 3)),
+)
+policies = st.builds(
+    Policy,
+    requeue_limit=st.integers(0, 3),
+    busy_expiry=st.sampled_from((1.0, 10.0, 30.0)),
+    on_expiry=st.sampled_from(OnExpiry),
+    retry_delay=st.builds(RetryDelay, initial=st.sampled_from((0.0, 0.5, 3.0)), max=st.just(4.0)),
+    max_payload=st.sampled_from((64, 1024)),
+    id_window=st.sampled_from((1.0, 3600.0)),
+    failed=failed_policies,
+)
+
+
+class Operations(RuleBasedStateMachine):
+    """One rule an operation; `World` makes it on the server and on the model and compares what they say."""
+
+    def __init__(self, runner: asyncio.Runner, server: Server) -> None:
+        super().__init__()
+        self.world = World(runner, server, QUEUES, WORKERS)
+        self.followers = 0
+
+    def teardown(self) -> None:
+        self.world.close()
+
+    @invariant()
+    def nothing_differs(self) -> None:
+        self.world.check()
+
+    def tokens(self, name: str, chosen: list[int]) -> list[str]:
+        """Live claims, and some that have ended."""
+        model = self.world.models[name]
+        ended = [token for token in model.all_tokens if token not in model.busy]
+        pool = [*model.busy, *ended[-2:]]
+        return [pool[pick % len(pool)] for pick in chosen] if pool else []
+
+    def failed_name(self, name: str, pick: int) -> str:
+        names = self.world.models[name].failed_in_order()
+        return names[pick % len(names)] if names else "nothing"
+
+    def some_claimed(self) -> bool:
+        return any(model.all_tokens for model in self.world.models.values())
+
+    def some_failed(self) -> bool:
+        return any(model.failed for model in self.world.models.values())
+
+    @rule(name=queues, new=st.lists(items, min_size=1, max_size=5))
+    def enqueue(self, name: str, new: list[New]) -> None:
+        self.world.enqueue({name: new})
+
+    @rule(one=st.lists(items, min_size=1, max_size=2), other=st.lists(items, min_size=1, max_size=2))
+    def enqueue_to_both(self, one: list[New], other: list[New]) -> None:
+        self.world.enqueue({"q": one, "r": other})
+
+    @rule(name=queues, payload=st.one_of(payloads, st.just(b"cq1!x")))
+    def push_bare(self, name: str, payload: bytes) -> None:
+        self.world.push_bare(name, payload)
+
+    @rule(name=queues, worker=workers, count=st.integers(1, 6))
+    def claim(self, name: str, worker: str, count: int) -> None:
+        self.world.claim(name, worker, count)
+
+    @rule(worker=workers, count=st.integers(1, 6))
+    def claim_more(self, worker: str, count: int) -> None:
+        self.world.claim("q", worker, count)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks)
+    def done(self, name: str, chosen: list[int]) -> None:
+        self.world.done(name, self.tokens(name, chosen))
+
+    @precondition(some_claimed)
+    @rule(
+        name=queues,
+        chosen=st.lists(
+            st.tuples(st.integers(0, 9), st.lists(st.tuples(queues, items), max_size=2)), max_size=3
+        ),
+    )
+    def done_with_followers(self, name: str, chosen: list[tuple[int, list[tuple[str, New]]]]) -> None:
+        followers: list[tuple[str, dict[str, list[New]]]] = []
+        for token, (_, wanted) in zip(self.tokens(name, [pick for pick, _ in chosen]), chosen, strict=False):
+            to: dict[str, list[New]] = {}
+            for other, (payload, own_id, client, delay) in wanted:
+                self.followers += 1
+                to.setdefault(other, []).append((payload, own_id or f"f{self.followers}", client, delay))
+            followers.append((token, to))
+        self.world.done_with(name, followers)
+
+    @precondition(some_claimed)
+    @rule(
+        name=queues,
+        chosen=picks,
+        kind=st.sampled_from(("fail", "fail", "permanent", "requeue", "interrupt", "crash")),
+        error=st.sampled_from(("no", '\u00fcber "quoted"\n')),
+        delay=delays,
+    )
+    def give_back(self, name: str, chosen: list[int], kind: str, error: str, delay: float | None) -> None:
+        self.world.give_back(name, self.tokens(name, chosen), kind, error, delay)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks)
+    def renew(self, name: str, chosen: list[int]) -> None:
+        self.world.renew(name, self.tokens(name, chosen))
+
+    @rule(name=queues, worker=workers, reason=st.sampled_from(Reason))
+    def release_worker(self, name: str, worker: str, reason: Reason) -> None:
+        self.world.release(name, worker, reason)
+
+    @rule(name=queues, limit=st.sampled_from((1, 2, 100)))
+    def reap(self, name: str, limit: int) -> None:
+        self.world.reap(name, limit)
+
+    @rule(name=queues, milliseconds=st.sampled_from((1, 999, 1000, 5000, 30000, 3700000)))
+    def time_passes(self, name: str, milliseconds: int) -> None:
+        self.world.models[name].now += milliseconds
+        self.world.tell_time()
+
+    @rule(name=queues, milliseconds=st.sampled_from((6000, 100000)))
+    def nobody_calls(self, name: str, milliseconds: int) -> None:
+        self.world.outage(name, milliseconds)
+
+    @rule(twice=st.booleans())
+    def replies_are_lost(self, twice: bool) -> None:
+        self.world.clock.sends_twice = twice
+
+    @rule(name=queues, policy=policies)
+    def set_policy(self, name: str, policy: Policy) -> None:
+        self.world.set_policy(name, policy)
+
+    @rule(name=queues, paused=st.booleans())
+    def pause_or_resume(self, name: str, paused: bool) -> None:
+        self.world.pause(name, paused=paused)
+
+    @precondition(some_failed)
+    @rule(name=queues, most=counts, min_delay=ages, chunk=chunks)
+    def requeue_failed(self, name: str, most: int | None, min_delay: int, chunk: int) -> None:
+        self.world.requeue_failed(name, most, min_delay, chunk)
+
+    @precondition(some_failed)
+    @rule(name=queues, least=st.integers(0, 2), min_age=ages, chunk=chunks, log=st.integers(0, 3))
+    def remove_failed(self, name: str, least: int, min_age: int, chunk: int, log: int) -> None:
+        self.world.remove_failed(name, least, min_age, chunk, log)
+
+    @precondition(some_failed)
+    @rule(name=queues, pick=st.integers(0, 5), remove=st.booleans())
+    def one_failed_item(self, name: str, pick: int, remove: bool) -> None:
+        self.world.failed_item(name, self.failed_name(name, pick), remove=remove)
+
+    @precondition(some_failed)
+    @rule(name=queues, chunk=chunks)
+    def drain_failed(self, name: str, chunk: int) -> None:
+        self.world.drain_failed(name, chunk)
+
+    @rule(name=queues, limit=chunks)
+    def apply_failed_policy(self, name: str, limit: int) -> None:
+        self.world.apply_failed_policy(name, limit)
+
+    @rule(name=queues, count=st.integers(1, 6), offset=st.integers(0, 3))
+    def look(self, name: str, count: int, offset: int) -> None:
+        self.world.look(name, count, offset)
+
+    @rule(name=queues, wanted=st.sampled_from(("x", "f1", "bare-1", "x#2")))
+    def find(self, name: str, wanted: str) -> None:
+        self.world.find(name, wanted)
+
+    @rule(name=queues, sure=st.integers(0, 3))
+    def flush(self, name: str, sure: int) -> None:
+        if sure == 3:
+            self.world.flush(name)
+
+    @rule(name=queues)
+    def the_wake_token_is_lost(self, name: str) -> None:
+        self.world.lose_wake(name)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks, part=st.sampled_from(("lease", "item")))
+    def a_key_loses_claims(self, name: str, chosen: list[int], part: str) -> None:
+        self.world.lose(name, self.tokens(name, chosen), part)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
+    class Machine(Operations):
+        def __init__(self) -> None:
+            super().__init__(runner, server)
+
+    run_state_machine_as_test(Machine, settings=SETTINGS)

@@ -1,0 +1,58 @@
+"""A client whose queues' clocks stand still: time is what the test says, to the millisecond.
+
+A queue's clock never runs back: it is at least `seen_at`. So with an offset that puts the server's clock far into
+the past, a script sees exactly `seen_at`. Both are in the queue's stats, which this client sets before every script.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import redis
+import redis.asyncio
+
+from claimq.redis_store.scripts import script
+
+FAR_BACK_MS = -(10**13)
+REPEATABLE = ("enqueue", "claim", "done", "done_enqueue", "give_back", "renew")
+
+
+class FrozenClock:
+    """Stands for a `redis.asyncio.Redis` in `claimq.connect(client=...)`. `now`: queue name -> its instant in ms."""
+
+    def __init__(self, client: "redis.asyncio.Redis") -> None:
+        self._client = client
+        self.now: dict[str, int] = {}
+        self.sends_twice = False
+        """Every call that may be repeated is sent again, as after a lost reply."""
+        self.differing: list[str] = []
+        """Calls whose repetition was answered otherwise."""
+        self._repeatable = {script(name).sha: name for name in REPEATABLE}
+
+    async def evalsha(self, sha: str, count: int, *words: Any) -> Any:
+        """As the client's, at the frozen instant."""
+        reply = await self._frozen(lambda pipe: pipe.evalsha(sha, count, *words))
+        if self.sends_twice and sha in self._repeatable and not isinstance(reply, Exception):
+            again = await self._frozen(lambda pipe: pipe.evalsha(sha, count, *words))
+            if again != reply:
+                self.differing.append(f"{self._repeatable[sha]}: {reply!r}, then {again!r}")
+        return reply
+
+    async def eval(self, text: str, count: int, *words: Any) -> Any:
+        """As the client's, at the frozen instant."""
+        return await self._frozen(lambda pipe: pipe.eval(text, count, *words))
+
+    async def execute_command(self, *words: Any) -> Any:
+        """As the client's."""
+        reply: Any = await self._client.execute_command(*words)
+        return reply
+
+    async def _frozen(self, call: Callable[[Any], Awaitable[Any] | Any]) -> Any:
+        pipe = self._client.pipeline(transaction=False)
+        for name, now in self.now.items():
+            pipe.hset(f"cq:{{{name}}}:stats", mapping={"clock_offset": FAR_BACK_MS, "seen_at": now})
+        call(pipe)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+        reply: Any = replies[-1]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply

@@ -1,0 +1,386 @@
+"""Queues on a server and their plain models, moved together: what both say of each operation is compared."""
+
+import asyncio
+import re
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+
+import claimq
+from claimq.errors import ItemTooLarge
+from claimq.model import NewItem, Outcome, Reason
+from claimq.policy import Policy
+from testkit.comparing import differences
+from testkit.frozen_clock import FrozenClock
+from testkit.model import Order, QueueModel
+from testkit.model_item import ModelItem
+from testkit.server import Server
+from testkit.stored import inconsistencies, read_queue
+
+BEGIN_MS = 10**12
+T = TypeVar("T")
+New = tuple[bytes, str | None, str | None, float | None]
+"""What a producer says of an item: payload, its own id, client, delay in seconds."""
+
+
+class World:
+    """Some queues on one server, used by some workers, each with a connection object of its own."""
+
+    def __init__(
+        self, runner: asyncio.Runner, server: Server, queues: Sequence[str], workers: Sequence[str]
+    ) -> None:
+        """Empties the server."""
+        self._runner = runner
+        self.raw = redis.Redis(unix_socket_path=str(server.unix_path))
+        self.raw.flushdb()
+        self._client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path))
+        self.clock = FrozenClock(self._client)
+        self.models = {name: QueueModel(name, BEGIN_MS) for name in queues}
+        self.pushed = dict.fromkeys(queues, 0)
+        self._servers = {worker: claimq.connect(client=self.clock) for worker in workers}
+        self.touched: set[str] = set()
+        self._adopted: list[tuple[str, ModelItem]] = []
+        self._seqs = dict.fromkeys(queues, 0)
+        self.tell_time()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._run(self._client.aclose())
+        self.raw.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def tell_time(self) -> None:
+        """The server's clocks follow the models'."""
+        self.clock.now = {name: model.now for name, model in self.models.items()}
+
+    def queue(self, name: str, worker: str = "w1") -> claimq.ReliableQueue:
+        """The queue as one of the workers has it."""
+        self.touched.add(name)
+        return self._servers[worker].queue(name, worker=worker)
+
+    def check(self) -> None:
+        """Every key of the queues that were touched is as the model says, and the keys fit together."""
+        assert self.clock.differing == []
+        for name in sorted(self.touched):
+            model, stored = self.models[name], read_queue(self.raw, name)
+            for owner, item in self._adopted:
+                if owner == name:
+                    item.id = stored.lists["-"][0].id
+                    assert re.fullmatch(r"bare-a\d+", item.id)
+            assert stored.number("grace_until") == model.grace_until
+            found = [*inconsistencies(stored), *differences(model, stored, self.pushed[name])]
+            assert found == [], "\n".join(found)
+            assert stored.number("seq") >= self._seqs[name]
+            self._seqs[name] = stored.number("seq")
+            bare = any(item.is_bare for item in model.lists.get("-", ()))
+            assert stored.wake == 1 or bare or not model.waiting(), "work waits, and nobody will be woken"
+            self._check_snapshot(name)
+        self.touched.clear()
+        self._adopted.clear()
+
+    def _check_snapshot(self, name: str) -> None:
+        model = self.models[name]
+        seen = self._run(self.queue(name).snapshot())
+        assert seen.lengths == model.lengths()
+        assert seen.ages == model.ages()
+        assert seen.now == model.now / 1000
+        assert seen.paused == model.is_paused
+        dues = [max(due - model.now, 0) / 1000 for due, _ in model.delayed]
+        assert seen.next_due_in == (min(dues) if dues else None)
+
+    # Operations.
+    def enqueue(self, items: dict[str, list[New]]) -> None:
+        """To one queue, or in one step to several."""
+        new = {name: [_new_item(one) for one in ones] for name, ones in items.items()}
+        too_large = any(
+            self.models[name].is_too_large(_order(one, self.models[name], "") for one in ones)
+            for name, ones in items.items()
+        )
+        for name in items:
+            self.touched.add(name)
+        try:
+            if len(new) == 1:
+                (name,) = new
+                done = {name: self._run(self.queue(name).enqueue_many(new[name]))}
+            else:
+                done = self._run(self._servers["w1"].enqueue(new))
+        except ItemTooLarge:
+            assert too_large
+            return
+        assert not too_large
+        for name, enqueued in done.items():
+            model = self.models[name]
+            ids = enqueued.ids
+            orders = [_order(one, model, one_id) for one, one_id in zip(items[name], ids, strict=True)]
+            assert list(enqueued.duplicates) == model.enqueue(orders)
+            assert enqueued.length == model.waiting()
+
+    def push_bare(self, name: str, payload: bytes) -> None:
+        """Another Redis client's LPUSH."""
+        self.raw.lpush(f"cq:{{{name}}}:main", payload)
+        self.models[name].push_bare(payload)
+        self.pushed[name] += 1
+        self.touched.add(name)
+
+    def claim(self, name: str, worker: str, count: int) -> None:
+        """At once."""
+        claims = self._run(self.queue(name, worker).claim(count, wait=0))
+        expected = self.models[name].claim(worker, count)
+        ends = {token: held.lease_end for token, held in self.models[name].busy.items()}
+        assert [(claim.token, claim.item.payload) for claim in claims] == [
+            (token, item.payload) for token, item in expected
+        ]
+        for claim, (token, item) in zip(claims, expected, strict=True):
+            assert claim.item.id == (item.id or f"bare-{token.rpartition('/')[2]}")
+            assert claim.lease_until == ends.get(token, 0) / 1000 or token not in ends
+            assert claim.worker == worker
+            assert (claim.item.requeue_count, claim.item.crash_count, claim.item.interrupted_count) == (
+                item.count("requeues"),
+                item.count("crashes"),
+                item.count("interrupts"),
+            )
+
+    def done(self, name: str, tokens: list[str]) -> None:
+        """Without followers."""
+        outcomes = self._run(self.queue(name).done(tokens))
+        assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
+
+    def done_with(self, name: str, followers: list[tuple[str, dict[str, list[New]]]]) -> None:
+        """Each token with what follows from it."""
+        model, seen = self.models[name], set[str]()
+        orders: dict[str, list[Order]] = {}
+        for token, items in followers:
+            if token in model.busy and token not in seen:
+                for other, ones in items.items():
+                    wanted = [_order(one, self.models[other], one[1] or "") for one in ones]
+                    orders.setdefault(other, []).extend(wanted)
+                    self.touched.add(other)
+            seen.add(token)
+        too_large = any(self.models[other].is_too_large(ones) for other, ones in orders.items())
+        pairs = [
+            claimq.Done(token, {other: [_new_item(one) for one in ones] for other, ones in items.items()})
+            for token, items in followers
+        ]
+        try:
+            outcomes = self._run(self.queue(name).done(pairs))
+        except ItemTooLarge:
+            assert too_large
+            return
+        assert not too_large
+        assert [outcome.verdict for outcome in outcomes] == model.done([token for token, _ in followers])
+        for other, wanted in orders.items():
+            self.models[other].enqueue(wanted)
+
+    def give_back(self, name: str, tokens: list[str], kind: str, error: str, delay: float | None) -> None:
+        """fail, permanent, requeue, unclaim (interrupt) or crash."""
+        queue = self.queue(name)
+        calls = {
+            "fail": lambda: queue.fail(tokens, error),
+            "permanent": lambda: queue.fail(tokens, error, permanent=True),
+            "requeue": lambda: queue.requeue(tokens, delay=delay),
+            "interrupt": lambda: queue.unclaim(tokens),
+            "crash": lambda: queue.crash(tokens, error),
+        }
+        outcomes = self._run(calls[kind]())
+        said = error if kind in {"fail", "permanent", "crash"} else ""
+        delay_ms = round(delay * 1000) if delay is not None and kind == "requeue" else None
+        expected = self.models[name].give_back(tokens, kind, said, delay_ms)
+        assert [(one.verdict, round((one.delay or 0) * 1000)) for one in outcomes] == expected
+
+    def renew(self, name: str, tokens: list[str]) -> None:
+        """Moves leases."""
+        outcomes = self._run(self.queue(name).renew(tokens))
+        assert [outcome.verdict for outcome in outcomes] == self.models[name].renew(tokens)
+
+    def release(self, name: str, worker: str, reason: Reason) -> None:
+        """A worker is known to be dead."""
+        released = self._run(self.queue(name).release_worker(worker, reason, "gone"))
+        expected = self.models[name].release(worker, reason.value, "gone")
+        assert (released.requeued, released.delayed, released.failed, released.unclaimed) == tuple(
+            expected[verdict] for verdict in ("requeued", "delayed", "failed", "unclaimed")
+        )
+
+    def reap(self, name: str, limit: int, *, lost: bool = False) -> None:
+        """One sweep. `lost`: there may be something to repair."""
+        reaped = self._run(self.queue(name).reap(limit))
+        expired, due = self.models[name].reap(limit)
+        assert [_row(outcome) for outcome in reaped.expired] == expired
+        assert reaped.due == due
+        assert lost or reaped.repaired == 0
+        self._repair(name)
+
+    def _repair(self, name: str) -> None:
+        if (item := self.models[name].repair()) is not None:
+            self._adopted.append((name, item))
+
+    def set_policy(self, name: str, policy: Policy) -> None:
+        """The whole of it; read back too."""
+        queue = self.queue(name)
+        self._run(queue.set_policy(policy))
+        assert self._run(queue.policy()) == policy
+        self.models[name].policy = policy
+        self._repair(name)
+
+    def outage(self, name: str, milliseconds: int) -> None:
+        """Nobody reaches the queue for so long (over five seconds), then somebody does: holders have a grace now."""
+        model = self.models[name]
+        stats = f"cq:{{{name}}}:stats"
+        seconds, micro = self.raw.time()
+        offset = model.now + milliseconds - seconds * 1000 - micro // 1000
+        self.raw.hset(stats, mapping={"clock_offset": offset, "seen_at": model.now})
+        self.clock.now = {}
+        self._run(self.queue(name).wake())
+        seen = int(self.raw.hget(stats, "seen_at") or 0)
+        assert milliseconds <= seen - model.now < milliseconds + 5000
+        model.now = seen
+        model.grace_until = seen + min(round(model.policy.busy_expiry * 1000) // 3, 10000)
+        self._repair(name)
+        self.tell_time()
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        """Or resume."""
+        queue, model = self.queue(name), self.models[name]
+        self._run(queue.pause() if paused else queue.resume())
+        model.is_paused = paused
+        if not paused:
+            self._repair(name)
+
+    def lose_wake(self, name: str) -> None:
+        """Somebody takes the wake token and dies; the next sweep leaves another."""
+        self.raw.delete(f"cq:{{{name}}}:wake")
+        self.reap(name, 1000)
+        stored = read_queue(self.raw, name)
+        assert stored.wake == 1 or not self.models[name].waiting()
+
+    def lose(self, name: str, tokens: Sequence[str], part: str) -> None:
+        """A key lost something: items without a lease get one again, leases without an item end as others do."""
+        model, base = self.models[name], f"cq:{{{name}}}:"
+        live = [token for token in dict.fromkeys(tokens) if token in model.busy]
+        self.reap(name, 1000)
+        live = [token for token in live if token in model.busy]
+        for token in live:
+            if part == "lease":
+                self.raw.zrem(base + "leases", token)
+            else:
+                self.raw.hdel(f"{base}busy:{model.busy[token].worker}", token)
+        if part == "lease":
+            self._mend_leases(name, live)
+        elif live:
+            self._mend_items(name, live)
+
+    def _mend_leases(self, name: str, tokens: Sequence[str]) -> None:
+        model = self.models[name]
+        for _ in range(2 * len(model.workers) + 2):
+            self.reap(name, 1000, lost=True)
+        for token in tokens:
+            model.busy[token].lease_end = model.now + round(model.policy.busy_expiry * 1000)
+
+    def _mend_items(self, name: str, tokens: Sequence[str]) -> None:
+        """What was in the lost fields is lost; the library must get rid of the leases that name nothing."""
+        model = self.models[name]
+        model.now = max(model.grace_until, *(model.busy[token].lease_end for token in tokens))
+        self.tell_time()
+        for token in tokens:
+            del model.busy[token]
+        self.pushed[name] -= len(tokens)
+        self.reap(name, 1000, lost=True)
+
+    # Failed items.
+    def requeue_failed(self, name: str, most: int | None, min_delay: int, chunk: int) -> None:
+        """By filters."""
+        queue = self.queue(name)
+        moved = self._run(queue.requeue_failed(max_fail_count=most, min_delay=min_delay / 1000, chunk=chunk))
+        assert moved == self.models[name].requeue_failed(min_delay, most)
+
+    def remove_failed(self, name: str, least: int, min_age: int, chunk: int, log: int) -> None:
+        """By filters, with a log."""
+        removed = self._run(
+            self.queue(name).remove_failed(
+                min_age=min_age / 1000, min_fail_count=least, chunk=chunk, log_limit=log
+            )
+        )
+        expected = self.models[name].remove_failed(min_age, least)
+        assert removed.count == len(expected)
+        assert [one.name for one in removed.items] == expected[:log]
+
+    def drain_failed(self, name: str, chunk: int) -> None:
+        """All of them."""
+
+        async def drain() -> list[str]:
+            return [located.name async for located in self.queue(name).drain_failed(chunk=chunk)]
+
+        assert self._run(drain()) == self.models[name].remove_failed()
+
+    def failed_item(self, name: str, item: str, *, remove: bool) -> None:
+        """One of them, by its name."""
+        queue, model = self.queue(name), self.models[name]
+        if remove:
+            located = self._run(queue.remove_failed_item(item))
+            assert ([located.name] if located else []) == model.remove_failed_item(item)
+        else:
+            assert self._run(queue.requeue_failed_item(item)) == model.requeue_failed_item(item)
+
+    def apply_failed_policy(self, name: str, limit: int) -> None:
+        """One pass."""
+        done = self._run(self.queue(name).apply_failed_policy(limit=limit))
+        assert (done.requeued, done.removed) == self.models[name].apply_failed_policy(limit)
+
+    def flush(self, name: str) -> None:
+        """All items."""
+        assert self._run(self.queue(name).flush()) == self.models[name].flush()
+
+    # Looking.
+    def look(self, name: str, count: int, offset: int) -> None:
+        """Pages, workers, and where items are."""
+        queue, model = self.queue(name), self.models[name]
+        waiting = model.in_claim_order()
+        peeked = self._run(queue.peek(count, offset=offset))
+        assert [item.payload for item in peeked] == [
+            item.payload for item in waiting[offset : offset + count]
+        ]
+        busy = self._run(queue.items("busy", 1000))
+        assert {(one.name, one.worker, one.claimed_at, one.lease_until) for one in busy} == {
+            (token, held.worker, held.claimed_at / 1000, held.lease_end / 1000)
+            for token, held in model.busy.items()
+        }
+        failed = self._run(queue.items("failed", count, offset=offset))
+        assert [one.name for one in failed] == model.failed_in_order()[offset : offset + count]
+        delayed = self._run(queue.items("delayed", 1000))
+        assert [one.item.id for one in delayed] == [item.id for _, item in model.delayed]
+        workers = self._run(queue.workers())
+        holding = [held.worker for held in model.busy.values()]
+        assert {one.worker: (one.busy, one.last_seen_at) for one in workers} == {
+            worker: (holding.count(worker), at / 1000) for worker, at in model.workers.items()
+        }
+
+    def find(self, name: str, wanted: str) -> None:
+        """Where an item is."""
+        model = self.models[name]
+        places: dict[str, Iterable[ModelItem]] = {
+            "main": [item for items in model.lists.values() for item in items],
+            "busy": [held.item for held in model.busy.values()],
+            "delayed": [item for _, item in model.delayed],
+            "failed": [item for _, item in model.failed.values()],
+        }
+        states = {state for state, items in places.items() if any(item.id == wanted for item in items)}
+        found = self._run(self.queue(name).find(wanted))
+        assert (found.state if found else None) in (states or (None,))
+
+
+def _row(outcome: Outcome) -> tuple[str, str, str]:
+    return outcome.token, outcome.id or "", outcome.verdict.value
+
+
+def _new_item(new: New) -> NewItem:
+    payload, own_id, client, delay = new
+    return NewItem(payload, id=own_id, client=client, delay=delay)
+
+
+def _order(new: New, model: QueueModel, item_id: str) -> Order:
+    payload, own_id, client, delay = new
+    due = model.now + round(delay * 1000) if delay else None
+    return Order(payload, item_id, client or "-", due, own_id is not None)

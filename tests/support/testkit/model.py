@@ -1,0 +1,359 @@
+"""A queue as plain Python: what every operation is to do, by the documents alone. One instant at a time, no server."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from claimq.policy import Policy
+from testkit.model_item import COUNTED, ModelItem, decide, numbers
+
+SEEN_EVERY_MS = 5000
+FORGET_WORKERS_MS = 3600000
+
+
+@dataclass
+class Held:
+    """A live claim."""
+
+    item: ModelItem
+    worker: str
+    claimed_at: int
+    lease_end: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """One item to enqueue: `due` None for now, else an instant in ms."""
+
+    payload: bytes
+    id: str
+    client: str = "-"
+    due: int | None = None
+    own: bool = False
+
+
+class QueueModel:
+    """Instants are ms. What the documents leave open (the id of a payload that a repair adopts) is the server's."""
+
+    def __init__(self, name: str, now: int) -> None:
+        """An empty queue."""
+        self.name, self.now, self.grace_until = name, now, 0
+        self.policy, self.is_paused = Policy(), False
+        self.counts: Counter[str] = Counter()
+        self.batch = 0
+        self.workers: dict[str, int] = {}
+        self.all_tokens: list[str] = []
+        self.ring: list[str] = []
+        self.lists: dict[str, deque[ModelItem]] = {}
+        self.delayed: list[tuple[int, ModelItem]] = []
+        self.busy: dict[str, Held] = {}
+        self.failed: dict[str, tuple[int, ModelItem]] = {}
+        self.ids: dict[str, int] = {}
+
+    # Where items are.
+    def waiting(self) -> int:
+        """The length of main."""
+        return sum(map(len, self.lists.values()))
+
+    def lengths(self) -> dict[str, int]:
+        """State to number of items."""
+        return {
+            "main": self.waiting(), "busy": len(self.busy), "delayed": len(self.delayed), "failed": len(self.failed),
+        }  # fmt: skip
+
+    def ages(self) -> dict[str, float | None]:
+        """State to age in seconds, as the documents define it."""
+        heads = [items[0].at for items in self.lists.values() if items and not items[0].is_bare]
+        dues = [due for due, _ in self.delayed]
+        claimed = [held.claimed_at for held in self.busy.values()]
+        since = {"main": heads, "busy": claimed, "failed": [at for at, _ in self.failed.values()]}
+        ages = {state: (self.now - min(at)) / 1000 if at else None for state, at in since.items()}
+        return ages | {"delayed": max(self.now - min(dues), 0) / 1000 if dues else None}
+
+    def in_claim_order(self) -> list[ModelItem]:
+        """Main, in the order in which it would be claimed now."""
+        ring = [*self.ring] if self.ring else ["-"]
+        if "-" not in ring:
+            ring.append("-")
+        rows = [list(self.lists.get(client, ())) for client in ring]
+        longest = max(map(len, rows), default=0)
+        return [row[turn] for turn in range(longest) for row in rows if turn < len(row)]
+
+    def _tail(self, item: ModelItem) -> None:
+        items = self.lists.setdefault(item.client, deque())
+        if not items and item.client != "-":
+            self.ring.append(item.client)
+        items.append(item)
+
+    def _head(self, items: Sequence[ModelItem]) -> None:
+        """`items` were claimed in that order; the first of them is next again."""
+        for client in reversed(dict.fromkeys(item.client for item in items)):
+            waiting = self.lists.setdefault(client, deque())
+            if not waiting and client != "-":
+                self.ring.insert(0, client)
+            waiting.extendleft(item for item in reversed(items) if item.client == client)
+
+    # The producer's side.
+    def known(self, orders: Sequence[Order]) -> list[bool]:
+        """For each order whether its id is known already, here or earlier in the call."""
+        seen: set[str] = set()
+        answers: list[bool] = []
+        for order in orders:
+            is_known = order.own and (order.id in seen or self.ids.get(order.id, 0) > self.now)
+            if order.own:
+                seen.add(order.id)
+            answers.append(is_known)
+        return answers
+
+    def is_too_large(self, orders: Iterable[Order]) -> bool:
+        """Whether the call is refused."""
+        return any(len(order.payload) > self.policy.max_payload for order in orders)
+
+    def enqueue(self, orders: Sequence[Order]) -> list[str]:
+        """Stores what is not known; returns the ids that are."""
+        self.batch += 1
+        known = self.known(orders)
+        for order, is_known in zip(orders, known, strict=True):
+            if is_known:
+                continue
+            item = ModelItem(order.payload, order.id, order.client, self.now, batch=self.batch)
+            if order.own:
+                self.ids[order.id] = self.now + round(self.policy.id_window * 1000)
+            if order.due is None:
+                self._tail(item)
+            else:
+                self._delay(order.due, item)
+            self.counts["enqueued"] += 1
+        return [order.id for order, is_known in zip(orders, known, strict=True) if is_known]
+
+    def push_bare(self, payload: bytes) -> None:
+        """Another client's LPUSH."""
+        self._tail(ModelItem(payload, is_bare=True))
+
+    def _delay(self, due: int, item: ModelItem) -> None:
+        item.batch = self.batch
+        self.delayed.append((due, item))
+        self.delayed.sort(key=lambda entry: entry[0])
+
+    # The worker's side.
+    def claim(self, worker: str, count: int) -> list[tuple[str, ModelItem]]:
+        """Tokens with their items; what is overdue is reaped on the way."""
+        while True:
+            overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
+            got = [] if self.is_paused else self._take(count)
+            if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
+                self.workers[worker] = self.now
+            claims = [self._hold(worker, item) for item in got]
+            reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
+            if claims or not any(reaped):
+                return claims
+
+    def _hold(self, worker: str, item: ModelItem) -> tuple[str, ModelItem]:
+        self.counts["claimed"] += 1
+        number = self.counts["claimed"]
+        if item.is_bare and not item.looks_adopted:
+            item.adopt(f"bare-{number}", self.now)
+            self.counts["adopted"] += 1
+        token = f"{worker}/{number}"
+        self.busy[token] = Held(item, worker, self.now, self.now + round(self.policy.busy_expiry * 1000))
+        self.all_tokens.append(token)
+        return token, item
+
+    def _take(self, want: int) -> list[ModelItem]:
+        if self.lists.get("-") and self.ring and "-" not in self.ring:
+            self.ring.append("-")
+        got: list[ModelItem] = []
+        for_itself = False
+        while len(got) < want and not for_itself and any(self.lists.values()):
+            client = self.ring[0] if self.ring else "-"
+            items = self.lists[client]
+            for_itself = items[0].comes_alone
+            if for_itself and got:
+                break
+            got.append(items.popleft())
+            self.ring = self.ring[1:] + ([client] if self.ring and items else [])
+        return got
+
+    def done(self, tokens: Iterable[str]) -> list[str]:
+        """Ends claims."""
+        verdicts = ["done" if self.busy.pop(token, None) else "lost" for token in tokens]
+        self.counts["done"] += verdicts.count("done")
+        return verdicts
+
+    def renew(self, tokens: Iterable[str]) -> list[str]:
+        """Moves leases. A token that comes twice in a call is lost the second time."""
+        verdicts: list[str] = []
+        seen: set[str] = set()
+        for token in tokens:
+            held = self.busy.get(token)
+            if held:
+                held.lease_end = self.now + round(self.policy.busy_expiry * 1000)
+                self.workers[held.worker] = self.now
+            verdicts.append("renewed" if held and token not in seen else "lost")
+            seen.add(token)
+        return verdicts
+
+    def give_back(
+        self, tokens: Sequence[str], kind: str, error: str = "", delay_ms: int | None = None
+    ) -> list[tuple[str, int]]:
+        """Verdicts and delays, in the order of the tokens; they are handled worker by worker."""
+        self.batch += 1
+        verdicts: dict[str, tuple[str, int]] = dict.fromkeys(tokens, ("lost", 0))
+        workers = dict.fromkeys(token.rpartition("/")[0] for token in tokens)
+        ordered = [
+            token for worker in workers for token in dict.fromkeys(tokens) if token.startswith(worker + "/")
+        ]
+        live = [token for token in ordered if token in self.busy]
+        verdicts.update(self._settle(live, kind, error, delay_ms))
+        seen: set[str] = set()
+        answers: list[tuple[str, int]] = []
+        for token in tokens:
+            answers.append(("lost", 0) if token in seen else verdicts[token])
+            seen.add(token)
+        return answers
+
+    def _settle(
+        self, tokens: Sequence[str], kind: str, error: str, delay_ms: int | None = None
+    ) -> dict[str, tuple[str, int]]:
+        verdicts: dict[str, tuple[str, int]] = {}
+        heads: list[ModelItem] = []
+        for token in tokens:
+            held = self.busy.pop(token)
+            item = held.item
+            if item.is_bare:
+                item.adopt(f"bare-{numbers([token])[0]}", self.now)
+            verdict, delay = decide(
+                item, self.policy, kind, error or _expiry_error(kind, held.worker), delay_ms
+            )
+            verdicts[token] = (verdict, delay)
+            self.counts[verdict] += 1
+            if kind in COUNTED:
+                self.counts[COUNTED[kind]] += 1
+            if verdict == "unclaimed":
+                heads.append(item)
+            elif verdict == "requeued":
+                item.wait_anew(self.now)
+                self._tail(item)
+            elif verdict == "delayed":
+                self._delay(self.now + delay, item)
+            elif verdict == "failed":
+                self._give_up(item)
+        self._head(heads)
+        return verdicts
+
+    # Failed items.
+    def _give_up(self, item: ModelItem) -> None:
+        name, again = item.id, 1
+        while name in self.failed:
+            again += 1
+            name = f"{item.id}#{again}"
+        self.failed[name] = (self.now, item)
+        most = self.policy.failed.max_items
+        over = len(self.failed) - most if most is not None else 0
+        self._remove(self.failed_in_order()[: min(max(over, 0), 10)])
+
+    def failed_in_order(self) -> list[str]:
+        """Names in failed, oldest failure first."""
+        return sorted(self.failed, key=lambda name: (self.failed[name][0], name.encode()))
+
+    def _remove(self, names: Sequence[str]) -> list[str]:
+        for name in names:
+            del self.failed[name]
+        self.counts["failed_removed"] += len(names)
+        return list(names)
+
+    def remove_failed(self, min_age: int = 0, least: int = 0, most: int | None = None) -> list[str]:
+        """The names of what is removed."""
+        chosen = [
+            name for name in self.failed_in_order()
+            if self.failed[name][0] <= self.now - min_age and self.failed[name][1].given_up >= least
+        ]  # fmt: skip
+        return self._remove(chosen[:most])
+
+    def remove_failed_item(self, name: str) -> list[str]:
+        """The same for one name."""
+        return self._remove([name] if name in self.failed else [])
+
+    def requeue_failed(self, min_delay: int = 0, limit: int | None = None, most: int | None = None) -> int:
+        """How many are sent back."""
+        old = [name for name in self.failed_in_order() if self.failed[name][0] <= self.now - min_delay]
+        chosen = [name for name in old if limit is None or self.failed[name][1].given_up <= limit]
+        return sum(map(self.requeue_failed_item, chosen[:most]))
+
+    def requeue_failed_item(self, name: str) -> bool:
+        """Whether there was one of that name."""
+        if name not in self.failed:
+            return False
+        _, item = self.failed.pop(name)
+        item.forgive()
+        item.wait_anew(self.now)
+        self._tail(item)
+        self.counts["failed_requeued"] += 1
+        return True
+
+    def apply_failed_policy(self, limit: int) -> tuple[int, int]:
+        """(requeued, removed) of one pass."""
+        failed = self.policy.failed
+        removed = requeued = 0
+        if failed.remove_older_than is not None:
+            age = round(failed.remove_older_than * 1000)
+            removed += len(self.remove_failed(age, failed.remove_min_fail_count or 0, limit))
+        if failed.max_items is not None:
+            over = max(len(self.failed) - failed.max_items, 0)
+            removed += len(self.remove_failed(most=min(over, limit)))
+        if failed.requeue_after is not None:
+            age = round(failed.requeue_after * 1000)
+            requeued = self.requeue_failed(age, failed.requeue_max_fail_count, limit)
+        return requeued, removed
+
+    # Keeping order.
+    def _expired(self) -> list[str]:
+        if self.now < self.grace_until:
+            return []
+        over = [token for token, held in self.busy.items() if held.lease_end <= self.now]
+        return sorted(over, key=lambda token: (self.busy[token].lease_end, token.encode()))
+
+    def reap(self, limit: int) -> tuple[list[tuple[str, str, str]], int]:
+        """(token, id, verdict) of expired claims, and how many delayed items entered main."""
+        self.batch += 1
+        expired = sorted(self._expired()[:limit], key=lambda token: numbers([token]))
+        due = [entry for entry in self.delayed if entry[0] <= self.now][: limit - len(expired)]
+        items = {token: self.busy[token].item for token in expired}
+        verdicts = self._settle(expired, "expired", "")
+        for entry in due:
+            self.delayed.remove(entry)
+            entry[1].wait_anew(self.now)
+            self._tail(entry[1])
+        self.counts.update({"expired": len(expired), "due": len(due)})
+        return [(token, items[token].id, verdicts[token][0]) for token in expired], len(due)
+
+    def repair(self) -> ModelItem | None:
+        """Forgets quiet workers; returns the bare payload that is adopted, whose id the server chooses."""
+        for worker in [name for name, at in self.workers.items() if at <= self.now - FORGET_WORKERS_MS]:
+            if all(held.worker != worker for held in self.busy.values()):
+                del self.workers[worker]
+        items = self.lists.get("-")
+        if not items or not items[0].is_bare:
+            return None
+        items[0].adopt("", self.now)
+        self.counts["adopted"] += 1
+        return items[0]
+
+    def release(self, worker: str, kind: str, error: str) -> Counter[str]:
+        """Verdicts of all that a dead worker held."""
+        self.batch += 1
+        held = sorted(
+            (token for token, one in self.busy.items() if one.worker == worker), key=lambda t: numbers([t])
+        )
+        return Counter(verdict for verdict, _ in self._settle(held, kind, error).values())
+
+    def flush(self) -> dict[str, int]:
+        """How many items there were in each state."""
+        gone = self.lengths()
+        self.counts["flushed"] += sum(gone.values())
+        self.ring, self.lists, self.delayed, self.busy, self.failed, self.ids = [], {}, [], {}, {}, {}
+        return gone
+
+
+def _expiry_error(kind: str, worker: str) -> str:
+    return f"the lease of {worker} ran out" if kind == "expired" else ""

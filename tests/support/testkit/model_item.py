@@ -1,0 +1,112 @@
+"""An item of the plain model, and what a verdict makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import floor
+
+from claimq.policy import OnExpiry, Policy
+from testkit.stored import StoredItem
+
+COUNTED = {"fail": "fails", "permanent": "fails", "crash": "crashes", "expired": "crashes"}
+HISTORY = 10
+
+
+@dataclass
+class ModelItem:
+    """What is known of an item. `client` "-": none. `is_bare`: another client pushed it, and it has no id yet."""
+
+    payload: bytes
+    id: str = ""
+    client: str = "-"
+    at: int = 0
+    is_bare: bool = False
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    given_up: int = 0
+    first_at: int | None = None
+    error: str | None = None
+    history: list[str] = field(default_factory=list[str])
+    batch: int = 0
+    """Which call delayed it: items of one call stay in order."""
+
+    def count(self, name: str) -> int:
+        """One of the counters requeues, fails, crashes, interrupts."""
+        return self.counters.get(name, 0)
+
+    @property
+    def comes_alone(self) -> bool:
+        """Whether it is handed out alone: it has crashed a worker (a bare payload may look so)."""
+        return self.count("crashes") > 0 or (self.is_bare and self.payload.startswith(b"cq1!"))
+
+    @property
+    def looks_adopted(self) -> bool:
+        """Whether a bare payload begins like an envelope, so that it is not given a header when it is claimed."""
+        return self.payload.startswith((b"cq1 ", b"cq1!"))
+
+    def adopt(self, item_id: str, now: int) -> None:
+        """A bare payload becomes an item."""
+        self.id, self.at, self.is_bare = item_id, now, False
+
+    def wait_anew(self, now: int) -> None:
+        """It enters the tail of main."""
+        self.first_at = self.at if self.first_at is None else self.first_at
+        self.at = now
+
+    def remember(self, kind: str) -> None:
+        """One more line of its history."""
+        self.history = [*self.history, kind][-HISTORY:]
+
+    def forgive(self) -> None:
+        """Its counters restart, as it is sent back from failed."""
+        self.counters, self.error = {}, None
+        self.remember("requeue_failed")
+
+    def differs(self, stored: StoredItem) -> str | None:
+        """What the server has of it is something else: both sides."""
+        meta = stored.meta
+        if self.is_bare:
+            return (
+                None
+                if self.payload == stored.payload
+                else f"expected {self.payload!r}, stored {stored.payload!r}"
+            )
+        mine = (
+            self.id, self.client, self.at, self.payload,
+            self.counters, self.given_up, self.first_at, self.error, self.history,
+        )  # fmt: skip
+        theirs = (
+            stored.id, stored.client, stored.at, stored.payload,
+            {name: meta[name] for name in ("requeues", "fails", "crashes", "interrupts") if name in meta},
+            meta.get("given_up", 0), meta.get("first_at"), meta.get("error"),
+            [line["kind"] for line in meta.get("history", [])],
+        )  # fmt: skip
+        return None if mine == theirs else f"expected {mine}, stored {theirs}"
+
+
+def decide(
+    item: ModelItem, policy: Policy, kind: str, error: str, delay_ms: int | None = None
+) -> tuple[str, int]:
+    """The verdict for a claim that ends by `kind`, and the delay in ms. Changes the item as the verdict does."""
+    if kind == "interrupt":
+        item.counters["interrupts"] = item.count("interrupts") + 1
+        return "unclaimed", 0
+    if kind in COUNTED:
+        item.counters[COUNTED[kind]] = item.count(COUNTED[kind]) + 1
+    item.error = error or item.error
+    item.remember(kind)
+    expired = kind == "expired"
+    if expired and policy.on_expiry is OnExpiry.DROP:
+        return "dropped", 0
+    is_final = kind == "permanent" or (expired and policy.on_expiry is OnExpiry.FAIL)
+    if is_final or item.count("requeues") >= policy.requeue_limit:
+        item.given_up += 1
+        return "failed", 0
+    item.counters["requeues"] = item.count("requeues") + 1
+    delay = delay_ms if delay_ms is not None else 0
+    if delay_ms is None and kind != "requeue":
+        delay = floor(policy.retry_delay.longest(item.count("requeues")) * 1000 + 1e-6)
+    return ("delayed", delay) if delay > 0 else ("requeued", 0)
+
+
+def numbers(tokens: Sequence[str]) -> list[int]:
+    """The numbers of tokens: they grow with every claim of a queue."""
+    return [int(token.rpartition("/")[2]) for token in tokens]

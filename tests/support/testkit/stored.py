@@ -1,0 +1,207 @@
+"""All that a server holds of one queue, read key by key without the library, and whether it fits together."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+
+HEADER = re.compile(rb"cq1([ !])(\S+) (\d+) (\S+) ([^\n]*)\n", re.DOTALL)
+READERS: dict[str, tuple[str | int, ...]] = {
+    "list": ("LRANGE", 0, -1),
+    "zset": ("ZRANGE", 0, -1, "WITHSCORES"),
+    "hash": ("HGETALL",),
+}
+
+
+@dataclass(frozen=True)
+class StoredItem:
+    """An envelope taken apart. `at`: ms; `meta`: the header's JSON; a bare payload has no id."""
+
+    id: str
+    at: int
+    client: str
+    meta: dict[str, Any]
+    payload: bytes
+    is_marked: bool
+
+    @classmethod
+    def of(cls, raw: bytes) -> "StoredItem":
+        found = HEADER.match(raw)
+        if not found:
+            return cls("", 0, "-", {}, raw, False)
+        mark, own_id, at, client, meta = found.groups()
+        fields: dict[str, Any] = {} if meta == b"-" else json.loads(meta)
+        return cls(own_id.decode(), int(at), client.decode(), fields, raw[found.end() :], mark == b"!")
+
+
+@dataclass
+class Stored:
+    """A queue's keys. Lists run oldest first and the ring next first; instants are ms."""
+
+    lists: dict[str, list[StoredItem]] = field(default_factory=dict[str, list[StoredItem]])
+    ring: list[str] = field(default_factory=list[str])
+    heads: dict[str, float] = field(default_factory=dict[str, float])
+    delayed: list[tuple[float, StoredItem]] = field(default_factory=list[tuple[float, StoredItem]])
+    busy: dict[str, StoredItem] = field(default_factory=dict[str, StoredItem])
+    holders: dict[str, str] = field(default_factory=dict[str, str])
+    leases: dict[str, float] = field(default_factory=dict[str, float])
+    claims: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    workers: dict[str, float] = field(default_factory=dict[str, float])
+    failed: dict[str, float] = field(default_factory=dict[str, float])
+    failed_items: dict[str, StoredItem] = field(default_factory=dict[str, StoredItem])
+    config: dict[str, str] = field(default_factory=dict[str, str])
+    stats: dict[str, str] = field(default_factory=dict[str, str])
+    ids: dict[str, float] = field(default_factory=dict[str, float])
+    wake: int = 0
+    strange: list[str] = field(default_factory=list[str])
+
+    @property
+    def tokens(self) -> dict[str, float]:
+        """The leases of claims; one entry of the set never ends and is none."""
+        return {token: end for token, end in self.leases.items() if end != float("inf")}
+
+    def number(self, name: str) -> int:
+        """A field of stats that is a whole number; 0 when it is not there."""
+        return int(self.stats.get(name, 0))
+
+
+def read_queue(client: "redis.Redis", name: str) -> Stored:
+    """Reads every key of a queue. The server must be quiet meanwhile: this is not one step."""
+    base = f"cq:{{{name}}}:"
+    pattern = base.replace("{", r"\{").replace("}", r"\}") + "*"
+    keys = sorted(_listed(client.execute_command("KEYS", pattern)))
+    pipe = client.pipeline(transaction=False)
+    for key in keys:
+        pipe.execute_command("TYPE", key)
+    types = [kind.decode() for kind in pipe.execute()] if keys else []
+    for key, kind in zip(keys, types, strict=True):
+        command, *rest = READERS[kind]
+        pipe.execute_command(str(command), key, *rest)
+    values = pipe.execute() if keys else []
+    stored = Stored()
+    for key, kind, value in zip(keys, types, values, strict=True):
+        _put(stored, key.decode()[len(base) :], kind, value)
+    return stored
+
+
+def _listed(reply: Any) -> list[bytes]:
+    return list(reply)
+
+
+def _put(stored: Stored, part: str, kind: str, value: Any) -> None:
+    first, _, rest = part.partition(":")
+    if first == "main" and kind == "list":
+        stored.lists[rest or "-"] = [StoredItem.of(raw) for raw in reversed(value)]
+    elif first == "busy" and kind == "hash":
+        for token, raw in value.items():
+            stored.busy[token.decode()] = StoredItem.of(raw)
+            stored.holders[token.decode()] = rest
+    elif part in PARTS and PARTS[part][0] == kind:
+        _, name, read = PARTS[part]
+        setattr(stored, name, read(value))
+    elif first != "calls" or kind != "hash":
+        stored.strange.append(f"{part} ({kind})")
+
+
+def _calls(value: Any) -> list[tuple[float, str]]:
+    calls = sorted((int(raw.split()[0]), float(at), raw.decode()) for raw, at in value)
+    return [(at, call) for _, at, call in calls]
+
+
+def _scores(value: Any) -> dict[str, float]:
+    return {raw.decode(): float(score) for raw, score in value}
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name.decode(): text.decode() for name, text in value.items()}
+
+
+PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "clients": ("list", "ring", lambda value: [raw.decode() for raw in reversed(value)]),
+    "delayed": ("zset", "delayed", lambda value: [(float(at), StoredItem.of(raw)) for raw, at in value]),
+    "claims": ("zset", "claims", _calls),
+    "failed:items": (
+        "hash",
+        "failed_items",
+        lambda value: {k.decode(): StoredItem.of(v) for k, v in value.items()},
+    ),
+    "wake": ("list", "wake", len),
+    **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
+    **{name: ("hash", name, _texts) for name in ("config", "stats")},
+}
+"""A key's part -> its type, the field of Stored, and how it is read."""
+
+
+def inconsistencies(stored: Stored) -> list[str]:
+    """What does not fit together, as sentences; none for a queue in order. Whether it holds the right items is open."""
+    return [
+        *(f"a key that is none of a queue's: {part}" for part in stored.strange),
+        *_wrong_claims(stored),
+        *_wrong_turns(stored),
+        *_wrong_failed(stored),
+        *_wrong_marks(stored),
+    ]
+
+
+def _wrong_claims(stored: Stored) -> Iterator[str]:
+    held, leased = set(stored.busy), set(stored.tokens)
+    if held != leased:
+        yield f"items without a lease {held - leased}, leases without an item {leased - held}"
+    for token, holder in stored.holders.items():
+        if token.rpartition("/")[0] != holder:
+            yield f"the claim {token} is in the hash of {holder}"
+    if stored.tokens and len(stored.leases) != len(stored.tokens) + 1:
+        yield f"leases has {len(stored.leases) - len(stored.tokens)} entries that never end, not 1"
+    logged: Counter[str] = Counter()
+    last, before = 0, 0.0
+    for at, call in stored.claims:
+        first, count, worker = call.split(" ", 2)
+        if int(first) <= last or at < before:
+            yield f"the log of claim calls runs backwards at {call!r}"
+        last, before = int(first) + int(count) - 1, at
+        logged.update(f"{worker}/{number}" for number in range(int(first), last + 1))
+    if missing := [token for token in stored.busy if logged[token] != 1]:
+        yield f"claims that the log does not name once: {missing}"
+    if last > stored.number("claimed"):
+        yield f"claim {last} was made, and only {stored.number('claimed')} are counted"
+
+
+def _wrong_turns(stored: Stored) -> Iterator[str]:
+    clients = [client for client in stored.ring if client != "-"]
+    having = {client: items for client, items in stored.lists.items() if client != "-"}
+    if sorted(clients) != sorted(having):
+        yield f"the ring has {sorted(clients)}, and items have {sorted(having)}"
+    if {client: items[0].at for client, items in having.items()} != stored.heads:
+        yield f"heads says {stored.heads}, and the oldest are {[(c, i[0].at) for c, i in having.items()]}"
+    if sum(map(len, having.values())) != stored.number("client_items"):
+        yield f"client_items is {stored.stats.get('client_items')}, and there are {sum(map(len, having.values()))}"
+    if stored.ring.count("-") != stored.number("main_in_ring"):
+        yield f"main_in_ring is {stored.number('main_in_ring')}, and the ring is {stored.ring}"
+    if "-" in stored.ring and not stored.lists.get("-"):
+        yield "main has a turn in the ring, and no items"
+    for client, items in stored.lists.items():
+        if wrong := [item.id for item in items if item.client != client]:
+            yield f"the list of {client} has items of others: {wrong}"
+    if stored.wake > 1:
+        yield f"there are {stored.wake} wake tokens"
+
+
+def _wrong_failed(stored: Stored) -> Iterator[str]:
+    if set(stored.failed) != set(stored.failed_items):
+        yield f"failed has {sorted(stored.failed)}, and its items are {sorted(stored.failed_items)}"
+    for name, item in stored.failed_items.items():
+        if name.partition("#")[0] != item.id.partition("#")[0]:
+            yield f"the failed item {item.id} is kept as {name}"
+
+
+def _wrong_marks(stored: Stored) -> Iterator[str]:
+    everywhere = [item for items in stored.lists.values() for item in items]
+    everywhere += [item for _, item in stored.delayed]
+    everywhere += [*stored.busy.values(), *stored.failed_items.values()]
+    for item in everywhere:
+        if item.is_marked != (item.meta.get("crashes", 0) > 0):
+            yield f"the item {item.id} is marked {item.is_marked} and has crashed {item.meta.get('crashes', 0)} workers"

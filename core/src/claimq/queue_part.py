@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from claimq.codec import check_name
 from claimq.model import Claim
@@ -24,6 +26,10 @@ class QueuePart:
         self.worker = check_name("worker", worker)
         self._connection = connection
         self._keys = Keys(name)
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs work that must not end with its caller; closing the server waits for it."""
+        return self._connection.in_background(work)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} as {self.worker}>"

@@ -18,6 +18,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from claimq.errors import StoreMisused
+from claimq.redis_store import lines
 from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 
 LONGEST_BLOCK = 2.0
@@ -39,6 +40,14 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
         return _cluster(settings, endpoint, options)
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
     limit = 1000 if waiting else settings.max_connections
+    client = _direct(settings, endpoint, options, limit)
+    if not lines.CAN_BE_USED:
+        return client
+    return lines.LineClient(client, reply_timeout=settings.reply_timeout, most_lines=limit)
+
+
+def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
+    """The client library's client for one server, named by its address or by Sentinel."""
     if endpoint.mode == "sentinel":
         return _behind_sentinel(settings, endpoint, options, limit)
     if endpoint.socket_path:

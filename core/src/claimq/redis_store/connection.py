@@ -24,6 +24,7 @@ from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, make_client
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
 from claimq.redis_store.keys import suspects
+from claimq.redis_store.lines import LineClient
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
@@ -148,14 +149,14 @@ class Connection:
         found: Any = reply.get(name) if isinstance(reply, dict) else reply[1] if reply else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
         return found.decode() if isinstance(found, bytes) else found
 
-    async def wait_for_wake(self, key: str, seconds: float) -> None:
+    async def wait_for_wake(self, key: str, seconds: float) -> bool:
         """Blocks until there is a wake token or the time is over, at most :data:`LONGEST_BLOCK`; takes the
-        token. Moves no item."""
+        token, and says whether there was one. Moves no item."""
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
             async with asyncio.timeout(seconds + self.settings.reply_timeout):
-                await client.blpop([key], timeout=seconds)
+                return await client.blpop([key], timeout=seconds) is not None
         except _FOREIGN as error:
             raise translate(error, doing="waiting for items") from error
 
@@ -191,19 +192,23 @@ class Connection:
 
     async def _drop_idle(self, use: str) -> None:
         """After a fault no pooled connection is trusted: the next call looks the server up again."""
-        pool = getattr(self._clients.get(use), "connection_pool", None)
+        client = self._clients.get(use)
+        pool = getattr(client, "connection_pool", None)
         if pool is not None:
             try:
+                if isinstance(client, LineClient):
+                    client.retire_lines()
                 await pool.disconnect(inuse_connections=False)
             except _FOREIGN:  # a socket that cannot even be closed is as gone as it needs to be
                 return
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Finishes what a cancelled caller began; :meth:`close` waits for it. A store that cannot be reached
         leaves it to the lease."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)

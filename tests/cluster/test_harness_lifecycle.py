@@ -213,7 +213,9 @@ def test_down_clears_away_what_a_killed_up_left() -> None:
     rising.wait()
     ours = Cgroup(layout().cgroup).processes()
     assert ours
+    assert NAME in lifecycle.names_of_all()  # what `down --all` goes through
     said_by("down")
+    assert NAME not in lifecycle.names_of_all()
     all_have_ended(ours)
     assert our_cgroups() == []
     assert not layout().folder.exists()
@@ -271,6 +273,8 @@ def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_pa
     assert "this containerd is broken" in (kept / "node-1.containerd.log").read_text()
     assert not layout().folder.exists()
     assert our_cgroups() == []
+    said_by("down")
+    assert not kept.exists()
 
 
 def test_a_process_that_only_has_the_number_of_ours_is_left_alone(a_cluster: OwnCluster) -> None:

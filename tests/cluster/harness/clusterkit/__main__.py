@@ -57,13 +57,20 @@ def _down(asked: argparse.Namespace) -> int:
         return 0
     if impossible := lifecycle.why_impossible():
         raise HarnessError(impossible)
+    refused: list[HarnessError] = []
     for name in lifecycle.names_of_all() if asked.all else [asked.name]:
         layout = Layout(name)
-        with locked(layout.lock, "taking it down", wait=asked.wait):
-            was_there = lifecycle.down(layout)
-        print(
-            f"the cluster {name!r} {'is down, and nothing of it is left' if was_there else 'was not there'}"
-        )
+        try:
+            with locked(layout.lock, "taking it down", wait=asked.wait):
+                was_there = lifecycle.down(layout)
+        except HarnessError as error:
+            refused.append(error)  # the others are taken down all the same
+        else:
+            print(
+                f"the cluster {name!r} {'is down, and nothing of it is left' if was_there else 'was not there'}"
+            )
+    if refused:
+        raise HarnessError("\n".join(str(error) for error in refused))
     return 0
 
 

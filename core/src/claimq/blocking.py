@@ -12,14 +12,19 @@ use).
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import os
+import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
+from claimq.errors import StoreUnavailable
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
@@ -32,29 +37,79 @@ class _Loop:
     """An event loop on a thread of its own."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="claimq", daemon=True)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="claimq", daemon=True)
         self._thread.start()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """False in the child after a fork: the thread stayed with the parent."""
+        return os.getpid() == self._pid
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """The coroutine's result. An interrupt of the calling thread (Ctrl-C) cancels it and waits for its end."""
-        if os.getpid() != self._pid:
+        if not self.is_of_this_process:
             work.close()
             raise RuntimeError("this connection was made before a fork; connect anew in the child process")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if not self._thread.is_alive():
+            work.close()
+            raise StoreUnavailable("this connection is closed; connect anew")
+        tasks: list[asyncio.Task[R]] = []
+        outcome: concurrent.futures.Future[R] = concurrent.futures.Future()
+
+        def begin() -> None:
+            tasks.append(self.loop.create_task(_guarded(work)))
+            tasks[0].add_done_callback(lambda task: _hand_over(task, outcome))
+
+        self.loop.call_soon_threadsafe(begin)
         try:
-            return future.result()
+            return outcome.result()
         except BaseException:
-            if not future.done():
-                future.cancel()
+            if not outcome.done():
+                self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+                concurrent.futures.wait([outcome])
             raise
 
     def stop(self) -> None:
-        """Ends the thread. What is still running is left to the leases."""
-        if os.getpid() == self._pid and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(timeout=5)
+        """Ends the thread. What is still running is cancelled; its claims are left to the leases."""
+        if not self.is_of_this_process or not self._thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(timeout=5)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=5)
+        self.loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Left(Exception):
+    """Carries a SystemExit or KeyboardInterrupt of a handler past the loop, which would end with it."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+async def _guarded(work: Coroutine[Any, Any, R]) -> R:
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as reason:
+        raise _Left(reason) from None
+
+
+def _hand_over(task: asyncio.Task[R], outcome: concurrent.futures.Future[R]) -> None:
+    if task.cancelled():
+        outcome.set_exception(StoreUnavailable("this connection was closed during the call"))
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error.reason if isinstance(error, _Left) else error)
+    else:
+        outcome.set_result(task.result())
 
 
 class _Blocking(Generic[P, R]):
@@ -73,6 +128,44 @@ class _Blocking(Generic[P, R]):
             return queue.loop.run(run())
 
         return call
+
+
+class _BlockingConsume(_Blocking[P, R]):
+    """consume(), which ends in good order on SIGINT and SIGTERM: they arrive in the main thread, not in the loop's."""
+
+    def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, R]:
+        plain = super().__get__(queue, owner)
+
+        @functools.wraps(self._method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            in_main = threading.current_thread() is threading.main_thread()
+            if not (kwargs.get("handle_signals", True) and in_main and queue.loop.is_of_this_process):
+                return plain(*args, **kwargs)
+            with _signals(queue.loop.loop, kwargs.get("stop")) as (stop, caught):
+                anyhow: Callable[..., Any] = plain
+                done = anyhow(*args, **{**kwargs, "handle_signals": False, "stop": stop})
+                named: R = replace(done, stopped_by=caught[0]) if caught else done
+                return named
+
+        return call
+
+
+@contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, given: object) -> Generator[tuple[asyncio.Event, list[str]]]:
+    """While this lasts, SIGINT and SIGTERM set the event; the list has the name of the first that came."""
+    stop = given if isinstance(given, asyncio.Event) else asyncio.Event()
+    caught: list[str] = []
+
+    def note(number: int, _: object) -> None:
+        caught.append(signal.Signals(number).name)
+        loop.call_soon_threadsafe(stop.set)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop, caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class BlockingQueue:
@@ -117,17 +210,25 @@ class BlockingQueue:
     workers = _Blocking(ReliableQueue.workers)
     memory_usage = _Blocking(ReliableQueue.memory_usage)
     flush = _Blocking(ReliableQueue.flush)
-    consume = _Blocking(ReliableQueue.consume)
+    delete = _Blocking(ReliableQueue.delete)
+    wait_for_work = _Blocking(ReliableQueue.wait_for_work)
+    consume = _BlockingConsume(ReliableQueue.consume)
 
     def drain_failed(self, *, chunk: int = 100) -> Iterator[Located]:
         """See :meth:`claimq.ReliableQueue.drain_failed`."""
-        items: AsyncIterator[Located] = self.wrapped.drain_failed(chunk=chunk)
+        items = self.wrapped.drain_failed(chunk=chunk)
 
         async def following() -> Located | None:
             return await anext(items, None)
 
-        while (located := self.loop.run(following())) is not None:
-            yield located
+        async def end() -> None:
+            await items.aclose()
+
+        try:
+            while (located := self.loop.run(following())) is not None:
+                yield located
+        finally:
+            self.loop.run(end())
 
 
 class BlockingServer:
@@ -146,7 +247,9 @@ class BlockingServer:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections and ends the background thread."""
+        """Closes the connections and ends the background thread. In a forked child: nothing, they are the parent's."""
+        if not self._loop.is_of_this_process:
+            return
         try:
             self._loop.run(self._server.close())
         finally:

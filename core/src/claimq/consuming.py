@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import logging
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -13,7 +17,10 @@ from typing import Any
 from claimq.claiming import Claiming
 from claimq.errors import StoreUnavailable
 from claimq.lease_keeper import LeaseKeeper
-from claimq.model import Claim
+from claimq.model import Claim, Outcome, Verdict
+from claimq.queue_part import BATCH
+
+_log = logging.getLogger(__name__)
 
 
 class OnFailure(StrEnum):
@@ -27,7 +34,7 @@ class OnFailure(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Consumed:
     """What a consume did: items done, failed attempts, claims that were lost while their handler ran, and why
-    it ended."""
+    it ended: max_items, max_seconds, empty, stop, SIGINT or SIGTERM."""
 
     done: int = 0
     failed: int = 0
@@ -45,70 +52,195 @@ class _Run:
     queue: Claiming
     handler: Handler
     chunk: int
-    process_all: bool
-    on_failure: OnFailure
-    die_on_error: bool
     max_items: int | None
+    return_when_empty: bool
+    process_all: bool
+    pause: float
+    die_on_error: bool
+    on_failure: OnFailure
     keeper: LeaseKeeper
+    threads: ThreadPoolExecutor
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     total: Consumed = field(default_factory=Consumed)
     taken: int = 0
+    asking: int = 0
+    working: int = 0
     error: BaseException | None = None
+    not_begun: list[deque[Claim]] = field(default_factory=list[deque[Claim]])
+    giving_back: asyncio.Task[None] | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, why: str) -> None:
-        if not self.stop.is_set():
-            self.total = replace(self.total, stopped_by=why)
-            self.stop.set()
-
-    def allowance(self) -> int:
-        """How many items may still be claimed in one go; 0 ends the run."""
-        left = self.chunk if self.max_items is None else min(self.chunk, self.max_items - self.taken)
-        if left <= 0:
-            self.end("max_items")
-        return max(left, 0)
-
-    async def handle(self, claims: Sequence[Claim]) -> None:
-        """Runs the handler on claims (one, or the whole chunk) with their leases renewed, and says what
-        became of them."""
-        argument = [claim.item for claim in claims] if self.process_all else claims[0].item
-        self.keeper.hold(claims)
-        try:
-            result = await self._call(argument)
-            del result
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its item's failure, kept with the item
-            self.keeper.let_go(claims)
-            await self._failed(claims, error)
+        """No loop claims any more; what is in hand is finished, and what was not begun goes back at once."""
+        if self.stop.is_set():
             return
-        except BaseException:
-            self.keeper.let_go(claims)
-            await asyncio.shield(self.queue.unclaim(claims))
+        self.total = replace(self.total, stopped_by=why)
+        self.stop.set()
+        rest = sorted((claim for claims in self.not_begun for claim in claims), key=_number)
+        for claims in self.not_begun:
+            claims.clear()
+        if rest:
+            self.giving_back = self._begin_to_give_back(rest)
+        self.tell()
+
+    def tell(self) -> None:
+        """Something changed that an idle loop may wait for."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def loop(self) -> None:
+        """Claims a chunk and works through it, again and again, until there is a reason to end."""
+        while not self.stop.is_set():
+            left = self.chunk if self.max_items is None else min(self.chunk, self.max_items - self.taken)
+            if left <= 0:
+                if not self.asking:
+                    return  # all that may be claimed is in somebody's hands
+                await self._changed.wait()
+                continue
+            claims = await self._claim(left)
+            if claims:
+                await self._work_through(claims)
+                if self.pause and not self.stop.is_set():
+                    await _wait(self.stop, self.pause)
+            elif self.return_when_empty and not self.stop.is_set():
+                if not self.working:
+                    return
+                await self._changed.wait()  # a handler that runs may still enqueue or fail something
+
+    async def _claim(self, count: int) -> list[Claim]:
+        self.taken += count
+        self.asking += 1
+        got = 0
+        try:
+            claims = await self._claim_until_stop(count, wait=0 if self.return_when_empty else 1.0)
+            got = len(claims)
+            return claims
+        finally:
+            self.taken -= count - got
+            self.asking -= 1
+            self.tell()
+
+    async def _claim_until_stop(self, count: int, wait: float) -> list[Claim]:
+        """Claims; a stop ends the wait at once, and an outage is waited out."""
+        claiming = asyncio.ensure_future(self.queue.claim(count, wait=wait))
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({claiming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not claiming.cancel() and claiming.exception() is None:
+                await asyncio.shield(self._begin_to_give_back(claiming.result()))  # it was done just now
             raise
+        finally:
+            stopping.cancel()
+        if not claiming.done():
+            claiming.cancel()  # which gives back what it may have got
+            await asyncio.wait({claiming})
+        try:
+            return [] if claiming.cancelled() else claiming.result()
+        except StoreUnavailable as error:
+            _log.warning("claiming from %s: %s", self.queue.name, error)
+            await _wait(self.stop, 1.0)
+            return []
+
+    async def _work_through(self, claims: list[Claim]) -> None:
+        """Handles claims with their leases renewed; those that were not finished go back to the head."""
+        if self.stop.is_set():
+            await asyncio.shield(self._begin_to_give_back(claims))
+            return
+        waiting = deque([] if self.process_all else claims)
+        in_hand = claims if self.process_all else []
+        self.keeper.hold(claims)
+        self.not_begun.append(waiting)
+        self.working += 1
+        try:
+            while in_hand or waiting:
+                in_hand = in_hand or [waiting.popleft()]
+                if not await self._handle(in_hand):
+                    break
+                in_hand = []
+        finally:
+            self.working -= 1
+            self.not_begun.remove(waiting)
+            if rest := [*in_hand, *waiting]:
+                await asyncio.shield(self._begin_to_give_back(rest))
+            self.tell()
+
+    def _begin_to_give_back(self, claims: list[Claim]) -> asyncio.Task[None]:
+        """Uncounted and in order; goes on also when this is cancelled."""
         self.keeper.let_go(claims)
-        outcomes = await self.queue.done(claims)
-        lost = sum(outcome.verdict == "lost" for outcome in outcomes)
-        self.total = replace(
-            self.total, done=self.total.done + len(claims) - lost, lost=self.total.lost + lost
-        )
 
-    async def _call(self, argument: object) -> object:
-        if inspect.iscoroutinefunction(self.handler):
-            return await self.handler(argument)
-        result = await asyncio.to_thread(self.handler, argument)
-        return await result if inspect.isawaitable(result) else result
+        async def giving() -> None:
+            try:
+                await self.queue.unclaim(claims)
+            except StoreUnavailable as error:
+                _log.warning("%d claims are left to their leases: %s", len(claims), error)
 
-    async def _failed(self, claims: Sequence[Claim], error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
-        if self.on_failure is OnFailure.DROP:
-            outcomes = await self.queue.done(claims)
+        return self.queue.in_background(giving())
+
+    async def _handle(self, claims: Sequence[Claim]) -> bool:
+        """Runs the handler on claims (one, or the whole chunk) and says what became of them; false if the handler
+        wants the program to end."""
+        argument = [claim.item for claim in claims] if self.process_all else claims[0].item
+        error: Exception | None = None
+        interrupted = False
+        try:
+            if inspect.iscoroutinefunction(self.handler):
+                await self.handler(argument)
+            else:
+                interrupted = await self._call_in_thread(argument)
+        except Exception as raised:  # noqa: BLE001 - whatever a handler raises is its item's failure, kept with the item
+            error = raised
+        except (SystemExit, KeyboardInterrupt) as leaving:
+            self.error = leaving
+            self.end("exit")
+            return False
+        if error is None or self.on_failure is OnFailure.DROP:
+            outcomes = await self._settle(lambda: self.queue.done(claims))
         else:
-            outcomes = await self.queue.fail(claims, text, permanent=self.on_failure is OnFailure.FAIL)
-        lost = sum(outcome.verdict == "lost" for outcome in outcomes)
-        self.total = replace(
-            self.total, failed=self.total.failed + len(claims) - lost, lost=self.total.lost + lost
-        )
-        if self.die_on_error:
-            self.error = error
+            text, permanent = f"{type(error).__name__}: {error}", self.on_failure is OnFailure.FAIL
+            outcomes = await self._settle(lambda: self.queue.fail(claims, text, permanent=permanent))
+        self.keeper.let_go(claims)
+        self._count(claims, outcomes, failed=error is not None)
+        if error is not None and self.die_on_error:
+            self.error = self.error or error
             self.end("die_on_error")
+        if interrupted:
+            raise asyncio.CancelledError
+        return True
+
+    async def _call_in_thread(self, argument: object) -> bool:
+        """Calls a plain function. A thread cannot be interrupted, so a cancellation waits for its end: answers whether
+        there was one. What the function returns is awaited if it can be."""
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        running = loop.run_in_executor(self.threads, lambda: context.run(self.handler, argument))
+        interrupted = False
+        while not running.done():
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                interrupted = True
+        result = running.result()
+        if inspect.isawaitable(result):
+            await result
+        return interrupted
+
+    async def _settle(self, verdict: Callable[[], Awaitable[list[Outcome]]]) -> list[Outcome]:
+        """Tells a verdict, through an outage of any length unless a stop is wanted: then the leases decide."""
+        while True:
+            try:
+                return await verdict()
+            except StoreUnavailable as error:
+                _log.warning("a verdict could not be told: %s", error)
+                if self.stop.is_set():
+                    return []
+                await _wait(self.stop, 1.0)
+
+    def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], *, failed: bool) -> None:
+        kept = sum(outcome.verdict is not Verdict.LOST for outcome in outcomes)
+        total = replace(self.total, lost=self.total.lost + len(claims) - kept)
+        self.total = (
+            replace(total, failed=total.failed + kept) if failed else replace(total, done=total.done + kept)
+        )
 
 
 class Consuming(Claiming):
@@ -128,6 +260,7 @@ class Consuming(Claiming):
         die_on_error: bool = False,
         on_failure: OnFailure | str = OnFailure.REQUEUE,
         handle_signals: bool = True,
+        stop: asyncio.Event | None = None,
     ) -> Consumed:
         """Claims items and calls ``handler(item)`` for each, ``concurrency`` loops at once, until something
         ends it.
@@ -136,81 +269,82 @@ class Consuming(Claiming):
         raising is *fail* with the exception's class and text, or what ``on_failure`` says: "requeue" (by
         policy), "fail" (straight to failed), "drop". ``chunk`` items are claimed at once; with
         ``process_all`` the handler gets the list of them in one call. Leases are renewed while handlers run.
-        Ends: after ``max_items``, after ``max_seconds``, when main is empty (``return_when_empty``), at the
-        first error (``die_on_error``, which then raises it), on SIGINT or SIGTERM unless ``handle_signals``
-        is False: what is in hand is finished, what was claimed and not begun goes back to the head,
-        uncounted. ``pause``: seconds between chunks. Outages of the server are waited out.
+
+        Ends: when ``max_items`` have been claimed and finished; when main is empty and no handler runs
+        (``return_when_empty``); after ``max_seconds``, at the first error (``die_on_error``, which then raises
+        it), when ``stop`` is set, and on SIGINT or SIGTERM unless ``handle_signals`` is False: then the items whose
+        handlers run are finished, and what was claimed and not begun goes back to the head, uncounted. A
+        cancellation interrupts coroutines, waits for plain functions, and gives back the same way. ``pause``:
+        seconds between chunks.
+
+        Outages of the server are waited out; a lease that ran out meanwhile counts in ``lost``. Raises
+        StoreMisused. If the process dies, the leases decide.
         """
         if concurrency < 1 or chunk < 1 or (max_items is not None and max_items < 0) or pause < 0:
             raise ValueError("concurrency and chunk are at least 1, max_items and pause at least 0")
         keeper = LeaseKeeper(self)
-        run = _Run(self, handler, chunk, process_all, OnFailure(on_failure), die_on_error, max_items, keeper)
-        installed = _install_signals(run) if handle_signals else []
+        threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
+        run = _Run(
+            self, handler, min(chunk, BATCH), max_items, return_when_empty, process_all, pause, die_on_error,
+            OnFailure(on_failure), keeper, threads,
+        )  # fmt: skip
+        await self._consume(run, concurrency, max_seconds, stop, handle_signals=handle_signals)
+        if run.error is not None:
+            raise run.error
+        if run.total.stopped_by:
+            return run.total
+        ended = max_items is not None and run.taken >= max_items
+        return replace(run.total, stopped_by="max_items" if ended else "empty")
+
+    async def _consume(
+        self,
+        run: _Run,
+        concurrency: int,
+        max_seconds: float | None,
+        stop: asyncio.Event | None,
+        *,
+        handle_signals: bool,
+    ) -> None:
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(max_seconds, run.end, "max_seconds") if max_seconds is not None else None
-        keeping = asyncio.ensure_future(keeper.run())
+        installed = _install_signals(run) if handle_signals else []
+        timer = None if max_seconds is None else loop.call_later(max_seconds, run.end, "max_seconds")
+        beside = [asyncio.ensure_future(run.keeper.run())]
+        if stop is not None:
+            beside.append(asyncio.ensure_future(_end_with(stop, run)))
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(concurrency):
-                    group.create_task(self._consume_chunks(run, pause, return_when_empty))
+            await _all_or_first_error([run.loop() for _ in range(concurrency)])
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             if timer is not None:
                 timer.cancel()
             for number in installed:
                 loop.remove_signal_handler(number)
-        if run.error is not None:
-            raise run.error
-        return run.total
+            run.threads.shutdown(wait=False)
+            if run.giving_back is not None:
+                await asyncio.shield(run.giving_back)
 
-    async def _consume_chunks(self, run: _Run, pause: float, return_when_empty: bool) -> None:
-        while not run.stop.is_set():
-            if not (allowed := run.allowance()):
-                return
-            run.taken += allowed
-            claims = await self._claim_until_stop(run, allowed, wait=0 if return_when_empty else 1.0)
-            run.taken -= allowed - len(claims)
-            if not claims:
-                if return_when_empty and not run.stop.is_set():
-                    run.end("empty")
-                continue
-            await self._work_through(run, claims)
-            if pause and not run.stop.is_set():
-                await _wait(run.stop, pause)
 
-    async def _work_through(self, run: _Run, claims: list[Claim]) -> None:
-        if run.process_all:
-            await run.handle(claims)
-            return
-        run.keeper.hold(claims)
-        for number, claim in enumerate(claims):
-            if run.stop.is_set():
-                run.keeper.let_go(claims[number:])
-                await self.unclaim(claims[number:])
-                return
-            await run.handle([claim])
+def _number(claim: Claim) -> int:
+    return int(claim.token.rpartition("/")[2])
 
-    async def _claim_until_stop(self, run: _Run, count: int, wait: float) -> list[Claim]:
-        """Claims; a stop ends the wait at once, and an outage is waited out (the connection pauses between
-        its attempts)."""
-        claiming = asyncio.ensure_future(self.claim(count, wait=wait))
-        stopping = asyncio.ensure_future(run.stop.wait())
-        try:
-            await asyncio.wait({claiming, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not claiming.done():
-                claiming.cancel()
-            return await claiming
-        except StoreUnavailable:
-            await _wait(run.stop, 1.0)
-            return []
-        except asyncio.CancelledError:
-            if not run.stop.is_set():
-                claiming.cancel()
-                raise
-            return []
-        finally:
-            stopping.cancel()
+
+async def _end_with(stop: asyncio.Event, run: _Run) -> None:
+    await stop.wait()
+    run.end("stop")
+
+
+async def _all_or_first_error(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Waits for all; after an error or a cancellation the others are cancelled and waited for too."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _install_signals(run: _Run) -> list[signal.Signals]:

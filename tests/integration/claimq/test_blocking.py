@@ -1,0 +1,239 @@
+"""The blocking facade: the same operations and results, for threads, forks and Ctrl-C."""
+
+import asyncio
+import inspect
+import os
+import signal
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import claimq.blocking
+from claimq import (
+    Item,
+    ItemTooLarge,
+    NewItem,
+    Policy,
+    RedisSettings,
+    ReliableQueue,
+    State,
+    StoreMisused,
+    StoreUnavailable,
+    Verdict,
+)
+from claimq.blocking import BlockingQueue, BlockingServer
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+
+@pytest.fixture
+def blocking(valkey: Server) -> Iterator[BlockingServer]:
+    with claimq.blocking.connect(settings=RedisSettings(url=valkey.url, retry_for=2.0)) as made:
+        yield made
+
+
+@pytest.fixture
+def queue(blocking: BlockingServer) -> BlockingQueue:
+    return blocking.queue("q", worker="w1")
+
+
+def test_every_operation_of_a_queue_is_there_with_its_parameters_and_its_words() -> None:
+    public = {name for name, _ in inspect.getmembers(ReliableQueue, inspect.isfunction) if name[0] != "_"}
+    internal = {"in_background"}
+    assert public - internal - {name for name in dir(BlockingQueue) if name[0] != "_"} == {"wake"}
+    for name in public - internal - {"wake", "drain_failed"}:
+        method = getattr(ReliableQueue, name)
+        bound = vars(BlockingQueue)[name].__get__(None, BlockingQueue)
+        assert inspect.signature(bound) == inspect.signature(method), name
+        assert bound.__doc__ == method.__doc__
+
+
+def test_a_whole_life_of_items(queue: BlockingQueue, blocking: BlockingServer) -> None:
+    assert queue.enqueue_many(["a", "b", "c", "d"]).length == 4
+    assert blocking.enqueue({"q": ["e"]})["q"].length == 5
+    a, b, c, d = queue.claim(4, wait=0)
+    assert [claim.item.text for claim in (a, b, c, d)] == ["a", "b", "c", "d"]
+    assert queue.renew(a)[0].verdict is Verdict.RENEWED
+    assert queue.done(a)[0].verdict is Verdict.DONE
+    assert queue.fail(b, "no", permanent=True)[0].verdict is Verdict.FAILED
+    assert queue.requeue(c, delay=60)[0].verdict is Verdict.DELAYED
+    assert queue.unclaim(d)[0].verdict is Verdict.UNCLAIMED
+    assert queue.lengths() == {State.MAIN: 2, State.BUSY: 0, State.DELAYED: 1, State.FAILED: 1}
+    assert [item.text for item in queue.peek(9)] == ["d", "e"]
+    found = queue.find(b.item.id)
+    assert found is not None
+    assert found.state is State.FAILED
+    assert queue.requeue_failed() == 1
+    queue.fail(queue.claim(9, wait=0), "again", permanent=True)
+    assert sorted(located.item.text for located in queue.drain_failed(chunk=2)) == ["b", "d", "e"]
+    assert queue.length(State.FAILED) == 0
+    assert queue.flush()[State.DELAYED] == 1
+    blocking.ping()
+    assert blocking.report().flavour == "valkey"
+
+
+def test_a_drain_that_is_left_early_keeps_the_chunk(queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    queue.fail(queue.claim(2, wait=0), "no", permanent=True)
+    for _ in queue.drain_failed():
+        break
+    assert queue.length(State.FAILED) == 2
+
+
+def test_errors_are_the_same(queue: BlockingQueue, valkey: Server) -> None:
+    queue.set_policy(Policy(max_payload=3))
+    with pytest.raises(ItemTooLarge):
+        queue.enqueue("abcd")
+    with pytest.raises(TypeError):
+        queue.enqueue(object())
+    valkey.call("SET", "cq:{q}:main", "in the way")
+    with pytest.raises(StoreMisused):
+        queue.claim(wait=0)
+
+
+def test_many_threads_share_one_queue(queue: BlockingQueue) -> None:
+    queue.enqueue_many([str(number) for number in range(200)])
+    done: list[str] = []
+
+    def work() -> None:
+        while claims := queue.claim(5, wait=0):
+            done.extend(claim.item.text for claim in claims)
+            assert all(outcome.verdict is Verdict.DONE for outcome in queue.done(claims))
+
+    with ThreadPoolExecutor(8) as threads:
+        for future in [threads.submit(work) for _ in range(8)]:
+            future.result()
+    assert sorted(map(int, done)) == list(range(200))
+
+
+def test_a_claim_waits_in_one_thread_while_another_enqueues(queue: BlockingQueue) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(queue.claim, 1, wait=10)
+        queue.enqueue("late")
+        assert [claim.item.text for claim in waiting.result(5)] == ["late"]
+
+
+def test_a_closed_connection_says_so(valkey: Server) -> None:
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q")
+        queue.enqueue("a")
+    with pytest.raises(StoreUnavailable, match="connect anew"):
+        queue.enqueue("b")
+
+
+def test_closing_leaves_no_connection_and_no_thread(valkey: Server) -> None:
+    before = threading.active_count()
+    with claimq.blocking.connect(valkey.url) as server:
+        server.queue("q").claim(wait=0)
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+    eventually_sync(lambda: _clients(valkey) == 1, why="only the one that asks is connected")
+
+
+def _clients(valkey: Server) -> int:
+    reply = valkey.call("CLIENT", "LIST")
+    assert isinstance(reply, bytes)
+    return len(reply.splitlines())
+
+
+def test_a_call_under_way_when_another_thread_closes_ends_with_our_error(valkey: Server) -> None:
+    server = claimq.blocking.connect(valkey.url)
+    queue = server.queue("q")
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(queue.claim, 1, wait=None)
+        eventually_sync(lambda: b"cmd=blpop" in _client_list(valkey))
+        server.close()
+        with pytest.raises(StoreUnavailable):
+            waiting.result(5)
+
+
+def _client_list(valkey: Server) -> bytes:
+    reply = valkey.call("CLIENT", "LIST")
+    assert isinstance(reply, bytes)
+    return reply
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_after_a_fork_is_told_to_connect_anew(queue: BlockingQueue, blocking: BlockingServer) -> None:
+    queue.enqueue("a")
+    child = os.fork()
+    if child == 0:
+        try:
+            queue.claim(wait=0)
+        except RuntimeError as error:
+            blocking.close()  # is the parent's: nothing happens
+            os._exit(0 if "connect anew in the child" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [claim.item.text for claim in queue.claim(wait=0)] == ["a"]
+
+
+def test_ctrl_c_in_a_waiting_claim_loses_nothing(
+    queue: BlockingQueue, valkey: Server, tmp_path: Path
+) -> None:
+    """The claim is cancelled and its end waited for: what it got by then goes back."""
+    code = """
+        import claimq.blocking, sys
+        with claimq.blocking.connect(sys.argv[1]) as server:
+            queue = server.queue("q", worker="w2")
+            try:
+                queue.claim(wait=None)
+            except KeyboardInterrupt:
+                print("interrupted", queue.length("main"), flush=True)
+    """
+    log = tmp_path / "log"
+    with Process([sys.executable, "-c", textwrap.dedent(code), valkey.url], log=log) as program:
+        eventually_sync(lambda: b"cmd=blpop" in _client_list(valkey))
+        program.send(signal.SIGINT)
+        assert program.wait() == 0
+    assert log.read_text() == "interrupted 0\n"
+    queue.enqueue("a")
+    assert [claim.item.text for claim in queue.claim(wait=0)] == ["a"]
+
+
+def test_consume_takes_the_same_options(queue: BlockingQueue) -> None:
+    queue.enqueue_many([NewItem(str(number)) for number in range(5)])
+    seen: list[str] = []
+    consumed = queue.consume(lambda item: seen.append(item.text), chunk=2, max_items=3)
+    assert (consumed.done, consumed.stopped_by) == (3, "max_items")
+    assert seen == ["0", "1", "2"]
+
+
+def test_consume_in_another_thread_leaves_the_signals_alone(queue: BlockingQueue) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    queue.enqueue("a")
+    with ThreadPoolExecutor(1) as thread:
+        consumed = thread.submit(queue.consume, str, return_when_empty=True).result(10)
+    assert consumed.done == 1
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_consume_puts_the_signal_handlers_back(queue: BlockingQueue) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    queue.consume(print, return_when_empty=True)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_a_handler_that_exits_ends_the_program_and_not_the_connection(queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+
+    def handler(item: Item) -> None:
+        sys.exit(3)
+
+    with pytest.raises(SystemExit):
+        queue.consume(handler)
+    assert [item.text for item in queue.peek()] == ["a"]
+
+    async def asynchronous(item: Item) -> None:
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        queue.consume(asynchronous)
+    assert [item.text for item in queue.peek()] == ["a"]

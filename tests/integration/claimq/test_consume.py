@@ -1,0 +1,403 @@
+"""consume(): every option, and how it ends."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from claimq import Item, Policy, ReliableQueue, State, StoreMisused
+from testkit.server import Server
+from testkit.waiting import eventually
+
+
+class Seen:
+    """A handler that notes what it was given, and waits where it is told to."""
+
+    def __init__(self) -> None:
+        self.payloads: list[str] = []
+        self.running = 0
+        self.most_at_once = 0
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def __call__(self, item: Item) -> None:
+        self.payloads.append(item.text)
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            await self.may_go_on.wait()
+        finally:
+            self.running -= 1
+        if item.text.startswith("bad"):
+            raise ValueError(f"{item.text} is bad")
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+async def fill(queue: ReliableQueue, count: int) -> list[str]:
+    payloads = [str(number) for number in range(count)]
+    await queue.enqueue_many(payloads)
+    return payloads
+
+
+async def counts(queue: ReliableQueue) -> tuple[int, int, int, int]:
+    lengths = await queue.lengths()
+    return lengths[State.MAIN], lengths[State.BUSY], lengths[State.DELAYED], lengths[State.FAILED]
+
+
+async def test_items_are_handled_in_order_and_done(queue: ReliableQueue, seen: Seen) -> None:
+    payloads = await fill(queue, 25)
+    consumed = await queue.consume(seen, chunk=10, return_when_empty=True)
+    assert seen.payloads == payloads
+    assert (consumed.done, consumed.failed, consumed.lost, consumed.stopped_by) == (25, 0, 0, "empty")
+    assert await counts(queue) == (0, 0, 0, 0)
+
+
+async def test_a_plain_function_runs_in_a_thread_and_what_it_returns_is_awaited(queue: ReliableQueue) -> None:
+    await fill(queue, 2)
+    threads: list[str] = []
+    awaited: list[str] = []
+
+    async def later(item: Item) -> None:
+        awaited.append(item.text)
+
+    def handler(item: Item) -> object:
+        threads.append(threading.current_thread().name)
+        return later(item)
+
+    await queue.consume(handler, return_when_empty=True)
+    assert all(name.startswith("claimq-handler") for name in threads)
+    assert awaited == ["0", "1"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+@pytest.mark.parametrize("most", [0, 1, 7, 10])
+async def test_max_items_are_handled_exactly(
+    queue: ReliableQueue, seen: Seen, concurrency: int, chunk: int, most: int
+) -> None:
+    await fill(queue, 20)
+    consumed = await queue.consume(seen, concurrency=concurrency, chunk=chunk, max_items=most)
+    assert (consumed.done, consumed.stopped_by) == (most, "max_items")
+    assert sorted(seen.payloads, key=int) == [str(number) for number in range(most)]
+    assert await counts(queue) == (20 - most, 0, 0, 0)
+
+
+async def test_max_items_waits_for_items_that_come_later(queue: ReliableQueue, seen: Seen) -> None:
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=2, chunk=5, max_items=3))
+    await fill(queue, 1)
+    await eventually(lambda: seen.payloads)
+    await fill(queue, 2)
+    assert (await consuming).done == 3
+
+
+async def test_as_many_handlers_run_at_once_as_asked_for(queue: ReliableQueue, seen: Seen) -> None:
+    await fill(queue, 9)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=4, return_when_empty=True))
+    await eventually(lambda: seen.running == 4)
+    seen.may_go_on.set()
+    await consuming
+    assert (len(seen.payloads), seen.most_at_once) == (9, 4)
+
+
+async def test_as_many_threads_run_at_once_as_asked_for(queue: ReliableQueue) -> None:
+    """More than the event loop's own pool would have on a small machine."""
+    await fill(queue, 40)
+    together = threading.Barrier(40, timeout=10)
+    consumed = await queue.consume(lambda _: together.wait(), concurrency=40, return_when_empty=True)
+    assert consumed.done == 40
+
+
+async def test_with_process_all_the_handler_gets_the_whole_chunk(queue: ReliableQueue) -> None:
+    await fill(queue, 7)
+    chunks: list[list[str]] = []
+
+    async def handler(items: Sequence[Item]) -> None:
+        chunks.append([item.text for item in items])
+
+    consumed = await queue.consume(handler, chunk=3, process_all=True, return_when_empty=True)
+    assert chunks == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert consumed.done == 7
+
+
+async def test_a_failing_chunk_fails_all_of_it(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(requeue_limit=0))
+    await fill(queue, 3)
+
+    async def handler(items: Sequence[Item]) -> None:
+        raise ValueError("no")
+
+    consumed = await queue.consume(handler, chunk=3, process_all=True, return_when_empty=True)
+    assert consumed.failed == 3
+    assert [failed.item.last_error for failed in await queue.failed_items()] == ["ValueError: no"] * 3
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "after"), [("requeue", (0, 0, 0, 1)), ("fail", (0, 0, 0, 1)), ("drop", (0, 0, 0, 0))]
+)
+async def test_a_failing_item_goes_where_on_failure_says(
+    queue: ReliableQueue, seen: Seen, on_failure: str, after: tuple[int, int, int, int]
+) -> None:
+    await queue.set_policy(Policy(requeue_limit=2))
+    await queue.enqueue_many(["good", "bad", "good"])
+    consumed = await queue.consume(seen, on_failure=on_failure, return_when_empty=True)
+    attempts = 3 if on_failure == "requeue" else 1
+    assert (consumed.done, consumed.failed) == (2, attempts)
+    assert seen.payloads.count("bad") == attempts
+    assert await counts(queue) == after
+    for failed in await queue.failed_items():
+        assert failed.item.last_error == "ValueError: bad is bad"
+        assert failed.item.fail_count == attempts
+
+
+async def test_an_unknown_on_failure_is_refused_before_anything_is_claimed(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 1)
+    with pytest.raises(ValueError, match="ignore"):
+        await queue.consume(seen, on_failure="ignore")
+    assert await counts(queue) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"chunk": 0}, {"max_items": -1}, {"pause": -1.0}])
+async def test_options_that_make_no_sense_are_refused(
+    queue: ReliableQueue, seen: Seen, options: dict[str, int]
+) -> None:
+    with pytest.raises(ValueError, match="at least"):
+        await queue.consume(seen, **options)  # type: ignore[arg-type]  # the table mixes whole numbers and seconds
+
+
+async def test_with_die_on_error_the_first_error_ends_it_and_is_raised(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await queue.enqueue_many(["good", "bad", "next", "rest"])
+    with pytest.raises(ValueError, match="bad is bad"):
+        await queue.consume(seen, chunk=4, die_on_error=True)
+    assert seen.payloads == ["good", "bad"]
+    assert [item.text for item in await queue.peek(9)] == ["next", "rest", "bad"]
+    counters = [(item.interrupted_count, item.fail_count) for item in await queue.peek(9)]
+    assert counters == [(1, 0), (1, 0), (0, 1)]
+
+
+async def test_a_stop_finishes_what_is_in_hand_and_gives_back_the_rest_in_order_and_uncounted(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 10)
+    stop = asyncio.Event()
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=2, chunk=4, stop=stop))
+    await eventually(lambda: seen.running == 2)
+    stop.set()
+    await eventually(lambda: _given_back(queue, 8), why="what was not begun goes back at once")
+    assert seen.running == 2
+    seen.may_go_on.set()
+    consumed = await consuming
+    assert (consumed.done, consumed.stopped_by) == (2, "stop")
+    left = [item.text for item in await queue.peek(99)]
+    assert left == sorted(set("0123456789") - set(seen.payloads))
+    assert [item.requeue_count + item.crash_count for item in await queue.peek(99)] == [0] * 8
+
+
+async def _given_back(queue: ReliableQueue, count: int) -> bool:
+    return await queue.length() == count
+
+
+async def test_max_seconds_end_it_in_good_order(queue: ReliableQueue, seen: Seen) -> None:
+    await fill(queue, 3)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, chunk=3, max_seconds=0.05))
+    await eventually(lambda: seen.running == 1)
+    asyncio.get_running_loop().call_later(0.1, seen.may_go_on.set)
+    consumed = await consuming
+    assert (consumed.done, consumed.stopped_by) == (1, "max_seconds")
+    assert await counts(queue) == (2, 0, 0, 0)
+
+
+async def test_a_stop_ends_the_wait_for_items_at_once(queue: ReliableQueue, seen: Seen) -> None:
+    async with asyncio.timeout(0.8):
+        assert (await queue.consume(seen, max_seconds=0.05)).done == 0
+
+
+async def test_it_ends_as_empty_only_when_no_handler_can_add_more(queue: ReliableQueue) -> None:
+    """The other loops wait for the one that works, and then help with what it enqueued."""
+    await queue.enqueue("first")
+    seen: list[str] = []
+
+    async def handler(item: Item) -> None:
+        await asyncio.sleep(0.05)
+        if item.text == "first":
+            await queue.enqueue_many(["second", "third"])
+        seen.append(item.text)
+
+    consumed = await queue.consume(handler, concurrency=3, return_when_empty=True)
+    assert (consumed.done, consumed.stopped_by) == (3, "empty")
+    assert sorted(seen) == ["first", "second", "third"]
+
+
+async def test_an_empty_main_does_not_take_what_the_other_loops_hold(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 5)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=2, chunk=5, return_when_empty=True))
+    await eventually(lambda: seen.running >= 1)
+    seen.may_go_on.set()
+    assert (await consuming).done == 5
+    assert [item.interrupted_count for item in await queue.peek(9)] == []
+
+
+async def test_leases_are_renewed_while_a_handler_runs_and_while_items_wait_for_it(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=0.3))
+    await fill(queue, 2)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, chunk=2, max_items=2))
+    first = await eventually(lambda: _lease_ends(queue))
+    await eventually(lambda: _all_later(queue, first, by=0.6), why="both leases outlive two of their lengths")
+    assert (await queue.reap()).expired == ()
+    seen.may_go_on.set()
+    consumed = await consuming
+    assert (consumed.done, consumed.lost) == (2, 0)
+
+
+async def _lease_ends(queue: ReliableQueue) -> list[float]:
+    return [located.lease_until or 0.0 for located in await queue.items(State.BUSY)]
+
+
+async def _all_later(queue: ReliableQueue, first: list[float], by: float) -> bool:
+    ends = await _lease_ends(queue)
+    return len(ends) == 2 and min(ends) > max(first) + by
+
+
+async def test_a_shorter_lease_that_comes_while_a_longer_one_is_held_is_renewed_in_time(
+    queue: ReliableQueue,
+) -> None:
+    done = asyncio.Event()
+    started: list[str] = []
+
+    async def handler(item: Item) -> None:
+        started.append(item.text)
+        await done.wait()
+
+    await fill(queue, 1)
+    consuming = asyncio.ensure_future(queue.consume(handler, max_items=2, concurrency=2))
+    await eventually(lambda: started)
+    await queue.set_policy(Policy(busy_expiry=0.3))
+    await fill(queue, 1)
+    await eventually(lambda: len(started) == 2)
+    first = min(await _lease_ends(queue))
+    await eventually(lambda: _shortest_later(queue, first + 0.6), why="the short lease is renewed")
+    done.set()
+    assert (await consuming).lost == 0
+
+
+async def _shortest_later(queue: ReliableQueue, than: float) -> bool:
+    return min(await _lease_ends(queue)) > than
+
+
+async def test_a_claim_that_was_lost_while_its_handler_ran_counts_as_lost(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 1)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, max_items=1))
+    await eventually(lambda: seen.running == 1)
+    await queue.release_worker("w1")
+    seen.may_go_on.set()
+    consumed = await consuming
+    assert (consumed.done, consumed.lost) == (0, 1)
+    assert await counts(queue) == (1, 0, 0, 0)
+
+
+async def test_a_cancellation_interrupts_the_handler_and_gives_everything_back_in_order(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 6)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, chunk=4))
+    await eventually(lambda: seen.running == 1)
+    consuming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await consuming
+    assert [item.text for item in await queue.peek(9)] == list("012345")
+    assert [item.interrupted_count for item in await queue.peek(9)] == [1, 1, 1, 1, 0, 0]
+
+
+async def test_a_cancellation_waits_for_a_plain_function_and_its_item_is_done(queue: ReliableQueue) -> None:
+    await fill(queue, 2)
+    running, may_go_on = threading.Event(), threading.Event()
+
+    def handler(item: Item) -> None:
+        running.set()
+        may_go_on.wait(10)
+
+    consuming = asyncio.ensure_future(queue.consume(handler, chunk=2))
+    await eventually(running.is_set)
+    consuming.cancel()
+    asyncio.get_running_loop().call_later(0.05, may_go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await consuming
+    assert [item.text for item in await queue.peek(9)] == ["1"]
+    assert await queue.length(State.BUSY) == 0
+
+
+async def test_a_handler_that_wants_to_exit_ends_the_program_and_its_item_goes_back(
+    queue: ReliableQueue,
+) -> None:
+    await fill(queue, 3)
+
+    def handler(item: Item) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit) as caught:
+        await queue.consume(handler, chunk=2)
+    assert caught.value.code == 3
+    assert [item.text for item in await queue.peek(9)] == ["0", "1", "2"]
+
+
+async def test_an_outage_in_the_middle_is_waited_out(
+    queue: ReliableQueue, seen: Seen, valkey: Server
+) -> None:
+    """Longer than one call tries for: claims and verdicts begin anew until the server is back."""
+    queue._connection.settings = type(queue._connection.settings)(url=valkey.url, retry_for=0.1)
+    await fill(queue, 3)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, chunk=1, max_items=3))
+    await eventually(lambda: seen.running == 1)
+    valkey.sigstop()
+    before = valkey.unix_path.rename(valkey.unix_path.with_name("hidden"))
+    seen.may_go_on.set()
+    await asyncio.sleep(0.5)
+    assert not consuming.done()
+    before.rename(valkey.unix_path)
+    valkey.sigcont()
+    consumed = await consuming
+    assert seen.payloads == ["0", "1", "2"]
+    assert consumed.done + consumed.lost == 3
+
+
+async def test_what_a_person_must_change_ends_it_with_our_own_error(
+    queue: ReliableQueue, seen: Seen, valkey: Server
+) -> None:
+    valkey.call("SET", "cq:{q}:main", "in the way")
+    with pytest.raises(StoreMisused, match=r"cq:\{q\}:main is a string"):
+        await queue.consume(seen, concurrency=3)
+
+
+async def test_a_pause_lies_between_chunks(queue: ReliableQueue, seen: Seen) -> None:
+    await fill(queue, 3)
+    started = asyncio.get_running_loop().time()
+    await queue.consume(seen, pause=0.1, max_items=3)
+    assert asyncio.get_running_loop().time() - started >= 0.2
+
+
+async def test_a_stop_ends_a_pause_at_once(queue: ReliableQueue, seen: Seen) -> None:
+    await fill(queue, 3)
+    async with asyncio.timeout(5):
+        assert (await queue.consume(seen, pause=60, max_seconds=0.1)).done == 1

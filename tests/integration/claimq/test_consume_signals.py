@@ -1,0 +1,105 @@
+"""SIGINT and SIGTERM end a consuming program in good order, with and without an event loop of its own."""
+
+import signal
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from claimq import ReliableQueue, State
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import eventually
+
+WAYS = {
+    "asynchronous": """
+        import asyncio, claimq, sys
+        async def handler(item):
+            print("begin", item.text, flush=True)
+            await asyncio.sleep(HANDLING)
+            print("end", item.text, flush=True)
+        async def main():
+            async with claimq.connect(sys.argv[1]) as server:
+                print("consumed", await server.queue("q", worker="w1").consume(handler, OPTIONS))
+        asyncio.run(main())
+    """,
+    "asynchronous with threads": """
+        import asyncio, claimq, sys, time
+        def handler(item):
+            print("begin", item.text, flush=True)
+            time.sleep(HANDLING)
+            print("end", item.text, flush=True)
+        async def main():
+            async with claimq.connect(sys.argv[1]) as server:
+                print("consumed", await server.queue("q", worker="w1").consume(handler, OPTIONS))
+        asyncio.run(main())
+    """,
+    "blocking": """
+        import claimq.blocking, sys, time
+        def handler(item):
+            print("begin", item.text, flush=True)
+            time.sleep(HANDLING)
+            print("end", item.text, flush=True)
+        with claimq.blocking.connect(sys.argv[1]) as server:
+            print("consumed", server.queue("q", worker="w1").consume(handler, OPTIONS))
+    """,
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def start(way: str, server: Server, log: Path, *, handling: float = 0.3, options: str = "chunk=3") -> Process:
+    code = textwrap.dedent(WAYS[way]).replace("HANDLING", str(handling)).replace("OPTIONS", options)
+    return Process([sys.executable, "-c", code, server.url], log=log)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
+    queue: ReliableQueue, valkey: Server, log: Path, way: str, number: signal.Signals
+) -> None:
+    await queue.enqueue_many("0123")
+    with start(way, valkey, log) as program:
+        await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in hand")
+        program.send(number)
+        await eventually(lambda: not program.is_running)
+        assert program.returncode == 0
+    text = log.read_text()
+    assert "end 0" in text
+    assert "begin 1" not in text
+    assert f"stopped_by='{number.name}'" in text
+    assert [item.text for item in await queue.peek(9)] == ["1", "2", "3"]
+    assert [item.interrupted_count for item in await queue.peek(9)] == [1, 1, 0]
+    assert [item.requeue_count for item in await queue.peek(9)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_with_handle_signals_off_they_do_what_python_does(
+    queue: ReliableQueue, valkey: Server, log: Path, way: str
+) -> None:
+    """SIGINT is a KeyboardInterrupt: what is in hand and not begun goes back (a thread is waited for)."""
+    await queue.enqueue_many("0123")
+    with start(way, valkey, log, options="chunk=3, handle_signals=False") as program:
+        await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in hand")
+        program.send(signal.SIGINT)
+        await eventually(lambda: not program.is_running)
+    assert "KeyboardInterrupt" in log.read_text()
+    assert await queue.length(State.BUSY) == 0
+    left = [item.text for item in await queue.peek(9)]
+    assert left == (["0", "1", "2", "3"] if way == "asynchronous" else ["1", "2", "3"])
+
+
+async def test_sigterm_ends_a_program_that_waits_for_items_at_once(
+    queue: ReliableQueue, valkey: Server, log: Path
+) -> None:
+    with start("blocking", valkey, log) as program:
+        await queue.enqueue("0")
+        await eventually(lambda: "end 0" in log.read_text())
+        program.send(signal.SIGTERM)
+        await eventually(lambda: not program.is_running, within=3)
+        assert program.returncode == 0
+    assert "done=1" in log.read_text()

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -152,10 +152,10 @@ def _given(value: Any, path: str) -> Iterator[str]:
     if path in ALL:
         yield path
     if isinstance(value, dict) and (path not in ALL or ALL[path].nested is not None):
-        for name, below in value.items():
+        for name, below in cast("dict[str, Any]", value).items():
             yield from _given(below, f"{path}.{name}")
     if isinstance(value, list) and ALL[path].kind is Kind.OBJECTS:
-        for entry in value:
+        for entry in cast("list[Any]", value):
             yield from _given(entry, f"{path}[]")
 
 
@@ -174,7 +174,7 @@ def test_defaults_are_filled_in_as_documented(api_server: ApiServer) -> None:
 
 def _at(value: Any, path: str) -> Any:
     for part in path.split(".")[1:]:
-        value = value.get(part) if isinstance(value, dict) else None
+        value = cast("dict[str, Any]", value).get(part) if isinstance(value, dict) else None
     return value
 
 
@@ -235,16 +235,16 @@ STATUS: dict[str, Any] = {
 
 
 def test_status_is_kept_apart_from_spec(api_server: ApiServer) -> None:
-    created = created(api_server, queue("two-parts", SMALLEST) | {"status": STATUS})
-    assert "status" not in created
+    stored = created(api_server, queue("two-parts", SMALLEST) | {"status": STATUS})
+    assert "status" not in stored
     path = f"{ITEMS}/two-parts"
     code, answer = api_server.request(
         "PATCH", f"{path}/status", {"status": STATUS, "spec": {"requeueLimit": 99}}
     )
     assert code == 200
     assert answer["status"] == STATUS
-    assert answer["spec"] == created["spec"]
-    assert answer["metadata"]["generation"] == created["metadata"]["generation"]
+    assert answer["spec"] == stored["spec"]
+    assert answer["metadata"]["generation"] == stored["metadata"]["generation"]
     _, answer = api_server.request("PATCH", path, {"status": {"items": {"main": 0}}})
     assert answer["status"] == STATUS
 

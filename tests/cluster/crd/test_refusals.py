@@ -114,7 +114,7 @@ def test_a_mistake_is_refused_with_its_field_and_what_to_do(api_server: ApiServe
     document = with_changes(entry.get("set", {}), tuple(entry.get("without", ())))
     message, causes = refusal(api_server, document)
     assert message, "it was accepted"
-    assert NAMES_INSTEAD.get(mistake, entry["field"]) in message
+    assert str(NAMES_INSTEAD.get(mistake, entry["field"])) in message
     assert not POOR.search(message)
     assert FIX.search(message) or any(re.search(words, message) for words in OWN_WORDS)
     told = [cause for cause in causes if "accessor error" not in cause["message"]]
@@ -169,6 +169,13 @@ COMPANIONS: list[dict[str, Any]] = [
     {"user": "u"},
     {"secretRef": {"name": "s"}},
 ]
+CONTAINERS: list[dict[str, Any]] = [
+    {"name": "worker"},
+    {"name": "worker", "volumeMounts": []},
+    {"name": "worker", "env": []},
+    {"name": "helper", "image": "x", "env": [{"name": "A", "value": "b"}]},
+    {"name": "claimq-sidecar"},
+]
 SPECS: list[dict[str, Any]] = [
     *({"spec.requeueLimit": value} for value in (0, 1, -1, 1_000_000, 1_000_001, "1", 1.5)),
     *(
@@ -213,13 +220,7 @@ SPECS: list[dict[str, Any]] = [
     ),
     *(
         {"spec.worker.template": {"spec": {"containers": [container]}}}
-        for container in (
-            {"name": "worker"},
-            {"name": "worker", "volumeMounts": []},
-            {"name": "worker", "env": []},
-            {"name": "helper", "image": "x", "env": [{"name": "A", "value": "b"}]},
-            {"name": "claimq-sidecar"},
-        )
+        for container in CONTAINERS
     ),
     *({"spec.queueName": name} for name in ("a", "a.b", "a..b", ".a", "a-", "x" * 128, "x" * 129, "ä")),
     *({"metadata.name": name} for name in ("x" * 39, "x" * 40, "a-b", "a.b", "-a", "0")),

@@ -26,7 +26,7 @@ URL_SCHEMES = (
     "redis+cluster",
     "rediss+cluster",
 )
-_URL = "^(?:unix|rediss?(?:[+](?:sentinel|cluster))?)://[^ ]+$"
+URL_PATTERN = "^(?:unix|rediss?(?:[+](?:sentinel|cluster))?)://[^ ]+$"
 _URL_FORM = (
     "a URL such as redis://host:6379/0, rediss://host:6380/0, unix:///path?db=0, "
     "redis+sentinel://host:26379,host:26379/master/0 or redis+cluster://host:7000,host:7001"
@@ -48,7 +48,7 @@ def url_fault(url: str) -> str | None:
     if parts.scheme == "unix":
         return None if pieces else "has no path of a socket; write unix:///path/to/socket?db=0"
     if parts.scheme.endswith("+sentinel"):
-        if not pieces:
+        if not parts.path.removeprefix("/").partition("/")[0]:
             return f"names no master; write {parts.scheme}://host:26379,host:26379/master/0"
         pieces = pieces[1:]
     if pieces and not (pieces[0].isascii() and pieces[0].isdigit()):
@@ -180,7 +180,7 @@ class RedisSpec:
     url: str | None = text(
         "Address of the server, without a password: redis://host:6379/0, rediss:// for TLS, unix:///path?db=0, "
         "redis+sentinel://host:26379,host:26379/master/0, redis+cluster://host:7000,host:7001.",
-        pattern=_URL,
+        pattern=URL_PATTERN,
         form=_URL_FORM,
         longest=2048,
         absent="give secretRef",

@@ -1,9 +1,9 @@
 """The structural schema of ``spec`` for the CRD, made from the declarations: types, defaults, bounds,
 descriptions.
 
-What one field alone can break is said here, with the API server's own keywords where their messages are good,
-and in CEL where a bound is on a duration or a size. What must hold between fields is in
-:mod:`claimq.manifest.cel`.
+What one field alone can break is said here, with the API server's own keywords where their messages are good
+(types, enumerations, bounds of numbers), and by :mod:`claimq.manifest.cel_values` where they are not. What must hold
+between fields is in :mod:`claimq.manifest.cel`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from claimq.manifest.cel import FIELD_RULES, OBJECT_RULES
+from claimq.manifest.cel_rule import CelRule
+from claimq.manifest.cel_values import duration_bounds, form_of_text, quantity, size_bounds
 from claimq.manifest.declaring import Declared, Kind, declared_fields
 from claimq.manifest.rules import APP_CONTAINER
 
 Schema = dict[str, Any]
 
 _LONGEST_DURATION = 40
-_LONGEST_TEXT = 4096
+_LONGEST_QUANTITY = 24
 _MOST_ENTRIES = 64
 
 
@@ -66,11 +68,10 @@ def _typed(declared: Declared, path: str) -> Schema:
                 "x-kubernetes-list-map-keys": ["name"],
             }
         case Kind.TEXTS:
-            items = {"type": "string", "maxLength": _LONGEST_TEXT}
             return {
                 "type": "array",
                 "maxItems": _most_entries(declared),
-                "items": items,
+                "items": {"type": "string"},
                 "x-kubernetes-list-type": "atomic",
             }
         case Kind.FREE_LIST:
@@ -82,10 +83,10 @@ def _typed(declared: Declared, path: str) -> Schema:
                 "x-kubernetes-list-type": "atomic",
             }
         case Kind.TEXT_MAP:
-            return _map({"type": "string", "maxLength": _LONGEST_TEXT})
+            return _map(_ruled({"type": "string"}, *FIELD_RULES.get(f"{path}{{}}", ())))
         case Kind.QUANTITY_MAP:
-            quantity = {"x-kubernetes-int-or-string": True, "maxLength": 24, "pattern": declared.pattern}
-            return _map(quantity, most=8)
+            one: Schema = {"x-kubernetes-int-or-string": True, "maxLength": _LONGEST_QUANTITY}
+            return _map(_ruled(one, quantity(declared)), most=8)
         case Kind.FREE:
             return _POD if path == "spec.worker.template.spec" else dict(_FREE)
         case _:
@@ -103,41 +104,17 @@ def _scalar(declared: Declared) -> Schema:
         case Kind.CHOICE:
             return {"type": "string", "enum": list(declared.choices)}
         case Kind.DURATION:
-            return {
-                "type": "string",
-                "minLength": 2,
-                "maxLength": _LONGEST_DURATION,
-                "pattern": declared.pattern,
-                "x-kubernetes-validations": [_duration_bounds(declared)],
-            }
+            return _ruled({"type": "string", "maxLength": _LONGEST_DURATION}, duration_bounds(declared))
         case Kind.SIZE:
-            return {
-                "x-kubernetes-int-or-string": True,
-                "maxLength": 16,
-                "x-kubernetes-validations": [_size_bounds(declared)],
-            }
+            return _ruled({"x-kubernetes-int-or-string": True, "maxLength": 16}, size_bounds(declared))
+        case _ if declared.pattern is None:
+            return {"type": "string"}
         case _:
-            schema: Schema = {"type": "string", "minLength": 1, "maxLength": declared.longest or 253}
-            return schema | ({"pattern": declared.pattern} if declared.pattern else {})
+            return _ruled({"type": "string", "maxLength": declared.longest or 253}, form_of_text(declared))
 
 
-def _duration_bounds(declared: Declared) -> Schema:
-    least, most = declared.shown(declared.least), declared.shown(declared.most)
-    return {
-        "rule": f"duration(self) >= duration('{least}') && duration(self) <= duration('{most}')",
-        "message": f"give a duration {declared.range()}, such as {declared.default_text() or least}",
-    }
-
-
-def _size_bounds(declared: Declared) -> Schema:
-    """A size is a number or a text; the text's suffixes are those of quantities, which CEL knows."""
-    form = f"self.matches('{declared.pattern}')"
-    least, most = int(declared.least or 0), int(declared.most or 0)
-    bounds = f"quantity(self).compareTo(quantity('{least}')) >= 0 && quantity(self).compareTo(quantity('{most}')) <= 0"
-    return {
-        "rule": f"type(self) == int ? self >= {least} && self <= {most} : type(self) == string && {form} && {bounds}",
-        "message": f"give a size in bytes {declared.range()}, such as {declared.default_text()}",
-    }
+def _ruled(schema: Schema, *rules: CelRule) -> Schema:
+    return schema | ({"x-kubernetes-validations": [rule.to_schema() for rule in rules]} if rules else {})
 
 
 def _map(values: Schema, most: int = _MOST_ENTRIES) -> Schema:

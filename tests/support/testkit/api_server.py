@@ -1,0 +1,188 @@
+"""A Kubernetes API server without a cluster: etcd and kube-apiserver on loopback ports, ready in a few seconds.
+
+It holds and checks objects; nothing acts on them, no pod runs. It needs no root, only the program that
+`clusterkit.build` makes once and keeps.
+"""
+
+import http.client
+import json
+import os
+import secrets
+import shutil
+import ssl
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from clusterkit import build
+from testkit.places import new_directory
+from testkit.processes import Process
+from testkit.server import free_port
+from testkit.waiting import eventually_sync
+
+START_SECONDS = 60.0
+
+
+class Refused(Exception):
+    """What kubectl said when it failed."""
+
+
+class ApiServer:
+    """An API server of a test's own, with everybody allowed everything. All of it is gone when it is closed."""
+
+    def __init__(self) -> None:
+        """Does not start it. Builds Kubernetes if need be; HarnessError when that can't be done here."""
+        program = build.kubernetes()
+        self.dir = new_directory()
+        self._bin = self.dir / "bin"
+        self._bin.mkdir()
+        for name in ("etcd", "kube-apiserver", "kubectl"):
+            (self._bin / name).symlink_to(program)
+        self.port = free_port()
+        self._etcd_ports = (free_port(), free_port())
+        self._token = secrets.token_hex(16)
+        self._processes: list[Process] = []
+        self._connection: http.client.HTTPSConnection | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file by which kubectl and client libraries find it."""
+        return self.dir / "kubeconfig"
+
+    def start(self) -> Self:
+        """Starts both and waits until the API server answers."""
+        self._write_files()
+        client, peer = (f"http://127.0.0.1:{port}" for port in self._etcd_ports)
+        self._run(
+            "etcd",
+            f"--data-dir={self.dir / 'etcd'}",
+            "--name=etcd",
+            f"--initial-cluster=etcd={peer}",
+            *(f"--listen-client-urls={client}", f"--advertise-client-urls={client}"),
+            *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+            *("--unsafe-no-fsync", "--log-level=warn"),
+        )
+        self._run(
+            "kube-apiserver",
+            f"--etcd-servers={client}",
+            f"--secure-port={self.port}",
+            *("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
+            f"--cert-dir={self.dir}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            *("--service-account-issuer=https://kubernetes", "--authorization-mode=AlwaysAllow"),
+            f"--service-account-key-file={self.dir / 'sa.key'}",
+            f"--service-account-signing-key-file={self.dir / 'sa.key'}",
+            f"--token-auth-file={self.dir / 'tokens'}",
+            # No controller makes service accounts, and pods would be refused without.
+            "--disable-admission-plugins=ServiceAccount",
+        )
+        eventually_sync(self._is_ready, within=START_SECONDS, why="the API server is ready")
+        return self
+
+    def _is_ready(self) -> bool:
+        ended = [one for one in self._processes if not one.is_running]
+        if ended:
+            raise RuntimeError(f"{Path(ended[0].command[0]).name} ended:\n{self.log_tail()}")
+        return self.kubectl_run("get", "--raw=/readyz", "--request-timeout=2s").stdout == "ok"
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of what both printed."""
+        return "\n".join((self.dir / "log").read_text(errors="replace").splitlines()[-lines:])
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which kubectl and helm find it."""
+        home = {"HOME": str(self.dir), "KUBECONFIG": str(self.kubeconfig)}
+        return {**os.environ, **home, "PATH": f"{self._bin}:{os.environ['PATH']}"}
+
+    def kubectl_run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs kubectl to its end; the caller looks at how it ended."""
+        return subprocess.run(
+            [self._bin / "kubectl", *argv],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment(),
+            check=False,
+        )
+
+    def kubectl(self, *argv: str, stdin: str = "") -> str:
+        """What kubectl printed; Refused with its words when it failed."""
+        done = self.kubectl_run(*argv, stdin=stdin)
+        if done.returncode:
+            raise Refused(done.stderr.strip())
+        return done.stdout
+
+    def create(self, document: Mapping[str, Any], *options: str) -> Any:
+        """`kubectl create` of one object; the object as it is stored. Unknown fields are refused."""
+        said = self.kubectl(
+            "create", "--validate=strict", "-o", "json", *options, "-f", "-", stdin=json.dumps(document)
+        )
+        return json.loads(said)
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """One request without kubectl; the status and the JSON (or text) that came back.
+
+        PATCH is a merge patch. One thread at a time.
+        """
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        sent = None if body is None else json.dumps(body)
+        connection = self._connected()
+        connection.request(method, path, sent, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        return answer.status, json.loads(text) if text.startswith("{") else text
+
+    def _connected(self) -> http.client.HTTPSConnection:
+        """One connection for all requests; it connects again by itself when the server has closed it."""
+        if self._connection is None:
+            unverified = ssl.create_default_context()
+            unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+            self._connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=30, context=unverified
+            )
+        return self._connection
+
+    def get(self, *what: str) -> Any:
+        """`kubectl get -o json`."""
+        return json.loads(self.kubectl("get", "-o", "json", *what))
+
+    def _write_files(self) -> None:
+        made = subprocess.run(
+            ["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, timeout=60
+        )
+        (self.dir / "sa.key").write_bytes(made.stdout)
+        (self.dir / "tokens").write_text(f"{self._token},admin,admin,system:masters\n")
+        cluster = {"server": f"https://127.0.0.1:{self.port}", "insecure-skip-tls-verify": True}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": self._token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        }
+        self.kubeconfig.write_text(json.dumps(config))
+        self.kubeconfig.chmod(0o600)
+
+    def _run(self, name: str, *flags: str) -> None:
+        self._processes.append(Process([self._bin / name, *flags], log=self.dir / "log"))
+
+    def close(self) -> None:
+        """Ends both and removes every file."""
+        if self._connection is not None:
+            self._connection.close()
+        for process in reversed(self._processes):
+            process.kill9()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -51,7 +51,7 @@ def _bare(sidecar: Sidecar, raw: bytes) -> bytes:
         ("/v1/done", b'{"tokens": "w/1"}', 400, "invalid-field", "/tokens: is a string"),
         ("/v1/done", b'{"tokens": [1]}', 400, "invalid-field", "entry 0 is 1"),
         ("/v1/done", b'{"tokens": []}', 400, "invalid-field", "has 0 entries"),
-        ("/v1/done", b'{"tokens": ["a", "b"], "enqueue": [{"text": "x"}]}', 400, "invalid-field", "goes with one token"),
+        ("/v1/done", b'{"tokens": ["a", "b"], "enqueue": [{"text": "x"}]}', 400, "invalid-field", "with one token"),
         ("/v1/done", b'{"tokens": ["a"], "claims": []}', 400, "invalid-field", "/tokens: is unknown here"),
         ("/v1/fail", b'{"tokens": ["w/1"]}', 400, "invalid-field", "/error: is missing; say why"),
         ("/v1/fail", b'{"claims": [{"token": "w/1"}, 3]}', 400, "invalid-field", "/claims/0/error: is missing"),
@@ -137,7 +137,7 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
         began = time.monotonic()
         assert sidecar.info["ready"]
         assert time.monotonic() - began < 2.0
-        assert len([line for line in _clients(sidecar, queue)]) < 40
+        assert len(_clients(queue)) < 40
         queue.enqueue("a")
         eventually_sync(lambda: queue.length(State.BUSY) == 1, within=5.0)
         assert sidecar.rss_mb < 100
@@ -147,7 +147,7 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
     eventually_sync(lambda: sidecar.metric("process_open_fds") < 100, within=10.0)
 
 
-def _clients(sidecar: Sidecar, queue: BlockingQueue) -> list[str]:
+def _clients(queue: BlockingQueue) -> list[str]:
     report: Any = queue.wrapped._connection
     listed = queue.loop.run(report.command("CLIENT", "LIST"))
     return [line for line in listed.decode().splitlines() if "name=claimq" in line]

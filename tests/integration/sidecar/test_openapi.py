@@ -1,5 +1,7 @@
 """The OpenAPI document and the server say the same."""
 
+import json
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -28,14 +30,8 @@ def check(document: Any, name: str, value: object) -> None:
 
 
 def _schemas(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"].rpartition("/")[2]
-        for inner in value.values():
-            yield from _schemas(inner)
-    if isinstance(value, list):
-        for inner in value:
-            yield from _schemas(inner)
+    """The names of the schemas that are referred to anywhere in a part of the document."""
+    yield from re.findall(r'"#/components/schemas/(\w+)"', json.dumps(value))
 
 
 def test_every_schema_is_valid_and_every_reference_leads_somewhere(document: Any) -> None:

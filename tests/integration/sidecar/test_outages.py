@@ -4,6 +4,8 @@ import json
 import threading
 from collections.abc import Callable
 
+import pytest
+
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
@@ -44,15 +46,10 @@ def test_the_claims_of_a_killed_sidecar_come_back_with_their_leases(
 
 def test_a_socket_that_somebody_serves_is_not_taken(sidecar: Sidecar) -> None:
     other = Sidecar("redis://127.0.0.1:1", socket=str(sidecar.socket))
-    try:
+    with pytest.raises(RuntimeError, match=f"another process serves {sidecar.socket}"):
         other.start(wait=False)
-    except RuntimeError as error:
-        assert f"another process serves {sidecar.socket}" in str(error)
-    else:
-        raise AssertionError("it started")
-    finally:
-        code = other.running.wait()
-        other.close()
+    code = other.running.wait()
+    other.close()
     assert code == 1
     assert sidecar.info["queue"] == "q"
 
@@ -61,10 +58,8 @@ def test_what_is_no_socket_is_not_removed(valkey: Server) -> None:
     sidecar = Sidecar(valkey.url)
     sidecar.socket.parent.mkdir()
     sidecar.socket.write_text("precious")
-    try:
+    with pytest.raises(RuntimeError, match="is there and is no socket; remove it or set CLAIMQ_SOCKET"):
         sidecar.start()
-    except RuntimeError as error:
-        assert "is there and is no socket; remove it or set CLAIMQ_SOCKET" in str(error)
     assert sidecar.socket.read_text() == "precious"
     sidecar.close()
 

@@ -96,17 +96,15 @@ class Sidecar:
         self.health_port = 0
         self.process: Process | None = None
         self._sessions: list[OpenSession] = []
-        base = {
-            "redis_url": url,
-            "queue": queue,
-            "worker": worker,
-            "socket": str(self.socket),
-            "health_port": "0",
-        }
+        own = {"queue": queue, "worker": worker, "socket": str(self.socket), "health_port": "0"}
+        base = {"redis_url": url, **own}
         self.env = {f"CLAIMQ_{name.upper()}": value for name, value in {**base, **settings}.items()}
 
     def start(self, *, wait: bool = True) -> Self:
-        """Starts it and waits until it serves and (if `wait`) is ready. AssertionError if it is not, RuntimeError if it ends, with its log."""
+        """Starts it and waits until it serves and (if `wait`) is ready.
+
+        AssertionError if it does not get there, RuntimeError if it ends, both with its log.
+        """
         seen = len(self.log_text)
         self.process = Process(
             [sys.executable, "-m", "claimq_sidecar"], log=self.log, env=self.env, cwd=self.dir

@@ -1,0 +1,163 @@
+"""The client for event loops, against a real sidecar and a real store."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import claimq.worker
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from claimq.policy import Policy
+from claimq.worker import AsyncWorker, NewItem, Refused, SidecarUnavailable
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually
+
+
+@pytest.fixture
+async def worker(sidecar: Sidecar) -> AsyncIterator[AsyncWorker]:
+    async with claimq.worker.connect_async(sidecar.socket) as made:
+        yield made
+
+
+async def test_items_are_claimed_and_ended(worker: AsyncWorker, queue: BlockingQueue) -> None:
+    await worker.enqueue(["a", b"\xff", {"n": 1}, NewItem("d", id="own")])
+    a, b, c, d = await worker.claim(4, wait=0)
+    assert (a.text, b.payload, c.json(), d.id) == ("a", b"\xff", {"n": 1}, "own")
+    assert (await a.done(enqueue=["next"])).verdict == "done"
+    assert (await b.fail("no")).verdict == "requeued"
+    assert (await c.requeue(delay=60)).verdict == "delayed"
+    assert (await d.renew()).verdict == "renewed"
+    assert (await d.unclaim()).verdict == "unclaimed"
+    assert [item.payload for item in queue.peek(3)] == [b"d", b"next", b"\xff"]
+    assert worker.in_hand == []
+
+
+async def test_a_block_ends_in_done_or_fail(worker: AsyncWorker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["good", "bad"])
+    good, bad = await worker.claim(2, wait=0)
+    async with good:
+        pass
+    async with bad:
+        raise ValueError("cannot")
+    assert [(item.payload, item.last_error) for item in queue.peek(2)] == [(b"bad", "ValueError: cannot")]
+
+
+async def test_cancelling_the_work_gives_the_item_back_uncounted(
+    worker: AsyncWorker, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+    (item,) = await worker.claim(wait=0)
+    began = asyncio.Event()
+
+    async def work() -> None:
+        async with item:
+            began.set()
+            await asyncio.sleep(60)
+
+    working = asyncio.ensure_future(work())
+    await began.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    (back,) = queue.peek(1)
+    assert (back.fail_count, back.crash_count, back.interrupted_count) == (0, 0, 1)
+
+
+async def test_a_cancelled_claim_takes_nothing(
+    worker: AsyncWorker, queue: BlockingQueue, sidecar: Sidecar
+) -> None:
+    for pause in (0.0, 0.001, 0.003, 0.01, 0.05):
+        claiming = asyncio.ensure_future(worker.claim(wait=60))
+        await asyncio.sleep(pause)
+        claiming.cancel()
+        queue.enqueue("x")
+        await asyncio.wait({claiming})
+        if not claiming.cancelled():  # it was faster, and what it got is its caller's
+            await worker.unclaim(claiming.result())
+    await eventually(lambda: queue.length(State.MAIN) == 5, within=3.0)
+
+
+async def test_many_claims_share_a_worker(worker: AsyncWorker, queue: BlockingQueue) -> None:
+    queue.enqueue_many([str(number) for number in range(300)])
+    seen: list[str] = []
+
+    async def work() -> None:
+        while items := await worker.claim(7, wait=0):
+            seen.extend(item.text for item in items)
+            await worker.done(items)
+
+    await asyncio.gather(*(work() for _ in range(8)))
+    assert sorted(map(int, seen)) == list(range(300))
+
+
+async def test_a_stop_ends_the_loop_while_it_waits(worker: AsyncWorker) -> None:
+    asyncio.get_running_loop().call_later(0.1, worker.stop)
+    async with asyncio.timeout(5):
+        assert [item async for item in worker.items(wait=60)] == []
+
+
+async def test_sigterm_ends_the_loop_after_the_item_in_hand(
+    worker: AsyncWorker, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    seen: list[str] = []
+    async for item in worker.items(chunk=3):
+        async with item:
+            seen.append(item.text)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0)
+            await eventually(worker._over.is_set)
+    assert seen == ["a"]
+    assert [item.payload for item in queue.peek(3)] == [b"b", b"c"]
+
+
+async def test_a_drain_ends_the_loop(worker: AsyncWorker, queue: BlockingQueue, sidecar: Sidecar) -> None:
+    queue.enqueue("a")
+    async with asyncio.timeout(10):
+        async for item in worker.items(wait=60):
+            async with item:
+                asyncio.get_running_loop().call_later(0.1, sidecar.running.send, signal.SIGTERM)
+    assert worker.draining
+    assert await eventually(lambda: sidecar.running.returncode == 0)
+
+
+async def test_an_exception_leaves_the_rest_to_the_end_of_the_session(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+
+    async def work() -> None:
+        async with claimq.worker.connect_async(sidecar.socket) as worker:
+            await worker.claim(wait=0)
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        await work()
+    await eventually(lambda: queue.length(State.MAIN) == 1, within=2.0)
+    assert queue.peek(1)[0].crash_count == 1
+
+
+async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
+    sidecar: Sidecar, worker: AsyncWorker, queue: BlockingQueue
+) -> None:
+    queue.set_policy(Policy(busy_expiry=3.0))
+    queue.enqueue("a")
+    (item,) = await worker.claim(wait=0)
+    sidecar.kill9()
+    await asyncio.to_thread(sidecar.start)
+    await eventually(lambda: sidecar.info["in_hand"] == 1, within=5.0)
+    await eventually(lambda: queue.snapshot().now > item.lease_until + 0.5, within=8.0)
+    queue.reap()
+    assert (await item.done()).verdict == "done"
+
+
+async def test_errors_say_what_to_do(worker: AsyncWorker, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="whole number from 1 to 1000"):
+        await worker.claim(5000)
+    with pytest.raises(SidecarUnavailable, match="start the sidecar, or set CLAIMQ_SOCKET"):
+        async with claimq.worker.connect_async(tmp_path / "nowhere", within=0.2):
+            pass

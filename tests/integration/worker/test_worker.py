@@ -1,0 +1,330 @@
+"""The client for threads, against a real sidecar and a real store."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import claimq.worker
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from claimq.policy import Policy
+from claimq.worker import NewItem, Refused, SidecarUnavailable, Worker
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+
+@pytest.fixture
+def worker(sidecar: Sidecar) -> Iterator[Worker]:
+    with claimq.worker.connect(sidecar.socket) as made:
+        yield made
+
+
+def test_items_arrive_byte_for_byte_and_are_done(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many([b"\x00\xff", '{"a": 1.50}', "text"])
+    items = worker.claim(3, wait=0)
+    assert [item.payload for item in items] == [b"\x00\xff", b'{"a": 1.50}', b"text"]
+    assert (items[1].json(), items[2].text) == ({"a": 1.5}, "text")
+    with pytest.raises(claimq.worker.PayloadError, match="not JSON"):
+        items[2].json()
+    with pytest.raises(claimq.worker.PayloadError, match="not UTF-8"):
+        _ = items[0].text
+    assert [outcome.verdict for outcome in worker.done(items)] == ["done"] * 3
+    assert sum(queue.lengths().values()) == 0
+    assert worker.in_hand == []
+
+
+def test_each_verdict_has_its_effect(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b", "c", "d"])
+    a, b, c, d = worker.claim(4, wait=0)
+    assert a.fail("no").verdict == "requeued"
+    assert b.fail(ValueError("broken"), permanent=True).verdict == "failed"
+    assert (c.requeue(delay=60).delay, c.outcome and c.outcome.verdict) == (60.0, "delayed")
+    assert d.renew().lease_until is not None
+    assert d.unclaim().verdict == "unclaimed"
+    assert queue.lengths() == {State.MAIN: 2, State.BUSY: 0, State.DELAYED: 1, State.FAILED: 1}
+    assert [item.payload for item in queue.peek(2)] == [b"d", b"a"]
+    assert queue.items(State.FAILED, 1)[0].item.last_error == "ValueError: broken"
+    assert a.done().is_lost
+
+
+def test_a_block_ends_in_done_or_fail(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["good", "bad", "own"])
+    good, bad, own = worker.claim(3, wait=0)
+    with good:
+        pass
+    with bad:
+        raise ValueError("cannot")
+    with own:
+        own.requeue()
+    assert good.outcome is not None
+    assert good.outcome.verdict == "done"
+    assert [(item.payload, item.last_error) for item in queue.peek(2)] == [
+        (b"bad", "ValueError: cannot"),
+        (b"own", None),
+    ]
+
+
+def test_an_interrupt_in_a_block_is_no_failure(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    (item,) = worker.claim(wait=0)
+    with pytest.raises(KeyboardInterrupt), item:
+        raise KeyboardInterrupt
+    (back,) = queue.peek(1)
+    assert (back.fail_count, back.crash_count, back.interrupted_count) == (0, 0, 1)
+
+
+def test_enqueue_and_followers(worker: Worker, queue: BlockingQueue) -> None:
+    done = worker.enqueue([b"\xff", "t", {"a": 1}, NewItem([1], id="own")])
+    assert (len(done.ids), done.length) == (4, 4)
+    assert worker.enqueue([NewItem([1], id="own")]).duplicates == ("own",)
+    with pytest.raises(TypeError, match="a payload is bytes, text, or a dict or list"):
+        worker.enqueue([3])
+    (item,) = worker.claim(wait=0)
+    item.done(enqueue=["next"])
+    assert [item.payload for item in queue.peek(9)] == [b"t", b'{"a":1}', b"[1]", b"next"]
+
+
+def test_a_refusal_says_what_is_wrong(worker: Worker) -> None:
+    with pytest.raises(Refused, match="whole number from 1 to 1000") as caught:
+        worker.claim(5000)
+    assert (caught.value.status, caught.value.kind, caught.value.errors[0][0]) == (
+        400,
+        "invalid-field",
+        "/max",
+    )
+
+
+def test_a_missing_socket_is_named_with_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(
+        SidecarUnavailable, match=r"there is no socket at .*nowhere; start the sidecar, or set CLAIMQ_SOCKET"
+    ):
+        claimq.worker.connect(tmp_path / "nowhere", within=0.2)
+    with pytest.raises(SidecarUnavailable, match="there is no socket"):
+        claimq.worker.connect(tmp_path / "nowhere", session=False, within=0.2)
+
+
+def test_a_client_waits_for_a_sidecar_that_starts_later(valkey: Server) -> None:
+    sidecar = Sidecar(valkey.url)
+    starting = threading.Timer(0.3, sidecar.start)
+    starting.start()
+    with claimq.worker.connect(sidecar.socket) as worker:
+        assert worker.claim(wait=0) == []
+    starting.join()
+    sidecar.close()
+
+
+def test_leaving_gives_back_uncounted_and_an_exception_counts(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    with claimq.worker.connect(sidecar.socket) as worker:
+        worker.claim(wait=0)
+    assert (queue.peek(1)[0].crash_count, queue.peek(1)[0].interrupted_count) == (0, 1)
+
+    def work() -> None:
+        with claimq.worker.connect(sidecar.socket) as worker:
+            worker.claim(wait=0)
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        work()
+    eventually_sync(lambda: queue.length(State.MAIN) == 1, within=2.0)
+    assert queue.peek(1)[0].crash_count == 1
+
+
+def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
+    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, hasty: Policy
+) -> None:
+    queue.set_policy(Policy(busy_expiry=3.0))
+    queue.enqueue_many(["a", "b"])
+    (item,) = worker.claim(wait=0)
+    sidecar.kill9()
+    sidecar.start()
+    eventually_sync(lambda: sidecar.info["in_hand"] == 1, within=5.0, why="the new session took it over")
+    eventually_sync(lambda: queue.snapshot().now > item.lease_until + 0.5, within=8.0)
+    queue.reap()
+    assert item.done().verdict == "done"
+    assert [one.text for one in worker.claim(wait=0)] == ["b"]
+
+
+def test_a_claim_lost_while_the_sidecar_was_away_is_told(
+    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, hasty: Policy
+) -> None:
+    queue.enqueue("a")
+    (item,) = worker.claim(wait=0)
+    sidecar.kill9()
+
+    def expired() -> bool:
+        queue.reap()
+        return queue.length(State.MAIN) == 1
+
+    eventually_sync(expired, within=5.0)
+    sidecar.start()
+    eventually_sync(lambda: item.outcome is not None and item.outcome.is_lost, within=5.0)
+    assert item.done().is_lost
+
+
+def test_a_verdict_waits_for_a_sidecar_that_restarts(
+    sidecar: Sidecar, worker: Worker, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+    (item,) = worker.claim(wait=0)
+    sidecar.kill9()
+    starting = threading.Timer(0.3, sidecar.start)
+    starting.start()
+    assert item.done().verdict == "done"
+    starting.join()
+
+
+def test_patience_has_an_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    worker = claimq.worker.connect(sidecar.socket, patience=0.3)
+    (item,) = worker.claim(wait=0)
+    sidecar.kill9()
+    with pytest.raises(SidecarUnavailable, match="nobody answers on the socket"):
+        item.done()
+    assert worker.in_hand == [item]
+    worker.close()
+
+
+def test_a_drain_ends_the_loop_after_the_item_in_hand(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    seen: list[str] = []
+    with claimq.worker.connect(sidecar.socket) as worker:
+        for item in worker.items(chunk=2, handle_signals=False):
+            with item:
+                seen.append(item.text)
+                sidecar.running.send(signal.SIGTERM)
+                eventually_sync(lambda: worker.draining)
+    assert seen == ["a"]
+    assert sidecar.running.wait() == 0
+    assert [(item.payload, item.crash_count) for item in queue.peek(3)] == [(b"b", 0), (b"c", 0)]
+
+
+def test_a_drain_ends_a_loop_that_waits(sidecar: Sidecar) -> None:
+    with claimq.worker.connect(sidecar.socket) as worker:
+        threading.Timer(0.2, sidecar.running.send, [signal.SIGTERM]).start()
+        assert list(worker.items(wait=60)) == []
+
+
+LOOP = """
+import claimq.worker, sys, time
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=60):
+        with item:
+            print(item.text, flush=True)
+            time.sleep(0.5)
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("payloads", [[], ["a", "b"]])
+def test_sigterm_ends_a_program_after_the_item_in_hand(
+    sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path, payloads: list[str]
+) -> None:
+    queue.enqueue_many(payloads)
+    log = tmp_path / "log"
+    app = Process([sys.executable, "-c", LOOP], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})
+    eventually_sync(lambda: sidecar.info["sessions"] == 1 and (not payloads or "a" in log.read_text()))
+    app.send(signal.SIGTERM)
+    assert app.wait(5.0) == 0
+    assert log.read_text().split() == [*payloads[:1], "ended"]
+    assert queue.lengths()[State.MAIN] == len(payloads[1:])
+    assert queue.length(State.BUSY) == 0
+
+
+def test_signals_mean_what_they_meant_before_when_the_loop_is_over(
+    worker: Worker, queue: BlockingQueue
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    queue.enqueue("a")
+    for item in worker.items():
+        with item:
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_threads_share_a_worker(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many([str(number) for number in range(400)])
+    seen: list[str] = []
+
+    def work() -> None:
+        while items := worker.claim(7, wait=0):
+            seen.extend(item.text for item in items)
+            worker.done(items)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(int, seen)) == list(range(400))
+    assert sum(queue.lengths().values()) == 0
+
+
+def test_without_a_session_a_claim_has_a_plain_lease(
+    sidecar: Sidecar, queue: BlockingQueue, hasty: Policy
+) -> None:
+    queue.enqueue("a")
+    with claimq.worker.connect(sidecar.socket, session=False) as worker:
+        (item,) = worker.claim(wait=0)
+
+        def expired() -> bool:
+            queue.reap()
+            return queue.length(State.MAIN) == 1
+
+        eventually_sync(expired, within=5.0)
+        assert item.done().is_lost
+        assert sidecar.info["sessions"] == 0
+
+
+def test_a_child_of_a_fork_does_not_keep_the_session(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    program = """
+import os, time, claimq.worker
+worker = claimq.worker.connect()
+worker.claim()
+if os.fork():
+    os.kill(os.getpid(), 9)
+try:
+    worker.claim()
+except claimq.worker.SidecarUnavailable as error:
+    print(error, flush=True)
+time.sleep(5)
+"""
+    app = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env={**os.environ, "CLAIMQ_SOCKET": str(sidecar.socket)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert app.stdout is not None
+        assert "connect anew in the child process" in app.stdout.readline()
+        eventually_sync(
+            lambda: queue.length(State.MAIN) == 1, within=2.0, why="the parent's death ended the session"
+        )
+    finally:
+        os.killpg(app.pid, signal.SIGKILL)
+        app.wait()
+        if app.stdout is not None:
+            app.stdout.close()
+
+
+def test_a_batch_is_fast_enough_for_its_purpose(worker: Worker, queue: BlockingQueue) -> None:
+    """A loose bound that only a mistake breaks: the benchmarks measure."""
+    queue.enqueue_many([b"x" * 100] * 2000)
+    began, left = time.monotonic(), 2000
+    while left:
+        items = worker.claim(100, wait=0)
+        worker.done(items)
+        left -= len(items)
+    assert time.monotonic() - began < 2.0

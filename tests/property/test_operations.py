@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -29,8 +30,8 @@ PHASES = [
 ]
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
 SETTINGS = settings(
-    max_examples=EXAMPLES or 120,
-    stateful_step_count=40,
+    max_examples=EXAMPLES or 220,
+    stateful_step_count=50,
     derandomize=not EXAMPLES or os.environ.get("CI", "").lower() in {"1", "true"},
     deadline=None,
     phases=[phase for phase in PHASES if phase is not Phase.explain],
@@ -43,7 +44,7 @@ QUEUES, WORKERS = ("q", "r"), ("w1", "w2", "w3")
 queues = st.sampled_from(("q", "q", "q", "r"))
 workers = st.sampled_from(WORKERS)
 clients = st.sampled_from((None, None, "a", "b", "c"))
-own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "z", "x#2")))
+own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "x#2")))
 delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
 payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
 items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
@@ -99,7 +100,12 @@ class Operations(RuleBasedStateMachine):
         return names[pick % len(names)] if names else "nothing"
 
     def some_claimed(self) -> bool:
-        return any(model.all_tokens for model in self.world.models.values())
+        return any(model.busy for model in self.world.models.values())
+
+    @initialize(policy=policies, new=st.lists(items, min_size=4, max_size=12))
+    def begin(self, policy: Policy, new: list[New]) -> None:
+        self.world.set_policy("q", policy)
+        self.world.enqueue({"q": new})
 
     def some_failed(self) -> bool:
         return any(model.failed for model in self.world.models.values())
@@ -150,12 +156,27 @@ class Operations(RuleBasedStateMachine):
     @rule(
         name=queues,
         chosen=picks,
-        kind=st.sampled_from(("fail", "fail", "permanent", "requeue", "interrupt", "crash")),
+        permanent=st.booleans(),
         error=st.sampled_from(("no", '\u00fcber "quoted"\n')),
-        delay=delays,
     )
-    def give_back(self, name: str, chosen: list[int], kind: str, error: str, delay: float | None) -> None:
-        self.world.give_back(name, self.tokens(name, chosen), kind, error, delay)
+    def fail(self, name: str, chosen: list[int], permanent: bool, error: str) -> None:
+        kind = "permanent" if permanent else "fail"
+        self.world.give_back(name, self.tokens(name, chosen), kind, error, None)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks, delay=delays)
+    def requeue(self, name: str, chosen: list[int], delay: float | None) -> None:
+        self.world.give_back(name, self.tokens(name, chosen), "requeue", "", delay)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks)
+    def unclaim(self, name: str, chosen: list[int]) -> None:
+        self.world.give_back(name, self.tokens(name, chosen), "interrupt", "", None)
+
+    @precondition(some_claimed)
+    @rule(name=queues, chosen=picks)
+    def crash(self, name: str, chosen: list[int]) -> None:
+        self.world.give_back(name, self.tokens(name, chosen), "crash", "it died", None)
 
     @precondition(some_claimed)
     @rule(name=queues, chosen=picks)
@@ -223,14 +244,18 @@ class Operations(RuleBasedStateMachine):
     def find(self, name: str, wanted: str) -> None:
         self.world.find(name, wanted)
 
-    @rule(name=queues, sure=st.integers(0, 3))
-    def flush(self, name: str, sure: int) -> None:
-        if sure == 3:
+    @rule(name=queues, sure=st.booleans())
+    def flush(self, name: str, sure: bool) -> None:
+        if sure:
             self.world.flush(name)
 
     @rule(name=queues)
     def the_wake_token_is_lost(self, name: str) -> None:
         self.world.lose_wake(name)
+
+    @rule(name=queues, worker=workers, count=st.integers(1, 4))
+    def a_woken_worker_claims(self, name: str, worker: str, count: int) -> None:
+        self.world.claim_woken(name, worker, count)
 
     @precondition(some_claimed)
     @rule(name=queues, chosen=picks, part=st.sampled_from(("lease", "item")))

@@ -20,7 +20,7 @@ class FrozenClock:
     """Stands for a `redis.asyncio.Redis` in `claimq.connect(client=...)`. `now`: queue name -> its instant in ms."""
 
     def __init__(self, client: "redis.asyncio.Redis") -> None:
-        self._client = client
+        self._client: Any = client
         self.now: dict[str, int] = {}
         self.sends_twice = False
         """Every call that may be repeated is sent again, as after a lost reply."""

@@ -256,6 +256,13 @@ class World:
         stored = read_queue(self.raw, name)
         assert stored.wake == 1 or not self.models[name].waiting()
 
+    def claim_woken(self, name: str, worker: str, count: int) -> None:
+        """As after a wait: the token was taken, and the claim leaves one for the next worker if it leaves work."""
+        if self.models[name].is_paused:
+            return
+        self.raw.delete(f"cq:{{{name}}}:wake")
+        self.claim(name, worker, count)
+
     def lose(self, name: str, tokens: Sequence[str], part: str) -> None:
         """A key lost something: items without a lease get one again, leases without an item end as others do."""
         model, base = self.models[name], f"cq:{{{name}}}:"

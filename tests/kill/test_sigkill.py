@@ -1,0 +1,130 @@
+"""Producers, workers, reapers and the server are killed with SIGKILL at random points; then every item is accounted for.
+
+CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS makes it longer.
+"""
+
+import os
+import random
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+import claimq.blocking
+from testkit import lives
+from testkit.history import Audit, Finding, Kill, check
+from testkit.plugin import ServerFactory
+from testkit.processes import Process
+from testkit.server import DURABLE, Server
+from testkit.waiting import eventually_sync
+
+SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
+ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "4000"))
+"""Of each producer."""
+SUPPORT = str(Path(lives.__file__).parents[1])
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([SUPPORT, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+class Cast:
+    """The processes of one run. A killed one comes back under a new name (`p1#2`) and goes on where its log ends."""
+
+    def __init__(self, server: Server, place: Path, chance: random.Random) -> None:
+        self.server, self.place, self.chance = server, place, chance
+        self.running: dict[str, Process] = {}
+        self.commands: dict[str, list[str]] = {}
+        self.lives: dict[str, int] = {}
+        self.kills: list[Kill] = []
+
+    def start(self, name: str, kind: str, *rest: str) -> None:
+        self.commands[name] = [kind, *rest]
+        self.lives[name] = self.lives.get(name, 0) + 1
+        life = f"{name}#{self.lives[name]}"
+        log = self.place / f"{name}.history"
+        words = [kind, self.server.url, str(log), life, str(self.chance.randrange(10**9)), *rest]
+        self.running[name] = Process(
+            [sys.executable, "-P", "-m", "testkit.lives", *words], log=self.place / f"{name}.out", env=ENVIRONMENT
+        )
+
+    def kill(self, name: str) -> None:
+        """And starts it anew."""
+        kind, *rest = self.commands[name]
+        at = time.monotonic()
+        if name == "server":
+            self.server.kill9()
+            self.kills.append(Kill("server", "", at))
+            self.server.start()
+        elif self.running[name].is_running:
+            self.running[name].kill9()
+            self.kills.append(Kill(kind, f"{name}#{self.lives[name]}", at))
+            self.start(name, kind, *rest)
+
+    def is_over(self, name: str) -> bool:
+        """Whether it has come to its own end; a failed one fails the test."""
+        code = self.running[name].returncode
+        assert code in (None, 0), (self.place / f"{name}.out").read_text()[-2000:]
+        return code == 0
+
+    def kill_at_random(self, until: Callable[[], bool], within: float) -> None:
+        deadline = time.monotonic() + within
+        while not until():
+            assert time.monotonic() < deadline, f"the producers are not through after {within} s"
+            time.sleep(self.chance.uniform(0.02, 0.25))
+            kind = self.chance.choice(sorted({command[0] for command in self.commands.values()}))
+            self.kill(self.chance.choice([name for name, command in self.commands.items() if command[0] == kind]))
+
+    def close(self) -> None:
+        for process in self.running.values():
+            process.kill9()
+
+
+def audit(server: Server) -> Audit:
+    with claimq.blocking.connect(server.url) as store:
+        queue = store.queue(lives.QUEUE)
+        failed = [(one.item.text, one.item.requeue_count) for one in queue.items("failed", 1000)]
+        remaining = [one.item.text for state in ("main", "busy", "delayed") for one in queue.items(state, 1000)]
+        return Audit(failed, remaining, dict(queue.stats()))
+
+
+def drain(server: Server) -> None:
+    with claimq.blocking.connect(server.url) as store:
+        queue = store.queue(lives.QUEUE)
+        eventually_sync(
+            lambda: sum(queue.lengths().values()) == queue.length("failed"), within=60, why="the queue is drained"
+        )
+
+
+def account(cast: Cast, least_hits: dict[str, int]) -> Finding:
+    events = [event for path in sorted(cast.place.glob("*.history")) for event in lives.read_log(path)]
+    finding = check(
+        events,
+        audit(cast.server),
+        cast.kills,
+        requeue_limit=lives.LIMIT,
+        least_hits=least_hits,
+        least_items=ITEMS,
+    )
+    print(f"seed {SEED}: {finding.verdict}; kills {len(cast.kills)}, hits {dict(finding.hits)}, {dict(finding.counts)}")
+    return finding
+
+
+def test_whoever_is_killed_every_item_is_accounted_for(start_server: ServerFactory, tmp_path: Path) -> None:
+    server = start_server(options=dict(DURABLE))
+    with claimq.blocking.connect(server.url) as store:
+        store.queue(lives.QUEUE).set_policy(lives.POLICY)
+    cast = Cast(server, tmp_path, random.Random(SEED))
+    try:
+        cast.start("p1", "producer", str(ITEMS), "own")
+        cast.start("p2", "producer", str(ITEMS), "auto")
+        for number in (1, 2, 3):
+            cast.start(f"w{number}", "worker")
+        for number in (1, 2):
+            cast.start(f"r{number}", "reaper")
+        cast.commands["server"] = ["server"]
+        cast.kill_at_random(lambda: all(map(cast.is_over, ("p1", "p2"))), within=120)
+        drain(server)
+    finally:
+        cast.close()
+    finding = account(cast, {"producer": 2, "worker": 3, "reaper": 1, "server": 2})
+    assert finding.verdict == "valid", (SEED, finding.problems[:20])

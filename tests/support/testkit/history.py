@@ -1,0 +1,216 @@
+"""What processes wrote down of their calls while they were killed, and whether it can have happened with a correct queue.
+
+Pure: it reads events and a final audit, and decides. A process writes `begin` before a call and `end` after it, so that what a
+killed process did not live to write is known to be unknown. An item is named by its payload.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ENDING = {"done", "requeued", "delayed", "failed", "dropped", "unclaimed"}
+"""Verdicts after which a claim is over."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line. `at`: seconds of the machine's monotonic clock. A row is (item,) for enqueue; (item, token, requeue count) at the
+    end of a claim; (item, token) and at the end (item, token, verdict) for verdicts; the same for a reaper's `expired`."""
+
+    process: str
+    at: float
+    op: str
+    phase: str
+    rows: tuple[tuple[Any, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A SIGKILL. `kind`: producer, worker, reaper, sidecar or server (whose `process` is empty)."""
+
+    kind: str
+    process: str
+    at: float
+
+
+@dataclass
+class Audit:
+    """What the server had in the end: `failed` maps an item to its requeue count; `remaining` are all others."""
+
+    failed: Sequence[tuple[str, int]] = ()
+    remaining: Sequence[str] = ()
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass
+class Finding:
+    """`verdict`: valid, invalid (the queue broke a promise) or unknown (this run proves too little). Both others are failures."""
+
+    verdict: str
+    problems: list[str]
+    hits: Counter[str]
+    counts: Counter[str]
+
+
+class History:
+    """The events of one run, sorted out."""
+
+    def __init__(self, events: Iterable[Event], audit: Audit, *, requeue_limit: int) -> None:
+        """`events` of one process must be in its order."""
+        self.events = list(events)
+        self.audit = audit
+        self.limit = requeue_limit
+        self.begun: set[str] = set()
+        self.stored: set[str] = set()
+        self.claims: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.items: defaultdict[int, set[str]] = defaultdict(set)
+        self.verdicts: defaultdict[int, list[str]] = defaultdict(list)
+        self.tried: defaultdict[str, set[int]] = defaultdict(set)
+        self.tried_unclaim: set[int] = set()
+        self.backwards: list[str] = []
+        last: Counter[str] = Counter()
+        for event in self.events:
+            if event.op == "enqueue":
+                (self.begun if event.phase == "begin" else self.stored).update(row[0] for row in event.rows)
+            elif event.op == "claim" and event.phase == "end":
+                self._note_claims(event, last)
+            elif event.phase == "end":
+                self._note_verdicts(event)
+            elif event.op in {"done", "unclaim"}:
+                for item, token in event.rows:
+                    if event.op == "done":
+                        self.tried[item].add(number(token))
+                    else:
+                        self.tried_unclaim.add(number(token))
+
+    def _note_claims(self, event: Event, last: Counter[str]) -> None:
+        for item, token, requeues in event.rows:
+            if number(token) <= last[event.process]:
+                self.backwards.append(f"{event.process} was given {token} after claim {last[event.process]}")
+            last[event.process] = number(token)
+            self.items[number(token)].add(item)
+            self.claims[item].append((number(token), requeues))
+
+    def _note_verdicts(self, event: Event) -> None:
+        for _, token, verdict in event.rows:
+            if verdict in ENDING:
+                self.verdicts[number(token)].append(verdict)
+
+    def done(self, item: str) -> list[int]:
+        """The claims of an item that are known to be done."""
+        return [one for one, _ in self.claims[item] if "done" in self.verdicts[one]]
+
+    def problems(self) -> list[str]:
+        """Every promise that was broken."""
+        return [*self.backwards, *self._invented(), *self._lost(), *self._ends(), *self._fencing(), *self._counts()]
+
+    def _invented(self) -> Iterator[str]:
+        seen = {*self.claims, *(item for item, _ in self.audit.failed), *self.audit.remaining}
+        yield from (f"{item} was never enqueued" for item in sorted(seen - self.begun))
+        for one, items in self.items.items():
+            if len(items) > 1:
+                yield f"claim {one} was given to {sorted(items)}"
+
+    def _lost(self) -> Iterator[str]:
+        here = {item for item, _ in self.audit.failed} | set(self.audit.remaining)
+        for item in sorted(self.stored - here):
+            dropped = any("dropped" in self.verdicts[one] for one, _ in self.claims[item])
+            if not self.tried[item] and not dropped:
+                yield f"{item} was stored, and is lost"
+
+    def _ends(self) -> Iterator[str]:
+        here = Counter([*(item for item, _ in self.audit.failed), *self.audit.remaining])
+        for item in sorted(self.begun):
+            ends = [f"done by claim {one}" for one in self.done(item)] + ["in the queue"] * here[item]
+            if len(ends) > 1:
+                yield f"{item} ended more than once: {ends}"
+
+    def _fencing(self) -> Iterator[str]:
+        for one, verdicts in sorted(self.verdicts.items()):
+            if len(verdicts) > 1:
+                yield f"claim {one} ended more than once: {verdicts}"
+        for item, claims in sorted(self.claims.items()):
+            latest = max(one for one, _ in claims)
+            yield from (f"{item} was done by claim {one}, and claimed again by {latest}" for one in self.done(item) if one < latest)
+
+    def _counts(self) -> Iterator[str]:
+        for item, claims in sorted(self.claims.items()):
+            free = [one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in ([], ["unclaimed"])]
+            if len(claims) - len(free) > self.limit + 1:
+                yield f"{item} was delivered {len(claims) - len(free)} times, with a requeue limit of {self.limit}"
+            requeues = [requeued for _, requeued in sorted(claims)]
+            if requeues != sorted(requeues) or max(requeues) > self.limit:
+                yield f"the requeue counts of {item} were {requeues}"
+        for item, requeues in self.audit.failed:
+            if requeues != self.limit:
+                yield f"{item} failed with {requeues} requeues, and the limit is {self.limit}"
+        yield from self._conservation()
+
+    def _conservation(self) -> Iterator[str]:
+        counted = self.audit.counters
+        here = len(self.audit.failed) + len(self.audit.remaining)
+        if counted["enqueued"] != counted["done"] + counted.get("dropped", 0) + here:
+            yield f"{counted['enqueued']} came, {counted['done']} were done, and {here} are here"
+        if not len(self.stored) <= counted["enqueued"] <= len(self.begun):
+            yield f"{counted['enqueued']} are counted as enqueued; {len(self.stored)} to {len(self.begun)} were"
+        known = sum(verdicts.count("done") for verdicts in self.verdicts.values())
+        if not known <= counted["done"] <= known + sum(map(len, self.tried.values())):
+            yield f"{counted['done']} are counted as done, and {known} are known to be"
+
+    def is_hit(self, kill: Kill) -> bool:
+        """Whether a kill came in the middle: a call was under way, or (a worker's) claims were in hand."""
+        return any(
+            begin <= kill.at <= end
+            for process, spans in self._spans().items()
+            for begin, end in spans
+            if kill.kind == "server" or process == kill.process
+        )
+
+    def _spans(self) -> dict[str, list[tuple[float, float]]]:
+        """For each process when it was in a call or had claims in hand: from a begin to the next end, or for ever."""
+        if not hasattr(self, "_known_spans"):
+            spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+            for process in {event.process for event in self.events}:
+                own = [event for event in self.events if event.process == process]
+                for event, later in zip(own, [*own[1:], None], strict=True):
+                    in_hand = event.phase == "begin" or (event.op == "claim" and event.rows)
+                    if in_hand:
+                        spans[process].append((event.at, later.at if later else float("inf")))
+            self._known_spans = dict(spans)
+        return self._known_spans
+
+
+def check(
+    events: Iterable[Event],
+    audit: Audit,
+    kills: Sequence[Kill],
+    *,
+    requeue_limit: int,
+    least_hits: dict[str, int],
+    least_items: int,
+) -> Finding:
+    """Decides. `least_hits`: how many kills of a kind must have come in the middle of something, or the run proves nothing."""
+    history = History(events, audit, requeue_limit=requeue_limit)
+    hits = Counter(kill.kind for kill in kills if history.is_hit(kill))
+    counts = Counter(
+        {
+            "items": len(history.begun), "stored": len(history.stored), "claims": len(history.items),
+            "done": sum(map(len, map(history.done, list(history.claims)))), "failed": len(audit.failed),
+            "claimed again": sum(len(claims) > 1 for claims in history.claims.values()),
+        }
+    )  # fmt: skip
+    problems = history.problems()
+    if problems:
+        return Finding("invalid", problems, hits, counts)
+    doubts = [f"{kind} was hit {hits[kind]} times, not {least}" for kind, least in least_hits.items() if hits[kind] < least]
+    if counts["stored"] < least_items:
+        doubts.append(f"{counts['stored']} items were stored, not {least_items}")
+    if audit.remaining:
+        doubts.append(f"{len(audit.remaining)} items remain")
+    return Finding("unknown" if doubts else "valid", doubts, hits, counts)
+
+
+def number(token: str) -> int:
+    """The number at a token's end; it grows with every claim of the queue."""
+    return int(token.rpartition("/")[2])

@@ -1,0 +1,147 @@
+"""Programs to be killed: `python -m testkit.lives producer|worker|reaper URL LOG NAME SEED ...`. Each writes down what it does.
+
+A line is written in one piece before and after each call, so that SIGKILL leaves at most one call unknown.
+"""
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import claimq
+from claimq.errors import StoreUnavailable
+from testkit.history import Event
+
+QUEUE = "kill"
+LIMIT = 3
+POLICY = claimq.Policy(requeue_limit=LIMIT, busy_expiry=1.5)
+RETRY_FOR = 60.0
+
+
+class Log:
+    """A history of one process, in a file that may hold those of its earlier lives."""
+
+    def __init__(self, path: Path, process: str) -> None:
+        self._file = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        self._process = process
+
+    def write(self, op: str, phase: str, rows: Iterable[tuple[Any, ...]] = ()) -> None:
+        line = json.dumps([self._process, time.monotonic(), op, phase, list(rows)])
+        os.write(self._file, line.encode() + b"\n")
+
+
+def read_log(path: Path) -> list[Event]:
+    """The events in a log; a last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    rows = map(json.loads, lines)
+    return [Event(who, at, op, phase, tuple(map(tuple, items))) for who, at, op, phase, items in rows]
+
+
+def connect(url: str) -> claimq.Server:
+    return claimq.connect(settings=claimq.RedisSettings(url, retry_for=RETRY_FOR))
+
+
+async def produce(url: str, path: Path, name: str, seed: int, count: int, *, own_ids: bool) -> None:
+    """Enqueues `count` items over all of its lives. With ids of its own it repeats what it does not know to be stored."""
+    events = read_log(path)
+    begun = [row[0] for event in events if event.phase == "begin" for row in event.rows]
+    stored = {row[0] for event in events if event.phase == "end" for row in event.rows}
+    unknown = [item for item in dict.fromkeys(begun) if item not in stored] if own_ids else []
+    base = name.partition("#")[0]
+    todo = unknown + [f"{base}-{k}" for k in range(len(set(begun)), count)]
+    log, chance = Log(path, name), random.Random(seed)
+    async with connect(url) as server:
+        queue = server.queue(QUEUE)
+        while todo:
+            batch, todo = todo[: (size := chance.randint(1, 5))], todo[size:]
+            log.write("enqueue", "begin", [(item,) for item in batch])
+            await queue.enqueue_many(
+                claimq.NewItem(item, id=item if own_ids else None, client=chance.choice((None, "a", "b")))
+                for item in batch
+            )
+            log.write("enqueue", "end", [(item,) for item in batch])
+            await asyncio.sleep(chance.random() * 0.004)
+
+
+def fate(item: str, chance: random.Random) -> str:
+    """What a worker does with an item: some never succeed, some kill their claim's lease each time."""
+    kind = sum(item.encode()) % 61
+    if kind < 2:
+        return ("fail", "forget")[kind]
+    return chance.choices(("done", "fail", "requeue", "unclaim", "follow"), (80, 4, 4, 6, 6))[0]
+
+
+async def work(url: str, path: Path, name: str, seed: int) -> None:
+    """Claims and ends claims, in any way there is, until it is killed."""
+    log, chance = Log(path, name), random.Random(seed)
+    async with connect(url) as server:
+        queue = server.queue(QUEUE, worker=name.replace("#", "."))
+        while True:
+            log.write("claim", "begin")
+            claims = await queue.claim(chance.randint(1, 10), wait=0.2)
+            log.write("claim", "end", [(claim.item.text, claim.token, claim.item.requeue_count) for claim in claims])
+            await asyncio.sleep(chance.random() * 0.01)
+            fates: dict[str, list[claimq.Claim]] = {}
+            for claim in claims:
+                fates.setdefault(fate(claim.item.text, chance), []).append(claim)
+            for kind, chosen in fates.items():
+                await end(queue, log, kind, chosen)
+
+
+async def end(queue: claimq.ReliableQueue, log: Log, kind: str, claims: list[claimq.Claim]) -> None:
+    if kind == "forget":
+        return
+    rows = [(claim.item.text, claim.token) for claim in claims]
+    followers = [f"{item}+{token.rpartition('/')[2]}" for item, token in rows] if kind == "follow" else []
+    followers = [follower for follower in followers if follower.count("+") == 1]
+    if followers:
+        log.write("enqueue", "begin", [(follower,) for follower in followers])
+    log.write("done" if kind == "follow" else kind, "begin", rows)
+    if kind == "follow":
+        wanted = {follower.partition("+")[0]: [follower] for follower in followers}
+        outcomes = await queue.done([claimq.Done(claim, wanted.get(claim.item.text, [])) for claim in claims])
+    elif kind == "fail":
+        outcomes = await queue.fail(claims, "not this time")
+    else:
+        outcomes = await {"done": queue.done, "requeue": queue.requeue, "unclaim": queue.unclaim}[kind](claims)
+    ended = [(item, token, one.verdict.value) for (item, token), one in zip(rows, outcomes, strict=True)]
+    log.write("done" if kind == "follow" else kind, "end", ended)
+    done = {item for item, _, verdict in ended if verdict == "done"}
+    if followers:
+        log.write("enqueue", "end", [(one,) for one in followers if one.partition("+")[0] in done])
+
+
+async def reap(url: str, path: Path, name: str) -> None:
+    """Sweeps all the time until it is killed."""
+    log = Log(path, name)
+    async with connect(url) as server:
+        queue = server.queue(QUEUE)
+        while True:
+            log.write("expired", "begin")
+            reaped = await queue.reap(200)
+            log.write("expired", "end", [("", one.token, one.verdict.value) for one in reaped.expired])
+            await asyncio.sleep(0 if reaped.more else 0.01)
+
+
+def main(words: list[str]) -> None:
+    kind, url, path, name, seed, *rest = words
+    try:
+        if kind == "producer":
+            asyncio.run(produce(url, Path(path), name, int(seed), int(rest[0]), own_ids=rest[1] == "own"))
+        elif kind == "worker":
+            asyncio.run(work(url, Path(path), name, int(seed)))
+        else:
+            asyncio.run(reap(url, Path(path), name))
+    except StoreUnavailable as error:
+        sys.exit(f"{name}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -76,13 +76,13 @@ def main() -> int:
         return 2
     root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(sysconfig.get_paths()["stdlib"])
     if not root.is_dir():
-        console.print(f"{root} is not a directory; give one: make demo DIR=...", markup=False)
+        console.print(f"{root} is not a directory; give one: make demo DIR=...", markup=False, soft_wrap=True)
         return 2
     scratch = Path(tempfile.mkdtemp(prefix="claimq-demo-"))
     try:
         return asyncio.run(Demo(root, scratch, console).run())
     except (DemoFailed, FaultMissed, ClaimqError, CommandError) as error:
-        console.print(f"FAILED: {error}", style="bold red", markup=False, highlight=False)
+        console.print(f"FAILED: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         return 1
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

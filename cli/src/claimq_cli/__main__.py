@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(failures.INTERRUPTED)
-    except (ClaimqError, failures.CommandError, ValueError, TypeError) as error:
+    except (ClaimqError, failures.CommandError, ValueError, TypeError, OSError) as error:
         for line in failures.lines_of(error):
             click.echo(f"claimq: {line}", err=True)
         sys.exit(failures.exit_code_of(error))

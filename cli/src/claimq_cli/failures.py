@@ -52,8 +52,10 @@ def exit_code_of(error: Exception) -> int:
             return USAGE
         case ClaimqError():
             return REFUSED
-        case _:
+        case ValueError() | TypeError():
             return USAGE
+        case _:
+            return NOT_DONE
 
 
 def lines_of(error: Exception) -> list[str]:

@@ -93,6 +93,7 @@ def test_numbers_agree_with_their_nouns() -> None:
         (failures.CommandError("x", failures.USAGE), 2),
         (ValueError("x"), 2),
         (InvalidName("x"), 2),
+        (OSError("disk full"), 1),
         (StoreUnavailable("x"), 3),
         (StoreFull("x"), 4),
         (ClaimLost("t"), 4),

@@ -19,20 +19,21 @@ async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncG
     ended = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(answer)
-        await writer.drain()
-        if not closes:
-            await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        ended.set()
+        try:
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(answer)
+            await writer.drain()
+            if not closes:
+                await reader.read()
+        finally:
+            writer.close()
+            ended.set()
 
     server = await asyncio.start_unix_server(serve, socket)
     try:
         yield asked
     finally:
-        await ended.wait()
+        await asyncio.wait_for(ended.wait(), 10)
         server.close()
         await server.wait_closed()
 
@@ -58,4 +59,4 @@ async def test_nobody_there_and_silence_are_the_same_error(tmp_path: Path) -> No
         await get(tmp_path / "s", "/readyz")
     async with serving(tmp_path / "s", b"", closes=False):
         with pytest.raises(NoAnswer):
-            await get(tmp_path / "s", "/readyz", timeout=0.05)
+            await get(tmp_path / "s", "/readyz", timeout=0.3)

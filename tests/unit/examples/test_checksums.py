@@ -134,3 +134,11 @@ def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
     found = accounting.read_results(tmp_path / "results")
     assert [(one.item_id, one.path) for one in found] == [("item-1", path), ("item-2", B)]
     assert accounting.read_results(tmp_path / "none") == []
+
+
+def test_results_of_several_workers_never_overwrite_each_other(tmp_path: Path) -> None:
+    one, two = (worker.Results(str(tmp_path / "results")) for _ in range(2))
+    for number in range(3):
+        one.add("aa", f"one-{number}", A)
+        two.add("bb", f"two-{number}", B)
+    assert len(accounting.read_results(tmp_path / "results")) == 6

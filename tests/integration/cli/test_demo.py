@@ -1,0 +1,64 @@
+"""The demo itself, on a small directory: it proves its point, it fails loudly, it leaves nothing behind."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from testkit.processes import Process
+from testkit.waiting import eventually_sync
+
+DEMO = Path(__file__).resolve().parents[3] / "examples" / "checksums" / "demo.py"
+
+
+@pytest.fixture
+def some_files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(300):
+        (folder / f"file {number}").write_text("x" * number)
+    return folder
+
+
+def run(tmp_path: Path, *arguments: Path) -> Process:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return Process([sys.executable, DEMO, *arguments], log=tmp_path / "log", env={"TMPDIR": str(scratch)})
+
+
+def left(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "scratch").iterdir())
+
+
+def test_every_file_is_accounted_for_though_an_app_a_sidecar_and_the_server_die(
+    some_files: Path, tmp_path: Path
+) -> None:
+    process = run(tmp_path, some_files)
+    code = process.wait(100)
+    text = (tmp_path / "log").read_text()
+    assert code == 0, text
+    assert "All accounted for: nothing lost, nothing made up, nothing wrong." in text
+    for words in (
+        "the app of checksums-",
+        "the sidecar of checksums-",
+        "the Valkey (pid",
+        "a broken link: No such file",
+    ):
+        assert words in text
+    assert left(tmp_path) == []
+
+
+def test_an_interrupted_demo_leaves_nothing_behind(some_files: Path, tmp_path: Path) -> None:
+    process = run(tmp_path, some_files)
+    eventually_sync(lambda: "workers ready" in (tmp_path / "log").read_text(), within=60)
+    process.send(signal.SIGINT)
+    assert process.wait(40) == 130
+    assert "interrupted; nothing is left behind" in (tmp_path / "log").read_text()
+    assert left(tmp_path) == []
+
+
+def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
+    assert run(tmp_path, tmp_path / "nothing").wait(30) == 2
+    assert "is not a directory; give one: make demo DIR=..." in (tmp_path / "log").read_text()
+    assert left(tmp_path) == []

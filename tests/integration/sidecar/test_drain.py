@@ -111,3 +111,11 @@ def test_a_drain_ends_for_plain_claims_with_their_leases(
     sidecar.claim()
     sidecar.running.send(signal.SIGTERM)
     assert sidecar.running.wait(5.0) == 0
+
+
+def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    assert sidecar.health("/worker/prestop").json == {"in_hand": 0}
+    assert sidecar.post("/v1/claim")["draining"]
+    eventually_sync(lambda: not sidecar.info["draining"], within=10.0)
+    assert len(sidecar.claim()) == 1

@@ -37,7 +37,7 @@ def test_failures_with_the_same_reason_share_a_round_trip() -> None:
 
 def test_a_body_has_at_most_twenty_problems_told() -> None:
     with pytest.raises(Refusal) as caught:
-        enqueue_request({"items": [{}] * 1000})
+        enqueue_request(read_json(b'{"items": [%s]}' % b",".join([b"{}"] * 1000)))
     assert len(caught.value.errors) == 20
 
 

@@ -38,3 +38,12 @@ def test_a_second_signal_leaves_at_once() -> None:
 def test_no_time_at_all_leaves_at_once() -> None:
     assert Drain(timeout=0.0).signalled(100.0).step(100.0, 5) is Step.LEAVE
     assert Drain(timeout=0.0).begin(100.0).left(100.0) == 0.0
+
+
+def test_an_app_that_is_restarted_gets_claims_again_unless_the_pod_ends() -> None:
+    told = Drain(timeout=25.0).begin(100.0, final=False)
+    assert told.step(101.0, 1) is Step.WAIT
+    assert told.revoked().step(101.0, 1) is Step.SERVE
+    assert told.begin(101.0).revoked().step(102.0, 1) is Step.WAIT
+    assert told.signalled(101.0).revoked().step(102.0, 0) is Step.LEAVE
+    assert Drain(timeout=25.0).begin(100.0).begin(101.0, final=False).revoked().started == 100.0

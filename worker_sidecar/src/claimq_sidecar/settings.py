@@ -244,16 +244,16 @@ class _Reader:
             sentinel_password_file=self._file("CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"),
             cluster=self.choice("CLAIMQ_REDIS_CLUSTER", ("true", "false"), "false") == "true",
         )
-        self._one_url()
         if self.text("CLAIMQ_REDIS_PASSWORD") and self.text("CLAIMQ_REDIS_PASSWORD_FILE"):
             self.bad("CLAIMQ_REDIS_PASSWORD_FILE", "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")
         if bool(self.text("CLAIMQ_REDIS_CERT_FILE")) != bool(self.text("CLAIMQ_REDIS_KEY_FILE")):
             self.bad(
                 "CLAIMQ_REDIS_CERT_FILE", "goes together with CLAIMQ_REDIS_KEY_FILE; give both or neither"
             )
+        self._one_url(source)
         return source
 
-    def _one_url(self) -> None:
+    def _one_url(self, source: RedisSource) -> None:
         url, url_file = self.text("CLAIMQ_REDIS_URL"), self.text("CLAIMQ_REDIS_URL_FILE")
         if (url is None) == (url_file is None):
             what = "is not set; give the server's URL, or its file in" if url is None else "is set beside"
@@ -263,6 +263,8 @@ class _Reader:
         variable = "CLAIMQ_REDIS_URL" if url else "CLAIMQ_REDIS_URL_FILE"
         try:
             parse_url(url or _secret(Path(url_file or "")))
+            if not self.problems:
+                source.settings(retry_for=1.0)
         except ValueError as error:
             self.bad(variable, str(error))
         except OSError:

@@ -1,0 +1,115 @@
+"""The examples of docs/sidecar.md, run as they stand there."""
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.worker
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from claimq_sidecar.settings import _KNOWN
+from testkit.sidecars import Sidecar
+from testkit.tree import ROOT
+
+PAGE = (ROOT / "docs" / "sidecar.md").read_text()
+BLOCKS = [textwrap.dedent(block) for block in re.findall(r"(?:^    .*\n|^\n(?=    ))+", PAGE, re.MULTILINE)]
+
+
+def block(containing: str) -> str:
+    (found,) = [block for block in BLOCKS if containing in block]
+    return found
+
+
+def bash(script: str, sidecar: Sidecar, directory: Path) -> str:
+    setting = f"export CLAIMQ_SOCKET={sidecar.socket}\n"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", setting + script],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ask_function() -> str:
+    return next(line for line in block("ask() {").splitlines() if line.startswith("ask()"))
+
+
+def test_the_first_shell_example_works(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> None:
+    calls = "\n".join(line for line in block("ask() {").splitlines() if line.startswith("ask"))
+    enqueued, claimed, done = bash(calls.replace("WORKER/1", "w/1"), sidecar, tmp_path).splitlines()
+    assert json.loads(enqueued)["length"] == 1
+    assert json.loads(claimed)["claims"][0]["payload"] == {"url": "cat.png"}
+    assert json.loads(done)["outcomes"] == [{"token": "w/1", "outcome": "done"}]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the loop of the page needs jq")
+def test_the_shell_loop_works_until_the_drain(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> None:
+    queue.enqueue_many(["good", "bad"])
+    work = 'work() { echo "$1" >> seen; curl -s http://127.0.0.1:%d/drain & [ "$1" = good ]; }\n'
+    bash(ask_function() + "\n" + work % sidecar.health_port + block("while reply="), sidecar, tmp_path)
+    assert (tmp_path / "seen").read_text().split()[0] == "good"
+    assert queue.length(State.BUSY) == 0
+
+
+def test_the_python_examples_work(
+    sidecar: Sidecar, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAIMQ_SOCKET", str(sidecar.socket))
+    seen: list[object] = []
+    worker = claimq.worker.connect()
+    with worker:
+        names = {"claimq": claimq, "worker": worker}
+        exec("items = worker.claim(100, wait=0)\n" + block("worker.claim(100").split("\n", 1)[1], names)
+    assert queue.lengths()[State.MAIN] == 4
+    queue.flush()
+    queue.enqueue({"n": 1})
+
+    def make_thumbnail(value: object) -> None:
+        seen.append(value)
+        sidecar.running.send(signal.SIGTERM)
+
+    exec(block("for item in worker.items():                  #"), {"make_thumbnail": make_thumbnail})
+    assert seen == [{"n": 1}]
+    assert sidecar.running.wait() == 0
+
+
+def test_the_async_example_works(
+    sidecar: Sidecar, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAIMQ_SOCKET", str(sidecar.socket))
+    queue.enqueue({"n": 1})
+    seen: list[object] = []
+
+    async def make_thumbnail(value: object) -> None:
+        seen.append(value)
+        sidecar.running.send(signal.SIGTERM)
+
+    names: dict[str, Any] = {"claimq": claimq, "make_thumbnail": make_thumbnail}
+    exec("async def main():\n" + textwrap.indent(block("connect_async()"), "    "), names)
+    asyncio.run(names["main"]())
+    assert seen == [{"n": 1}]
+
+
+def test_the_page_has_every_setting_and_no_other() -> None:
+    assert set(re.findall(r"CLAIMQ_[A-Z_]+", PAGE)) == _KNOWN
+
+
+def test_the_page_has_every_path_and_every_metric(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    paths = sidecar.ask("GET", "/nothing").json["detail"] + sidecar.health("/nothing").json["detail"]
+    assert [path for path in re.findall(r"/[\w./]+", paths.replace("/nothing", "")) if path not in PAGE] == []
+    names = re.findall(
+        r"^# TYPE claimq_sidecar_(\w+)", sidecar.health("/metrics").body.decode(), re.MULTILINE
+    )
+    assert len(names) > 10
+    assert [name for name in names if f"`{name}" not in PAGE] == []

@@ -1,0 +1,102 @@
+"""The process: how it starts, what it tells, how small it is."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from claimq.blocking import BlockingQueue
+from testkit.server import Server
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+LINE = re.compile(r"ts=\S+Z level=(info|warning|error|debug) logger=[\w.]+ event=\w+( \S+=.*)?$")
+
+
+def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "claimq_sidecar"],
+        env=environ | {"CLAIMQ_HEALTH_PORT": "x"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
+        "CLAIMQ_REDIS_URL",
+        "CLAIMQ_QUEUE",
+        "CLAIMQ_HEALTH_PORT",
+    ]
+
+
+def test_it_is_ready_soon_and_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:
+    """Loose bounds for a busy machine; the benchmarks measure."""
+    began = time.monotonic()
+    sidecar = start_sidecar(valkey.url)
+    assert time.monotonic() - began < 5.0
+    assert sidecar.rss_mb < 50
+
+
+def test_a_taken_health_port_is_named(sidecar: Sidecar, valkey: Server) -> None:
+    other = Sidecar(valkey.url, health_port=str(sidecar.health_port))
+    with pytest.raises(RuntimeError, match="set CLAIMQ_HEALTH_HOST and CLAIMQ_HEALTH_PORT"):
+        other.start()
+    assert not other.socket.exists()
+    other.close()
+
+
+def test_logs_are_one_line_an_event_without_payloads_and_secrets(
+    valkey: Server, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(
+        valkey.url, log_level="debug", redis_username="default", redis_password="hush-hush"
+    )
+    sidecar.post("/v1/enqueue", items=[{"text": "canary-payload"}])
+    session = sidecar.open_session()
+    sidecar.claim(1, session=session.id)
+    sidecar.ask("POST", "/v1/enqueue", b'{"canary-payload')
+    sidecar.ask("GET", "/canary-path\nx".replace("\n", "%0A"))
+    session.close()
+    eventually_sync(lambda: "event=session_closed" in sidecar.log_text)
+    sidecar.running.terminate()
+    lines = sidecar.log_text.splitlines()
+    assert [line for line in lines if not LINE.match(line)] == []
+    assert "canary" not in sidecar.log_text
+    assert "hush" not in sidecar.log_text
+
+
+def test_metrics_count_what_happens_with_labels_from_fixed_sets(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    sidecar.post("/v1/enqueue", items=[{"text": "a"}, {"text": "b"}, {"text": "c"}])
+    session = sidecar.open_session()
+    a, _ = sidecar.claim(2, session=session.id)
+    sidecar.outcomes("done", a["token"])
+    sidecar.outcomes("done", a["token"])
+    for number in range(5):
+        sidecar.ask("GET", f"/nothing/{number}")
+    assert sidecar.metric("claimq_sidecar_enqueued_items_total") == 3
+    assert sidecar.metric("claimq_sidecar_claimed_items_total") == 2
+    assert sidecar.metric('claimq_sidecar_verdicts_total{verdict="done"}') == 1
+    assert sidecar.metric('claimq_sidecar_verdicts_total{verdict="already_done"}') == 1
+    assert (sidecar.metric("claimq_sidecar_in_hand"), sidecar.metric("claimq_sidecar_sessions")) == (1, 1)
+    assert sidecar.metric('claimq_sidecar_request_seconds_count{path="other",status="404"}') == 5
+    assert sidecar.metric('claimq_sidecar_request_seconds_count{path="/v1/claim",status="200"}') == 1
+    assert 0 <= sidecar.metric("claimq_sidecar_store_round_trip_age_seconds") < 5
+    session.close()
+    eventually_sync(lambda: sidecar.metric('claimq_sidecar_given_back_items_total{cause="crashed"}') == 1)
+    assert b"/nothing" not in sidecar.health("/metrics").body
+
+
+def test_the_wait_of_a_claim_is_no_part_of_its_duration(sidecar: Sidecar) -> None:
+    sidecar.claim(1, wait=0.4)
+    assert sidecar.metric('claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}') < 0.3
+
+
+def test_the_health_port_refuses_what_it_does_not_serve(sidecar: Sidecar) -> None:
+    answer = sidecar.health("/v1/claim")
+    assert answer.status == 404
+    assert "/healthz, /readyz, /metrics, /drain, /worker/livez" in json.loads(answer.body)["detail"]

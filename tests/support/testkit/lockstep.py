@@ -51,7 +51,7 @@ class World:
         self.raw.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
+        return self._runner.run(_with_what_follows(work))
 
     def tell_time(self) -> None:
         """The server's clocks follow the models'."""
@@ -92,7 +92,6 @@ class World:
         dues = [max(due - model.now, 0) / 1000 for due, _ in model.delayed]
         assert seen.next_due_in == (min(dues) if dues else None)
 
-    # Operations.
     def enqueue(self, items: dict[str, list[New]]) -> None:
         """To one queue, or in one step to several."""
         new = {name: [_new_item(one) for one in ones] for name, ones in items.items()}
@@ -340,7 +339,6 @@ class World:
         """All items."""
         assert self._run(self.queue(name).flush()) == self.models[name].flush()
 
-    # Looking.
     def look(self, name: str, count: int, offset: int) -> None:
         """Pages, workers, and where items are."""
         queue, model = self.queue(name), self.models[name]
@@ -376,6 +374,14 @@ class World:
         states = {state for state, items in places.items() if any(item.id == wanted for item in items)}
         found = self._run(self.queue(name).find(wanted))
         assert (found.state if found else None) in (states or (None,))
+
+
+async def _with_what_follows(work: Coroutine[Any, Any, T]) -> T:
+    """The result, once what the call left for the background is done too."""
+    result = await work
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+    return result
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str]:

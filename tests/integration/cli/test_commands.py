@@ -85,6 +85,7 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         eventually_sync(lambda: on("status", "q", "-o", "json").json["lengths"]["main"] == 1)
         out, _ = slow.communicate("ond\n", timeout=20)
     assert out == "q: 2 items enqueued, 2 in main\n"
+    assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["first", "second"]
 
 
 def test_the_same_id_is_not_queued_twice(on: Claimq) -> None:

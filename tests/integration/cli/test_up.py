@@ -152,6 +152,26 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     assert up.left() == []
 
 
+def test_it_goes_on_when_nobody_reads_its_lines_any_more(
+    start_up: StartUp, claimq: Claimq, tmp_path: Path
+) -> None:
+    up = start_up({"worker": {"command": ["sleep", "60"]}, "scaling": {"minReplicas": 1}}, wait=False)
+    up.process.kill9()
+    script = f"{sys.executable} -m claimq_cli up -f queue.yaml & echo $! > pid; wait $!; echo $? > code"
+    (tmp_path / "reader.sh").write_text(script)
+    reader = Process(["sh", "-c", "sh reader.sh | head -n 1"], cwd=tmp_path)
+    eventually_sync(lambda: claimq("workers", "trial").code == 0, within=30)
+    eventually_sync(
+        lambda: len([one for one in up.directory.read().processes if one.role == "app"]) == 1, within=30
+    )
+    Process(["kill", "-TERM", (tmp_path / "pid").read_text().strip()]).wait()
+    eventually_sync(
+        lambda: (tmp_path / "code").exists() and (tmp_path / "code").read_text() == "0\n", within=30
+    )
+    assert reader.wait(10) == 0
+    assert up.left() == []
+
+
 def test_only_one_runs_in_a_directory(
     start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
 ) -> None:
@@ -171,6 +191,15 @@ def test_an_app_that_ends_at_once_is_restarted_with_growing_waits_and_its_last_w
     assert "    no such model" in up.text
     assert up.process.terminate(20) == 0
     assert up.left() == []
+
+
+def test_what_an_app_leaves_behind_ends_with_it(start_up: StartUp, tmp_path: Path) -> None:
+    leaver = f"sleep 300 & echo $! >> {tmp_path}/left; exit 1"
+    up = start_up(spec(["sh", "-c", leaver], minReplicas=1))
+    up.until_says("it starts again in 1.0 s")
+    up.until_says("it starts again in 2.0 s")
+    assert len((tmp_path / "left").read_text().split()) >= 3
+    assert [pid for pid in (tmp_path / "left").read_text().split() if proc.identify(int(pid))] == []
 
 
 def test_a_command_that_does_not_exist_is_told(start_up: StartUp) -> None:

@@ -10,7 +10,8 @@ import pytest
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local import proc, remains, running
 from claimq_cli.local.proc import Identity
-from claimq_cli.local.state_directory import Running, RunState, StateDirectory
+from claimq_cli.local.state_directory import ROOM_FOR_NAME, Running, RunState, StateDirectory
+from claimq_cli.local.worker import socket_name
 from testkit.processes import Process
 from testkit.waiting import eventually_sync
 
@@ -177,3 +178,11 @@ def test_a_list_of_local_modes_that_others_can_write_is_not_believed(
     running.announce(directory)
     next(tmp_path.glob("claimq-*")).chmod(0o777)
     assert running.running_directories() == []
+
+
+def test_sockets_of_queues_whose_names_begin_alike_are_not_the_same() -> None:
+    names = {
+        socket_name(number, f"thumbnails-for-{name}", 1) for number, name in enumerate(("small", "large"))
+    }
+    assert len(names) == 2
+    assert max(len(name) for name in names) < ROOM_FOR_NAME

@@ -22,6 +22,8 @@ from claimq_cli.local.board import Board, Line, QueueBoard
 REFRESH_SECONDS = 0.2
 PLAIN_SECONDS = 1.0
 _SHOWN_LINES = 9
+_NOBODY_READS = (OSError, SystemExit)
+"""What printing raises when the terminal or the pipe is gone. Local mode goes on: signals stop it, not this."""
 _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting": "red"}
 
 
@@ -41,6 +43,13 @@ async def shown(board: Board, console: Console) -> AsyncGenerator[None]:
 
 async def _live(board: Board, console: Console) -> None:
     """Redraws; the last frame stays on the terminal."""
+    try:
+        await _redraw(board, console)
+    except _NOBODY_READS:
+        return
+
+
+async def _redraw(board: Board, console: Console) -> None:
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
         try:
             while True:
@@ -52,7 +61,10 @@ async def _live(board: Board, console: Console) -> None:
 
 async def _lines(board: Board, console: Console) -> None:
     def show(line: Line) -> None:
-        console.print(f"{line.at} {line.text}", highlight=False, markup=False, soft_wrap=True)
+        try:
+            console.print(f"{line.at} {line.text}", highlight=False, markup=False, soft_wrap=True)
+        except _NOBODY_READS:
+            board.on_line = None
 
     for early in board.lines:
         show(early)

@@ -86,9 +86,10 @@ class LocalMode:
                 runner.kill_all()
 
     def stop_on_signals(self) -> None:
-        """SIGINT and SIGTERM call :meth:`stop`."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        """SIGINT, SIGTERM, and SIGHUP (the terminal is gone; unless that is ignored) call :meth:`stop`."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
     def note(self, text: str, *, is_trouble: bool = False) -> None:
         """Shows a line."""
@@ -105,11 +106,10 @@ class LocalMode:
         try:
             if any(self._url_of(manifest) is None for manifest in self.options.manifests):
                 serving = await self._serve()
+            where = self.options.directory
             self.runners = [
-                QueueRunner(
-                    manifest, self._url_of(manifest) or self._embedded_url, self.options.directory, self
-                )
-                for manifest in self.options.manifests
+                QueueRunner(number, manifest, self._url_of(manifest) or self._embedded_url, where, self)
+                for number, manifest in enumerate(self.options.manifests)
             ]
             await self._run_queues(earlier)
         finally:

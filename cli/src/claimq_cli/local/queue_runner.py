@@ -32,8 +32,11 @@ _WHILE_STARTING = 0.1
 class QueueRunner:
     """Runs one queue until it is told to end."""
 
-    def __init__(self, manifest: Manifest, url: str, directory: Path, around: Surroundings) -> None:
+    def __init__(
+        self, number: int, manifest: Manifest, url: str, directory: Path, around: Surroundings
+    ) -> None:
         spec = manifest.spec
+        self.number = number
         self.manifest = manifest
         self.url = url
         self.directory = directory
@@ -149,6 +152,7 @@ class QueueRunner:
         number = next(n for n in range(1, len(self.workers) + 2) if n not in self.workers)
         self.workers[number] = Worker(
             number,
+            self.number,
             self.manifest,
             self.url,
             self._around,

@@ -22,7 +22,7 @@ from typing import Any, cast
 from claimq_cli.failures import LocalModeError
 
 LONGEST_SOCKET_PATH = 107
-_ROOM_FOR_NAME = len("/valkey.sock.99999999")
+ROOM_FOR_NAME = 40
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class StateDirectory:
     def make_socket_directory(self) -> Path:
         """A private directory whose path is short enough for sockets."""
         place = self.path / "run"
-        if len(os.fsencode(place)) + _ROOM_FOR_NAME <= LONGEST_SOCKET_PATH:
+        if len(os.fsencode(place)) + ROOM_FOR_NAME <= LONGEST_SOCKET_PATH:
             place.mkdir(mode=0o700, exist_ok=True)
             return place
         return Path(tempfile.mkdtemp(prefix="claimq-run-"))

@@ -22,6 +22,8 @@ from claimq_cli.local.child import Child, Program
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
 
 _READY_POLL = 0.03
+_NOT_ITS_FAULT = ("was killed by SIGKILL", "was killed by SIGTERM")
+"""Ends by somebody else's hand: the log has nothing to say about them."""
 
 
 class Surroundings(Protocol):
@@ -54,6 +56,7 @@ class Worker:
     """The processes of one worker and what is known of them."""
 
     number: int
+    queue_number: int
     manifest: Manifest
     url: str
     around: Surroundings
@@ -82,7 +85,7 @@ class Worker:
     @property
     def socket(self) -> Path:
         """Its socket; the same for all sidecars that it has one after the other. Short: see `state_directory`."""
-        return self.around.sockets / f"{self.manifest.name[:16]}-{self.number}.sock"
+        return self.around.sockets / socket_name(self.queue_number, self.manifest.name, self.number)
 
     def seen(self, busy: int) -> WorkerSeen:
         """For the plan."""
@@ -254,7 +257,7 @@ class Worker:
             f"it starts again in {max(wait, 0):.1f} s",
             is_trouble=True,
         )
-        if not child.how_it_ended().startswith("was killed"):
+        if child.how_it_ended() not in _NOT_ITS_FAULT:
             for line in child.log_tail():
                 self.around.note(f"    {line}", is_trouble=True)
 
@@ -262,6 +265,11 @@ class Worker:
         task = asyncio.create_task(work)
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+
+
+def socket_name(queue_number: int, queue_name: str, number: int) -> str:
+    """The file name of a worker's socket: no other worker's, and never long, since the whole path has 107 bytes."""
+    return f"{queue_number}-{queue_name[:16]}-{number}.sock"
 
 
 def _free_port() -> int:

@@ -226,17 +226,18 @@ async def test_a_stop_ends_the_wait_for_items_at_once(queue: ReliableQueue, seen
 async def test_it_ends_as_empty_only_when_no_handler_can_add_more(queue: ReliableQueue) -> None:
     """The other loops wait for the one that works, and then help with what it enqueued."""
     await queue.enqueue("first")
-    seen: list[str] = []
+    both = asyncio.Barrier(2)
 
     async def handler(item: Item) -> None:
-        await asyncio.sleep(0.05)
         if item.text == "first":
+            await asyncio.sleep(0.05)
             await queue.enqueue_many(["second", "third"])
-        seen.append(item.text)
+        else:
+            async with asyncio.timeout(5):
+                await both.wait()
 
     consumed = await queue.consume(handler, concurrency=3, return_when_empty=True)
-    assert (consumed.done, consumed.stopped_by) == (3, "empty")
-    assert sorted(seen) == ["first", "second", "third"]
+    assert (consumed.done, consumed.failed, consumed.stopped_by) == (3, 0, "empty")
 
 
 async def test_an_empty_main_does_not_take_what_the_other_loops_hold(
@@ -388,6 +389,19 @@ async def test_what_a_person_must_change_ends_it_with_our_own_error(
     valkey.call("SET", "cq:{q}:main", "in the way")
     with pytest.raises(StoreMisused, match=r"cq:\{q\}:main is a string"):
         await queue.consume(seen, concurrency=3)
+
+
+async def test_an_error_of_one_loop_ends_the_others_too(
+    queue: ReliableQueue, seen: Seen, valkey: Server
+) -> None:
+    await fill(queue, 1)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=2))
+    await eventually(lambda: seen.running == 1)
+    valkey.call("SET", "cq:{q}:main", "in the way")
+    with pytest.raises(StoreMisused):
+        await consuming
+    assert seen.running == 0
 
 
 async def test_a_pause_lies_between_chunks(queue: ReliableQueue, seen: Seen) -> None:

@@ -1,0 +1,126 @@
+"""A cancelled claim leaves nothing behind, whenever it is cancelled: the item is in main, or goes back there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+import claimq
+from claimq import RedisSettings, ReliableQueue, State
+from testkit.plugin import ProxyFactory
+from testkit.proxy import FaultProxy
+from testkit.server import Server
+from testkit.waiting import eventually
+
+
+@pytest.fixture
+def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
+    return start_proxy(valkey)
+
+
+@pytest.fixture
+async def far(proxy: FaultProxy) -> AsyncIterator[claimq.Server]:
+    """The same server, behind a network that can be broken."""
+    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=2.0)) as made:
+        yield made
+
+
+def waits_for_wake(proxy: FaultProxy, times: int = 1) -> bool:
+    return proxy.count("BLPOP") >= times
+
+
+async def main_and_busy(queue: ReliableQueue) -> tuple[int, int]:
+    lengths = await queue.lengths()
+    return lengths[State.MAIN], lengths[State.BUSY]
+
+
+async def cancelled(waiting: asyncio.Task[list[claimq.Claim]]) -> None:
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_waiting_claim_that_is_cancelled_gets_nothing_that_comes_later(
+    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+) -> None:
+    waiting = asyncio.create_task(far.queue("q", worker="w2").claim(wait=None))
+    await eventually(lambda: waits_for_wake(proxy))
+    await cancelled(waiting)
+    await queue.enqueue("x")
+    await far.close()
+    assert await main_and_busy(queue) == (1, 0)
+    assert [claim.item.interrupted_count for claim in await queue.claim()] == [0]
+
+
+async def test_a_cancelled_wait_of_which_the_server_never_hears_claims_nothing(
+    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+) -> None:
+    waiting = asyncio.create_task(far.queue("q", worker="w2").claim(wait=None))
+    await eventually(lambda: waits_for_wake(proxy))
+    proxy.ghost()
+    await cancelled(waiting)
+    await far.close()
+    await queue.enqueue("x")
+    assert proxy.ghosts > 0
+    stale = [claim.item.text for claim in await queue.claim(wait=0)]
+    assert stale == ["x"]
+    assert await main_and_busy(queue) == (0, 1)
+
+
+async def test_what_a_cancelled_claim_got_goes_back_to_the_head_uncounted(
+    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+) -> None:
+    await queue.enqueue_many(["a", "b", "c"])
+    other = far.queue("q", worker="w2")
+    assert [claim.item.text for claim in await other.claim()] == ["a"]
+    lost = proxy.drop_reply(cut=False)
+    claiming = asyncio.create_task(other.claim(1))
+    await eventually(lambda: lost.hit is not None)
+    await eventually(lambda: _is_busy(queue, 2), why="the server has carried the claim out")
+    await cancelled(claiming)
+    await eventually(lambda: _is_busy(queue, 1), why="what it got goes back")
+    assert [item.text for item in await queue.peek(9)] == ["b", "c"]
+    (claim,) = await queue.claim(1)
+    assert (claim.item.text, claim.item.requeue_count, claim.item.crash_count) == ("b", 0, 0)
+
+
+async def _is_busy(queue: ReliableQueue, count: int) -> bool:
+    return await queue.length(State.BUSY) == count
+
+
+async def test_a_claim_whose_reply_to_the_wait_is_lost_gets_its_items_all_the_same(
+    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+) -> None:
+    other = far.queue("q", worker="w2")
+    waiting = asyncio.create_task(other.claim(wait=None))
+    await eventually(lambda: waits_for_wake(proxy))
+    proxy.black_hole("replies")
+    await queue.enqueue_many(["a", "b"])
+    await eventually(lambda: _is_busy(queue, 1), why="the claim behind the wait has run")
+    proxy.heal()
+    proxy.cut()
+    (claim,) = await waiting
+    assert claim.item.text == "a"
+    assert await main_and_busy(queue) == (1, 1)
+
+
+async def test_each_of_many_waiting_claims_gets_an_item_of_its_own(queue: ReliableQueue) -> None:
+    waiting = [asyncio.create_task(queue.claim(wait=10)) for _ in range(20)]
+    await asyncio.gather(*(queue.enqueue(str(number)) for number in range(20)))
+    claims = [claim for got in await asyncio.gather(*waiting) for claim in got]
+    assert sorted(int(claim.item.text) for claim in claims) == list(range(20))
+    assert await main_and_busy(queue) == (0, 20)
+
+
+async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([str(number) for number in range(10)])
+    for steps in range(30):
+        claiming = asyncio.create_task(queue.claim(2, wait=5))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        claiming.cancel()
+        for claim in (await asyncio.gather(claiming, return_exceptions=True))[:1]:
+            if isinstance(claim, list):
+                await queue.unclaim(claim)
+    await eventually(lambda: _is_busy(queue, 0))
+    assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]

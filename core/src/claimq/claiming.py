@@ -14,7 +14,7 @@ from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.connection import Arg, Call
 from claimq.redis_store.keys import Keys
 
 IDLE_POLL = 1.0
@@ -93,22 +93,17 @@ class Claiming(QueuePart):
             await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
 
     async def _look(self, count: int) -> _Looked:
-        """One look, shielded: a cancelled caller leaves it to finish in the background and to give back what it got."""
-        looking = asyncio.ensure_future(self._claim_now(count))
+        """One look. If its caller is cancelled meanwhile, it runs no more, or what it got goes back."""
+        call = self._connection.take_lane()
         try:
-            return await asyncio.shield(looking)
-        except asyncio.CancelledError:
-            self.in_background(self._give_back_when_known(looking))
-            raise
-
-    async def _give_back_when_known(self, looking: asyncio.Future[_Looked]) -> None:
-        looked = await looking
-        if looked.claims:
-            await self.unclaim(looked.claims)
-
-    async def _claim_now(self, count: int) -> _Looked:
-        async with self._connection.lane() as call:
             reply = await self._connection.run("claim", [self._keys.main], [*call, self.worker, count])
+        except asyncio.CancelledError:
+            self.in_background(self._withdraw(call))
+            raise
+        except BaseException:
+            self._connection.give_lane(call)
+            raise
+        self._connection.give_lane(call)
         if reply[0] == b"EMPTY":
             now, due = int(reply[1]), reply[3]
             again = bool(reply[4]) and await self._reap_some()
@@ -116,11 +111,28 @@ class Claiming(QueuePart):
                 [], int(reply[2]) / 1000, max(int(float(due)) - now, 0) / 1000 if due else None, again
             )
         _, now, first, _, lease_end, overdue = map(int, reply[1].split())
+        if overdue:
+            self.in_background(self._tidy(overdue))
+        return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
+
+    async def _withdraw(self, call: Call) -> None:
+        """Sees to it that a claim call of a cancelled caller runs no more, and gives back what it got if it has run."""
+        try:
+            last = self._connection.next_on_lane(call)
+            words: list[Arg] = [*last, call[2]]
+            reply = await self._connection.run("withdraw", [self._keys.main], words, use="verdicts")
+        finally:
+            self._connection.give_lane(call)
+        if reply[1]:
+            _, _, first, held, *_ = map(int, reply[1].split())
+            await self.unclaim([f"{self.worker}/{number}" for number in range(first, first + held)])
+
+    async def _tidy(self, overdue: int) -> None:
+        """What a claim that got items found to be due, done after it."""
         if overdue & 1:
             await self._reap_some()
         if overdue & 2:
             await self._upkeep("repair", 256)
-        return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
 
     async def _reap_some(self) -> bool:
         """Every claimer reaps what it meets overdue, so that recovery needs no operator."""
@@ -185,7 +197,7 @@ class Claiming(QueuePart):
                 batch = batch_of(payloads)
                 if guard is not None:
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
-        async with self._connection.lane() as call:
+        with self._connection.lane() as call:
             keys = [Keys(name).main for name in queues]
             reply = await self._connection.run(
                 "done_enqueue", keys, [*call, *groups.words, *words], use="verdicts"
@@ -249,7 +261,7 @@ class Claiming(QueuePart):
     async def _settle(self, name: str, claims: Claims, words: list[Arg]) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for groups in TokenGroups.batches(claims):
-            async with self._connection.lane() as call:
+            with self._connection.lane() as call:
                 reply = await self._connection.run(
                     name, [self._keys.main], [*call, *words, *groups.words], use="verdicts"
                 )

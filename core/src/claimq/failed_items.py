@@ -112,7 +112,7 @@ class FailedItems(QueuePart):
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[int], list[bytes]]:
         """Runs a script that answers a line of numbers and then rows."""
-        async with self._connection.lane() as call:
+        with self._connection.lane() as call:
             reply = await self._connection.run(name, [self._keys.main], [*call, *args])
         return [int(number) for number in reply[1].split()], reply[2:]
 

@@ -77,7 +77,7 @@ class Maintaining(QueuePart):
         total = Released()
         more = True
         while more:
-            async with self._connection.lane() as call:
+            with self._connection.lane() as call:
                 args = [*call, worker, Reason(reason).value, kept_error(error), 500]
                 reply = await self._connection.run("release_worker", [self._keys.main], args)
             left, requeued, delayed, failed, unclaimed = map(int, reply[1].split())
@@ -97,7 +97,7 @@ class Maintaining(QueuePart):
         Raises StoreUnavailable. O(clients + workers) on the server's main thread; it frees the n items in the
         background.
         """
-        async with self._connection.lane() as call:
+        with self._connection.lane() as call:
             reply = await self._connection.run("flush", [self._keys.main], call)
         counts = map(int, reply[1].split())
         return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))

@@ -88,7 +88,7 @@ async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> 
     words: list[Arg] = []
     for number, batch in enumerate(batches.values(), start=1):
         words += queue_words(batch, number)
-    async with connection.lane() as call:
+    with connection.lane() as call:
         reply = await connection.run("enqueue", [keys.main for keys in batches], [*call, *words])
     raise_refusal(reply)
     numbers, _, known = reply[1].decode().partition("|")

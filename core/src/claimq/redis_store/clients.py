@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from claimq.errors import StoreMisused
-from claimq.redis_store import lines
+from claimq.redis_store.direct import DirectClient
 from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 
 LONGEST_BLOCK = 2.0
@@ -41,9 +41,7 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
     limit = 1000 if waiting else settings.max_connections
     client = _direct(settings, endpoint, options, limit)
-    if not lines.CAN_BE_USED:
-        return client
-    return lines.LineClient(client, reply_timeout=settings.reply_timeout, most_lines=limit)
+    return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)
 
 
 def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from redis.asyncio import (
@@ -22,9 +21,9 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, make_client
+from claimq.redis_store.direct import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
 from claimq.redis_store.keys import suspects
-from claimq.redis_store.lines import LineClient
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
@@ -33,6 +32,26 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 Arg = str | bytes | int | float
 T = TypeVar("T")
+
+
+Call = tuple[str, int, int]
+"""A mutating call's identity: (instance, lane, number). The server runs it once, however often it is sent."""
+
+
+class _Lent:
+    """A lane for as long as a ``with`` lasts. The value is the call's identity."""
+
+    __slots__ = ("_call", "_connection")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Call:
+        self._call = self._connection.take_lane()
+        return self._call
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.give_lane(self._call)
 
 
 class Connection:
@@ -49,19 +68,29 @@ class Connection:
         self._closed = False
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
-    @asynccontextmanager
-    async def lane(self) -> AsyncGenerator[tuple[str, int, int]]:
-        """Lends a lane; the value is the call's identity: (instance, lane, number)."""
+    def take_lane(self) -> Call:
+        """Lends a lane for one call; the value is the call's identity. :meth:`give_lane` gives it back."""
         if self._lanes:
             lane = self._lanes.pop()
         else:
             lane = len(self._calls)
             self._calls.append(0)
         self._calls[lane] += 1
-        try:
-            yield self.instance, lane, self._calls[lane]
-        finally:
-            self._lanes.append(lane)
+        return self.instance, lane, self._calls[lane]
+
+    def next_on_lane(self, call: Call) -> Call:
+        """The identity of another call on a lane that is held: the server then runs no earlier one any more."""
+        lane = call[1]
+        self._calls[lane] += 1
+        return self.instance, lane, self._calls[lane]
+
+    def give_lane(self, call: Call) -> None:
+        """Gives a lane back; its next call has a higher number."""
+        self._lanes.append(call[1])
+
+    def lane(self) -> _Lent:
+        """Lends a lane while a ``with`` lasts."""
+        return _Lent(self)
 
     async def run(
         self,
@@ -196,8 +225,8 @@ class Connection:
         pool = getattr(client, "connection_pool", None)
         if pool is not None:
             try:
-                if isinstance(client, LineClient):
-                    client.retire_lines()
+                if isinstance(client, DirectClient):
+                    await client.forget()
                 await pool.disconnect(inuse_connections=False)
             except _FOREIGN:  # a socket that cannot even be closed is as gone as it needs to be
                 return

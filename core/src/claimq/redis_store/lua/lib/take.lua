@@ -34,36 +34,41 @@ local function settle_client(q, client, count)
   return oldest
 end
 
--- One round of the ring: an item from each of up to want clients, the next one standing at the right. All is read before any write; a list
--- of another type refuses the claim in the first round, and in a later one ends it with what was got.
+-- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is read before any write;
+-- one of another type refuses the claim in the first round, and in a later one ends it with what was got.
 local function take_round(q, want, got)
   local clients = q.base .. 'clients'
   local turn = redis.call('LRANGE', clients, -want, -1)
-  local oldest, stop, back, heads, gone = {}, 1, {}, {}, {}
+  local lists, following, stop, back, heads, gone = {}, {}, 1, {}, {}, {}
   for i = #turn, 1, -1 do
-    oldest[i] = redis.pcall('LRANGE', key_of(q, turn[i]), -2, -1)
-    if oldest[i].err then
-      if not q.took_round then error(oldest[i]) end
+    lists[i] = key_of(q, turn[i])
+    following[i] = redis.pcall('LINDEX', lists[i], -2)
+    if type(following[i]) == 'table' then
+      if not q.took_round then error(following[i]) end
       q.stopped = true
       return
     end
   end
   q.took_round = true
   for i = #turn, 1, -1 do
-    local pair = oldest[i]
-    local envelope = pair[#pair]
-    if envelope and is_alone(envelope) and #got > 0 then q.stopped, stop = true, i + 1; break end
+    local client, next_one = turn[i], following[i]
+    local envelope = redis.call('RPOP', lists[i])
+    local alone = envelope and is_alone(envelope)
+    if alone and #got > 0 then
+      redis.call('RPUSH', lists[i], envelope)
+      q.stopped, stop = true, i + 1
+      break
+    end
     if envelope then
       got[#got + 1] = envelope
-      redis.call('LTRIM', key_of(q, turn[i]), 0, -2)
-      if turn[i] ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
+      if client ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
     end
-    if #pair == 2 then
-      back[#back + 1] = turn[i]
-      if turn[i] ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(pair[1]) or q.now, turn[i] end
-    elseif turn[i] == '-' then q.main_in_ring = false; redis.call('HSET', q.base .. 'stats', 'main_in_ring', '0')
-    else gone[#gone + 1] = turn[i] end
-    if envelope and is_alone(envelope) then q.stopped, stop = true, i; break end
+    if next_one then
+      back[#back + 1] = client
+      if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
+    elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.base .. 'stats', 'main_in_ring', '0')
+    else gone[#gone + 1] = client end
+    if alone then q.stopped, stop = true, i; break end
   end
   redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
   sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)

@@ -6,10 +6,11 @@ from claimq.claiming import Claiming
 from claimq.consuming import Consuming
 from claimq.inspecting import Inspecting
 from claimq.maintaining import Maintaining
+from claimq.operating import Operating
 from claimq.producing import Producing
 
 
-class ReliableQueue(Producing, Consuming, Claiming, Maintaining, Inspecting):
+class ReliableQueue(Producing, Consuming, Claiming, Maintaining, Inspecting, Operating):
     """A reliable FIFO queue. Made by :meth:`claimq.Server.queue`; cheap, so make as many as you like.
 
     An item is in exactly one of main, busy, delayed and failed, and every method moves it between them in one

@@ -1,0 +1,43 @@
+"""What an operator does besides keeping a queue in order: waiting for its first item, and removing it for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+from claimq.model import State
+from claimq.queue_part import QueuePart
+
+
+class Operating(QueuePart):
+    """For whoever starts and ends a queue's workers."""
+
+    async def wait_for_work(self, seconds: float) -> bool:
+        """Waits until there is something to claim, at most ``seconds``; whether it was worth waking up.
+
+        For a queue without workers: a wake token that it finds is put back while there is work, so that it costs a
+        waiting claimer one round trip and no item. A token that is lost on the way (this process dies between the
+        two) is found missing by the next reap or wake. True may be a false alarm; look at the queue. Raises
+        StoreUnavailable. O(1), one round trip in two seconds.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"wait for a number of seconds of at least 0, not {seconds}")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while (left := deadline - loop.time()) > 0:
+            if await self._connection.wait_for_wake(self._keys.wake, left):
+                await self._connection.run("repair", [self._keys.main], [1])
+                return True
+        return False
+
+    async def delete(self, *, only_if_empty: bool = False) -> dict[State, int] | None:
+        """Removes the whole queue, its policy and its counters too; returns how many items there were by state.
+
+        ``only_if_empty``: None, and nothing has changed, if there is an item in any state; looked at and removed in
+        one step, so no item that is enqueued meanwhile is lost. The numbering of tokens begins anew: end the queue's
+        workers before. Raises StoreUnavailable. O(clients + workers); the items are freed in the background.
+        """
+        reply = await self._connection.run("delete", [self._keys.main], [int(only_if_empty)])
+        if reply[0] == b"HELD":
+            return None
+        counts = map(int, reply[1:])
+        return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))

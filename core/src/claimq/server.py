@@ -12,7 +12,7 @@ from typing import Any, Self
 from claimq.errors import ClaimqError
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.producing import batch_of, run_enqueue
-from claimq.redis_store.connection import Connection
+from claimq.redis_store.connection import Connection, decodes_replies
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
@@ -31,6 +31,10 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
     """
     if sum(given is not None for given in (url, settings, client)) > 1:
         raise ValueError("give one of a URL, settings or a client")
+    if decodes_replies(client):
+        raise ValueError(
+            "the shared client decodes replies; make it with decode_responses=False: payloads are bytes"
+        )
     return Server(Connection(settings or (RedisSettings(url) if url else RedisSettings()), client=client))
 
 

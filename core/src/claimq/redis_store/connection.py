@@ -269,6 +269,13 @@ class Connection:
                 raise translate(error, doing="closing") from error
 
 
+def decodes_replies(client: Any) -> bool:
+    """Whether a client of the caller's turns replies into text. A payload that is no UTF-8 would break it."""
+    pool = getattr(client, "connection_pool", None)
+    options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
+    return bool(options.get("decode_responses"))
+
+
 def _text(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 

@@ -69,12 +69,10 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
     for start, advice in _PERSON.items():
-        if text.startswith((start, start.removeprefix("ERR "))):
+        if text.startswith((start, start.removeprefix("ERR "))) or _is_named(error, start):
             return StoreMisused(f"{doing}: {advice} ({_short(text)})")
-    if isinstance(error, client.AuthenticationError | client.NoPermissionError | client.AuthorizationError):
-        return StoreMisused(
-            f"{doing}: the server does not let this user in or do this; check user, password and ACL ({_short(text)})"
-        )
+    if isinstance(error, client.AuthenticationError | client.AuthorizationError):
+        return StoreMisused(f"{doing}: {_PERSON['WRONGPASS']} ({_short(text)})")
     if isinstance(error, client.MaxConnectionsError):
         return StoreUnavailable(
             f"{doing}: all connections are in use; make fewer calls at once or raise max_connections"
@@ -104,10 +102,14 @@ _CLASSES = {
     "MASTERDOWN": client.MasterDownError,
     "CLUSTERDOWN": client.ClusterDownError,
     "TRYAGAIN": client.TryAgainError,
+    "NOPERM": client.NoPermissionError,
 }
 
 
 def _is_named(error: Exception, start: str) -> bool:
+    """The client library drops the first word of some errors and makes a class of it."""
+    if start == "NOAUTH":  # of the same class as a wrong password
+        return isinstance(error, client.AuthenticationError) and "required" in str(error)
     kind = _CLASSES.get(start)
     return kind is not None and isinstance(error, kind)
 

@@ -1,4 +1,4 @@
-"""Makes or mends .venv: the locked requirements by their hashes, then the three components, editable.
+"""Makes or mends .venv: the locked requirements by their hashes, then the four components, editable.
 
 Usage: setup_environment.py runtime|dev. `runtime` is what the demo and the command line need; `dev` adds the
 checks and the tests. Run by `scripts/setup`, with the standard library alone.
@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 ORIGIN = VENV / ".claimq-origin"
-COMPONENTS = {"core": "claimq", "worker_sidecar": "claimq_sidecar", "cli": "claimq_cli"}
+COMPONENTS = {
+    "core": "claimq",
+    "worker_sidecar": "claimq_sidecar",
+    "cli": "claimq_cli",
+    "operator": "claimq_operator",
+}
 REQUIREMENTS = {"runtime": ("build.txt", "runtime.txt"), "dev": ("dev.txt",)}
 """Level to files. dev.txt holds the other two, at the same versions."""
 NOT_OURS = {"pip", "setuptools", "wheel"}
@@ -63,7 +68,7 @@ def is_up_to_date(level: str) -> bool:
 
 
 def finds_components() -> bool:
-    """Whether the environment's interpreter starts and sees the three components in this checkout."""
+    """Whether the environment's interpreter starts and sees the four components in this checkout."""
     checks = (
         "import importlib.util as u, sys; "
         f"sys.exit(any(u.find_spec(name) is None for name in {list(COMPONENTS.values())!r}))"

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from testkit.tree import COMPONENTS, ROOT
 
-LOCKS = ("build.txt", "runtime.txt", "dev.txt")
+LOCKS = ("build.txt", "runtime.txt", "operator.txt", "dev.txt")
 PINNED = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
 )
@@ -43,18 +43,25 @@ def test_every_locked_requirement_has_its_hash(name: str) -> None:
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_what_a_component_asks_for_is_locked(component: str) -> None:
-    locked = _locked("runtime.txt")
+    file = "operator.txt" if component == "operator" else "runtime.txt"
+    locked = _locked(file)
     versions = {
         canonicalize_name(str(_project(one)["name"])): str(_project(one)["version"]) for one in COMPONENTS
     }
     for wanted in _asked(component):
         version = (versions | locked).get(canonicalize_name(wanted.name))
-        assert version is not None, f"{wanted.name} is not in requirements/runtime.in"
+        assert version is not None, f"{wanted.name} is not in requirements/{file.removesuffix('.txt')}.in"
         assert wanted.specifier.contains(version), f"{wanted} but {version} is locked"
 
 
 def test_what_is_locked_for_running_is_the_same_for_the_checks() -> None:
     assert _locked("dev.txt").items() >= {**_locked("build.txt"), **_locked("runtime.txt")}.items()
+    assert _locked("dev.txt").items() >= _locked("operator.txt").items()
+
+
+def test_the_operators_image_has_all_that_the_library_needs_there() -> None:
+    for wanted in _asked("core"):
+        assert canonicalize_name(wanted.name) in _locked("operator.txt")
 
 
 def test_the_components_have_one_version() -> None:

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-COMPONENTS = {"core": "claimq", "worker_sidecar": "claimq_sidecar", "cli": "claimq_cli"}
+COMPONENTS = {
+    "core": "claimq",
+    "worker_sidecar": "claimq_sidecar",
+    "cli": "claimq_cli",
+    "operator": "claimq_operator",
+}
 """Component folder to the package in it."""
 
 

@@ -1,0 +1,26 @@
+"""ScalingActive: whether the operator decides on the number of workers, and can."""
+
+from __future__ import annotations
+
+from claimq.scaling import ScalingRule
+from claimq_operator.conditions.finding import FALSE, TRUE, UNKNOWN, Finding, View
+
+TYPE = "ScalingActive"
+_BY_OTHERS = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED)
+
+
+def scaling_active(view: View) -> Finding:
+    """True while numbers are decided from the queue; False when somebody else decides, or the queue is unknown."""
+    observed = view.observed
+    if observed.resource.is_paused:
+        said = "the pause annotation keeps the operator's hands off the workers; remove it to go on"
+        return Finding(TYPE, FALSE, "Paused", said)
+    if view.decision is None:
+        return Finding(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec has mistakes, see Stalled")
+    decision = view.decision
+    if decision.rule in _BY_OTHERS or decision.rule is ScalingRule.UNKNOWN:
+        return Finding(TYPE, FALSE, decision.rule.value, decision.reason)
+    # The rule and its numbers change with every item; they are in status.scaling.
+    return Finding(
+        TYPE, TRUE, "Auto", "the number of workers follows the queue; status.scaling has the last decision"
+    )

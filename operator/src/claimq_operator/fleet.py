@@ -1,0 +1,109 @@
+"""All queues of one process: a runner for each while this process is to work, and the listing that forgets no event."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from claimq.loop import run_every
+from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, Kind, NotThere
+from claimq_operator.labels import SELECTOR
+from claimq_operator.queue_resource import Key
+from claimq_operator.queue_runner import QueueRunner
+from claimq_operator.surroundings import Surroundings
+
+_log = logging.getLogger(__name__)
+_STARTS_AT_ONCE = 50
+_BETWEEN_STARTS = 0.05
+
+
+class Fleet:
+    """Starts and ends runners as queues come and go. Standing by, it watches and does nothing."""
+
+    def __init__(self) -> None:
+        self._around: Surroundings | None = None
+        self._runners: dict[Key, tuple[QueueRunner, asyncio.Task[None]]] = {}
+        self._works = False
+        self.listed = asyncio.Event()
+        """Set when the first whole listing has been read."""
+
+    def settle_in(self, around: Surroundings) -> None:
+        """Gives it what its runners work with; it is made before, since sightings tell it what is news."""
+        self._around = around
+
+    @property
+    def around(self) -> Surroundings:
+        """What the runners work with."""
+        if self._around is None:
+            raise RuntimeError("settle_in() comes first")
+        return self._around
+
+    def changed(self, key: Key) -> None:
+        """Something about a queue is news."""
+        if not self._works:
+            return
+        is_there = self.around.sightings.queue(key) is not None
+        if is_there and key not in self._runners:
+            self._start(key)
+        elif is_there:
+            self._runners[key][0].mark_dirty()
+        elif key in self._runners:
+            _, task = self._runners.pop(key)
+            task.cancel()
+        self.around.metrics.queues.set(len(self._runners))
+
+    def _start(self, key: Key) -> None:
+        runner = QueueRunner(key, self.around)
+        self._runners[key] = (runner, asyncio.create_task(runner.run(), name=f"queue {key[0]}/{key[1]}"))
+
+    async def work(self) -> None:
+        """Looks after all queues until it is cancelled; then nothing is touched any more."""
+        await self.listed.wait()
+        self._works = True
+        try:
+            for number, key in enumerate(self.around.sightings.queues(), start=1):
+                self.changed(key)
+                if number % _STARTS_AT_ONCE == 0:
+                    await asyncio.sleep(_BETWEEN_STARTS)
+            await asyncio.Event().wait()
+        finally:
+            self._works = False
+            tasks = [task for _, task in self._runners.values()]
+            self._runners.clear()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.around.metrics.queues.set(0)
+
+    async def resync(self, stop: asyncio.Event) -> None:
+        """Lists everything at once and then every resync period: a missed event costs that and nothing else."""
+        period = self.around.settings.resync_period
+        while not self.listed.is_set():
+            await self._resync_once()
+            if not self.listed.is_set():
+                await asyncio.sleep(1.0)
+        await run_every(period, self._resync_once, name="resync", stop=stop)
+
+    async def _resync_once(self) -> bool:
+        try:
+            queues = await self._list(QUEUES, "")
+            deployments = await self._list(DEPLOYMENTS, SELECTOR)
+            pods = await self._list(PODS, SELECTOR)
+        except NotThere as error:
+            _log.warning(
+                "event=resync_failed error=%r fix='install the CRD reliablequeues.claimq.dev'", str(error)
+            )
+        except ClusterError as error:
+            _log.warning("event=resync_failed error=%r", str(error))
+        else:
+            self.around.sightings.resync(queues, deployments, pods)
+            self.listed.set()
+        self.around.liveness.ran("resync", silent_for=3 * self.around.settings.resync_period + 60)
+        return False
+
+    async def _list(self, kind: Kind, selector: str) -> list[Json]:
+        namespaces = self.around.settings.namespaces or (None,)
+        found: list[Json] = []
+        for namespace in namespaces:
+            found += await self.around.cluster.list(kind, namespace, selector)
+        return found

@@ -1,0 +1,94 @@
+"""The sidecar that is put into every worker pod: a native one, which starts before the app and outlives it. Pure."""
+
+from __future__ import annotations
+
+from claimq.duration import format_duration
+from claimq.manifest import QueueSpec
+from claimq_operator.cluster import Json
+from claimq_operator.labels import SIDECAR_CONTAINER
+from claimq_operator.manifests import redis_access
+from claimq_operator.manifests.merging import without_empty
+from claimq_operator.settings import OperatorSettings
+
+SOCKET_VOLUME = "claimq-socket"
+SOCKET_DIRECTORY = "/run/claimq"
+SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
+HEALTH_PORT = 9464
+
+LOCKED_DOWN: Json = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""What Pod Security `restricted` asks of every container."""
+
+
+def socket_volume() -> Json:
+    """Where the socket is: in memory, shared by the containers of the pod."""
+    return {"name": SOCKET_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+
+
+def sidecar(spec: QueueSpec, settings: OperatorSettings) -> Json:
+    """The container."""
+    redis = spec.redis
+    mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
+    if redis is not None and redis_access.projections(redis):
+        mounts.append({"name": redis_access.VOLUME, "mountPath": redis_access.DIRECTORY, "readOnly": True})
+    return without_empty(
+        {
+            "name": SIDECAR_CONTAINER,
+            "image": spec.sidecar.image or settings.sidecar_image,
+            "imagePullPolicy": settings.sidecar_pull_policy,
+            "restartPolicy": "Always",
+            "env": _environment(spec),
+            "ports": [{"name": "claimq-health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            "resources": without_empty(
+                {
+                    "requests": dict(spec.sidecar.resources.requests),
+                    "limits": dict(spec.sidecar.resources.limits),
+                }
+            ),
+            # The app starts when this has passed: its socket is there then.
+            "startupProbe": _probe("/healthz", period=1, failures=60),
+            "readinessProbe": _probe("/readyz", period=5, failures=3),
+            "livenessProbe": _probe("/healthz", period=10, failures=6),
+            # Called when the pod is told to end: claims stop at once. SIGTERM comes when the app has exited.
+            "lifecycle": {"preStop": {"httpGet": http_get("/drain")}},
+            "securityContext": {**LOCKED_DOWN, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
+            "volumeMounts": mounts,
+        }
+    )
+
+
+def http_get(path: str) -> Json:
+    """A call of the kubelet's to the sidecar."""
+    return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
+
+
+def _probe(path: str, *, period: int, failures: int) -> Json:
+    return {
+        "httpGet": http_get(path),
+        "periodSeconds": period,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
+
+
+def _environment(spec: QueueSpec) -> list[Json]:
+    own: list[Json] = [
+        _field("POD_NAME", "metadata.name"),
+        _field("POD_UID", "metadata.uid"),
+        # To this the sidecar adds the instant of its start, so that each start of it claims under a name of its own.
+        {"name": "CLAIMQ_WORKER_PREFIX", "value": "$(POD_NAME).$(POD_UID)"},
+        {"name": "CLAIMQ_QUEUE", "value": spec.queue_name},
+        {"name": "CLAIMQ_SOCKET", "value": SOCKET},
+        _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
+        {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
+        {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
+    ]
+    if spec.processing_timeout is not None:
+        own.append({"name": "CLAIMQ_PROCESSING_TIMEOUT", "value": format_duration(spec.processing_timeout)})
+    return [*own, *(redis_access.environment(spec.redis) if spec.redis is not None else [])]
+
+
+def _field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}

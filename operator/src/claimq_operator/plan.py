@@ -1,0 +1,133 @@
+"""From what is wanted and seen to what to do: the decision of one pass. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from claimq.manifest import QueueSpec
+from claimq.model import State
+from claimq.scaling import Decision, ScalingState, Seen, decide
+from claimq_operator import scale_down
+from claimq_operator.cluster import Json, part, parts
+from claimq_operator.conditions import View
+from claimq_operator.labels import FIELD_MANAGER
+from claimq_operator.manifests.budget import budget
+from claimq_operator.manifests.deployment import deployment
+from claimq_operator.observed import Observed
+from claimq_operator.scale_down import Marks
+from claimq_operator.settings import OperatorSettings
+from claimq_operator.status import build
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a pass hands on to the next one. An empty one is a fresh start, and only makes the operator more careful."""
+
+    scaling: ScalingState = field(default_factory=ScalingState)
+    marks: Marks = field(default_factory=Marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, in the order of the fields."""
+
+    children: tuple[Json, ...] = ()
+    """Objects to apply, where they differ from what was applied last."""
+    hold_replicas: int | None = None
+    """The number to take over apart from the rest before the children are applied: nobody else owns it yet."""
+    costs: dict[str, int] = field(default_factory=dict[str, int])
+    """Pod -> deletion cost to write."""
+    replicas: int | None = None
+    """The number of workers to order; None: leave it."""
+    status: Json = field(default_factory=dict[str, Any])
+    decision: Decision | None = None
+    memory: Memory = field(default_factory=Memory)
+
+
+def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now: float, clock: float) -> Plan:
+    """What to do for one queue.
+
+    ``now``: Unix seconds, for the status. ``clock``: seconds of a clock that does not go back, for everything else.
+    """
+    resource, spec = observed.resource, observed.resource.spec
+    if spec is None:
+        view = View(observed, None, observed.replicas)
+        return Plan(status=build(view, None, now=now), memory=memory)
+    seen = seen_for_scaling(observed)
+    decision = decide(spec.scaling, seen, memory.scaling, clock)
+    wanted = _wanted(observed, spec, decision)
+    made = deployment(resource, spec, settings, replicas=wanted if observed.deployment is None else None)
+    view = View(observed, decision, wanted, made.left_out)
+    if resource.is_paused:
+        view = View(observed, decision, observed.replicas, made.left_out)
+        return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
+    costs, replicas, marks = _change(observed, decision, memory, clock)
+    return Plan(
+        children=(made.body, budget(resource)),
+        hold_replicas=replicas_to_hold(observed),
+        costs=costs,
+        replicas=replicas,
+        status=build(view, seen, now=now),
+        decision=decision,
+        memory=Memory(decision.state, marks),
+    )
+
+
+def seen_for_scaling(observed: Observed) -> Seen | None:
+    """What the scaling function is told; None when the queue is unknown."""
+    snapshot = observed.snapshot
+    if snapshot is None:
+        return None
+    replicas = observed.replicas
+    ready = min(observed.ready, replicas)
+    return Seen(
+        main=snapshot.lengths[State.MAIN],
+        busy=snapshot.lengths[State.BUSY],
+        replicas=replicas,
+        ready=ready,
+        busy_workers=min(observed.busy_workers, replicas),
+        starting=replicas - ready,
+        delayed_due=1 if snapshot.next_due_in == 0 else 0,
+        oldest_age=snapshot.ages[State.MAIN],
+    )
+
+
+def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
+    """How many workers there should be; of an unknown queue, as many as there are."""
+    if decision.replicas is not None:
+        return decision.replicas
+    if observed.deployment is not None:
+        return observed.replicas
+    return spec.scaling.min_replicas
+
+
+def _change(
+    observed: Observed, decision: Decision, memory: Memory, clock: float
+) -> tuple[dict[str, int], int | None, Marks]:
+    """Costs to write, the number to order (None: leave it), and the marks to remember."""
+    wanted, current = decision.replicas, observed.replicas
+    if observed.deployment is None or wanted is None or wanted == current:
+        return {}, None, Marks()
+    if wanted > current:
+        return {}, wanted, Marks()
+    if wanted > 0 and observed.is_rolling_out:
+        # Two sets of pods are there, and which of them loses a pod is not ours to say.
+        return {}, None, Marks()
+    step = scale_down.step_down(observed.pods, current, wanted, memory.marks, clock)
+    return step.costs, wanted if step.may_lower else None, step.marks
+
+
+def replicas_to_hold(observed: Observed) -> int | None:
+    """The number to take over, when only the manager of all other fields owns it.
+
+    The Deployment was just made with it; left out of the next apply, it would fall back to 1.
+    """
+    if observed.deployment is None:
+        return None
+    owners = {
+        entry.get("manager")
+        for entry in parts(observed.deployment["metadata"], "managedFields")
+        if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
+    }
+    return observed.replicas if owners == {FIELD_MANAGER} else None

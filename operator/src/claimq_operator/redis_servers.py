@@ -1,0 +1,178 @@
+"""Connections to the servers of all queues: one for each address and set of secrets, shared by its queues.
+
+Secrets are read by name, with nothing but `get`, at most once a minute each, and at once after a fault: a rotation is
+picked up without a restart and without watching what is none of the operator's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from claimq.errors import ClaimqError
+from claimq.manifest import RedisSpec
+from claimq.model import ServerReport
+from claimq.redis_store.settings import RedisSettings
+from claimq.server import Server, connect
+from claimq_operator.cluster import SECRETS, Cluster, ClusterUnavailable, Json, NotThere, Refused, part
+from claimq_operator.manifests.redis_access import projections
+from claimq_operator.observed import Fault
+from claimq_operator.queue_resource import Key
+
+SECRET_SECONDS = 60.0
+"""How long a Secret that was read is taken for what it still is."""
+REPORT_SECONDS = 60.0
+_CONNECTIONS = 64
+
+
+class NoAccess(Exception):
+    """The server cannot be asked, since how to reach it is not known; ``fault`` says what to do."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(slots=True)
+class SharedServer:
+    """One server, the queues that use it, and what was last found out about it."""
+
+    server: Server
+    users: set[Key] = field(default_factory=set[Key])
+    report: ServerReport | None = None
+    reported_at: float = float("-inf")
+
+    async def look(self, now: float) -> ServerReport | None:
+        """What kind of server it is; asked once a minute. Raises StoreUnavailable, StoreMisused."""
+        if now - self.reported_at >= REPORT_SECONDS:
+            self.reported_at = now
+            try:
+                self.report = await self.server.report()
+            except ClaimqError:
+                self.reported_at = float("-inf")
+                raise
+        return self.report
+
+
+class RedisServers:
+    """The servers in use."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        """``directory``: where certificates are put for the TLS library, readable by this process alone."""
+        self._cluster = cluster
+        self._directory = directory
+        self._secrets: dict[Key, tuple[float, Json]] = {}
+        self._servers: dict[RedisSettings, SharedServer] = {}
+        self._used: dict[Key, RedisSettings] = {}
+
+    async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
+        """The server of a queue, by what its Secrets hold now. Raises NoAccess."""
+        settings = await self._settings(key[0], redis)
+        if self._used.get(key) != settings:
+            await self.release(key)
+            self._used[key] = settings
+            if settings not in self._servers:
+                self._servers[settings] = SharedServer(connect(settings=settings))
+            self._servers[settings].users.add(key)
+        return self._servers[settings]
+
+    def distrust(self, key: Key, redis: RedisSpec) -> None:
+        """After a fault: the queue's Secrets are read anew, since they may have been rotated."""
+        for secret, _, _ in projections(redis):
+            self._secrets.pop((key[0], secret), None)
+
+    async def release(self, key: Key) -> None:
+        """The queue uses its server no more; the last one closes it."""
+        settings = self._used.pop(key, None)
+        shared = self._servers.get(settings) if settings is not None else None
+        if settings is None or shared is None:
+            return
+        shared.users.discard(key)
+        if not shared.users:
+            del self._servers[settings]
+            await _close(shared)
+
+    async def close(self) -> None:
+        """Closes all."""
+        servers, self._servers, self._used = list(self._servers.values()), {}, {}
+        await asyncio.gather(*(_close(shared) for shared in servers))
+
+    async def _settings(self, namespace: str, redis: RedisSpec) -> RedisSettings:
+        files: dict[str, bytes] = {}
+        for secret, name, file in projections(redis):
+            files[file] = _entry(await self._secret(namespace, secret), secret, name)
+        texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
+        url = redis.address(texts["url"]) if "url" in texts else redis.address()
+        try:
+            return RedisSettings(
+                url or "",
+                username=redis.user,
+                password=texts.get("password"),
+                sentinel_username=None if redis.sentinel is None else redis.sentinel.user,
+                sentinel_password=texts.get("sentinel-password"),
+                ca_file=self._file(files, "ca.crt"),
+                cert_file=self._file(files, "tls.crt"),
+                key_file=self._file(files, "tls.key"),
+                connect_timeout=3.0,
+                reply_timeout=3.0,
+                retry_for=1.5,
+                max_connections=_CONNECTIONS,
+            )
+        except ValueError as error:
+            raise NoAccess(Fault("AddressInvalid", str(error), needs_person=True)) from error
+
+    async def _secret(self, namespace: str, name: str) -> Json:
+        now = asyncio.get_running_loop().time()
+        known = self._secrets.get((namespace, name))
+        if known is not None and now - known[0] < SECRET_SECONDS:
+            return known[1]
+        try:
+            data = part(await self._cluster.get(SECRETS, namespace, name), "data")
+        except NotThere as error:
+            said = (
+                f'there is no Secret "{name}" in the namespace {namespace}; create it or correct spec.redis'
+            )
+            raise NoAccess(Fault("SecretMissing", said, needs_person=True)) from error
+        except Refused as error:
+            said = f'the operator may not read the Secret "{name}"; grant it get on secrets in {namespace}'
+            raise NoAccess(Fault("SecretForbidden", said, needs_person=True)) from error
+        except ClusterUnavailable as error:
+            if known is not None:
+                return known[1]
+            raise NoAccess(Fault("SecretUnreadable", f"the Secret cannot be read now: {error}")) from error
+        self._secrets[namespace, name] = (now, data)
+        return data
+
+    def _file(self, files: dict[str, bytes], name: str) -> str | None:
+        """A file with this content; another content has another name, so that connections are made anew."""
+        if name not in files:
+            return None
+        path = self._directory / f"{hashlib.sha256(files[name]).hexdigest()[:24]}-{name}"
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_bytes(files[name])
+        return str(path)
+
+
+def _entry(data: Json, secret: str, key: str) -> bytes:
+    if key not in data:
+        has = ", ".join(sorted(data)) or "no keys"
+        said = f'the Secret "{secret}" has no key "{key}" (it has {has}); add it or correct spec.redis'
+        raise NoAccess(Fault("SecretKeyMissing", said, needs_person=True))
+    try:
+        return base64.b64decode(data[key] or "", validate=True)
+    except binascii.Error as error:
+        said = f'the key "{key}" of the Secret "{secret}" is not base64'
+        raise NoAccess(Fault("SecretKeyInvalid", said, needs_person=True)) from error
+
+
+async def _close(shared: SharedServer) -> None:
+    try:
+        async with asyncio.timeout(5.0):
+            await shared.server.close()
+    except (ClaimqError, TimeoutError):
+        return  # a server that does not even take a good-bye is as closed as it needs to be

@@ -1,0 +1,64 @@
+"""Which workers a scale-down takes, and how the cluster is told. Pure.
+
+The ReplicaSet takes pods of the lowest deletion cost first, but only among pods that are alike ready; so the cost is
+written just before the number of replicas is lowered, and the pods are looked at once more in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from claimq_operator.worker_pods import WorkerPod
+
+VICTIM_COST = -1000
+SETTLE_SECONDS = 1.0
+"""Between marking pods and lowering the number: the time in which the cluster's controllers learn of the marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The pods (names) that were marked to go, and when that was done, by the caller's clock."""
+
+    victims: frozenset[str] = frozenset()
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do now: costs to write (pod -> cost), and whether the number may be lowered yet."""
+
+    costs: dict[str, int]
+    may_lower: bool
+    marks: Marks
+
+
+def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
+    """The pods to take so that ``count`` fewer are there: idle ones (not ready ones first), then who holds least.
+
+    A pod that holds claims is chosen only when there are not enough without; of equals the last by name.
+    """
+    there = [pod for pod in pods if not pod.is_ending]
+    ordered = sorted(there, key=lambda pod: pod.name, reverse=True)
+    ordered.sort(key=lambda pod: (pod.busy, pod.is_ready))
+    return tuple(ordered[:count])
+
+
+def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks, now: float) -> Step:
+    """From ``current`` replicas to ``wanted``, fewer: mark the victims, wait a moment, then lower.
+
+    Nothing is marked where there is no choice: all go, or no more pods are there than shall stay.
+    """
+    there = [pod for pod in pods if not pod.is_ending]
+    surplus = min(len(there) - wanted, current - wanted)
+    if wanted == 0 or surplus <= 0:
+        return Step({}, may_lower=True, marks=Marks())
+    victims = frozenset(pod.name for pod in choose(pods, surplus))
+    costs = {
+        pod.name: VICTIM_COST if pod.name in victims else 0
+        for pod in there
+        if pod.deletion_cost != (VICTIM_COST if pod.name in victims else 0)
+    }
+    if costs or victims != marks.victims:
+        return Step(costs, may_lower=False, marks=Marks(victims, now))
+    return Step({}, may_lower=now - marks.at >= SETTLE_SECONDS, marks=marks)

@@ -1,0 +1,150 @@
+"""What the operator is told by its environment, read once, with every problem reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from claimq.duration import parse_duration
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class InvalidSettings(Exception):
+    """The environment has mistakes; ``problems`` holds all of them, one line each, naming the variable and the fix."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """Settings of one operator. Durations in seconds."""
+
+    sidecar_image: str
+    """CLAIMQ_SIDECAR_IMAGE: the image of the sidecar in worker pods, unless a queue names its own."""
+    sidecar_pull_policy: str | None = None
+    """CLAIMQ_SIDECAR_PULL_POLICY: Always, IfNotPresent or Never; None: Kubernetes decides by the tag."""
+    namespaces: tuple[str, ...] = ()
+    """CLAIMQ_NAMESPACES, separated by commas: the namespaces to serve; empty: the whole cluster."""
+    own_namespace: str = "default"
+    """CLAIMQ_OPERATOR_NAMESPACE: where the operator itself runs; its Lease is there."""
+    identity: str = "claimq-operator"
+    """CLAIMQ_OPERATOR_ID: this process's name in the Lease: the pod's name."""
+    elects_leader: bool = True
+    """CLAIMQ_LEADER_ELECTION: whether several operators agree on one that works."""
+    lease_name: str = "claimq-operator"
+    """CLAIMQ_LEASE_NAME: the Lease that they agree by."""
+    lease_duration: float = 15.0
+    """CLAIMQ_LEASE_DURATION: how long the others wait for a leader that says nothing."""
+    http_host: str = ""
+    """CLAIMQ_HTTP_HOST: the address of the port for probes and metrics; empty: all."""
+    http_port: int = 8080
+    """CLAIMQ_HTTP_PORT: that port; 0 takes a free one and the log says which."""
+    busy_period: float = 1.0
+    """CLAIMQ_BUSY_PERIOD: the time between two passes over a queue that has items or workers."""
+    idle_period: float = 10.0
+    """CLAIMQ_IDLE_PERIOD: the same for one that has neither; an item wakes it at once."""
+    status_period: float = 10.0
+    """CLAIMQ_STATUS_PERIOD: the least time between two writes of a status whose conditions have not changed."""
+    resync_period: float = 60.0
+    """CLAIMQ_RESYNC_PERIOD: how often everything is listed anew, so that a missed event costs no more than this."""
+    deletion_patience: float = 300.0
+    """CLAIMQ_DELETION_PATIENCE: how long a deleted queue waits for its server before its items are left behind."""
+    log_level: str = "info"
+    """CLAIMQ_LOG_LEVEL: debug, info, warning or error."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> OperatorSettings:
+        """Reads the CLAIMQ_ variables. Raises :class:`InvalidSettings` with every problem."""
+        reader = _Reader(environ)
+        settings = cls(
+            sidecar_image=reader.image(),
+            sidecar_pull_policy=reader.choice(
+                "CLAIMQ_SIDECAR_PULL_POLICY", ("Always", "IfNotPresent", "Never")
+            ),
+            namespaces=reader.namespaces(),
+            own_namespace=reader.text("CLAIMQ_OPERATOR_NAMESPACE") or "default",
+            identity=reader.text("CLAIMQ_OPERATOR_ID") or reader.text("HOSTNAME") or "claimq-operator",
+            elects_leader=reader.boolean("CLAIMQ_LEADER_ELECTION", default=True),
+            lease_name=reader.text("CLAIMQ_LEASE_NAME") or "claimq-operator",
+            lease_duration=reader.seconds("CLAIMQ_LEASE_DURATION", 15.0, at_least=3.0),
+            http_host=reader.text("CLAIMQ_HTTP_HOST") or "",
+            http_port=reader.port("CLAIMQ_HTTP_PORT", 8080),
+            busy_period=reader.seconds("CLAIMQ_BUSY_PERIOD", 1.0, at_least=0.1),
+            idle_period=reader.seconds("CLAIMQ_IDLE_PERIOD", 10.0, at_least=0.1),
+            status_period=reader.seconds("CLAIMQ_STATUS_PERIOD", 10.0, at_least=1.0),
+            resync_period=reader.seconds("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
+            deletion_patience=reader.seconds("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
+            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS) or "info",
+        )
+        if reader.problems:
+            raise InvalidSettings(reader.problems)
+        return settings
+
+
+class _Reader:
+    """Takes values out of the environment and notes what is wrong with them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.problems: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        """The value; an empty one counts as absent."""
+        return self._environ.get(name, "").strip() or None
+
+    def bad(self, name: str, fix: str) -> None:
+        self.problems.append(f"{name}: {fix}")
+
+    def image(self) -> str:
+        image = self.text("CLAIMQ_SIDECAR_IMAGE")
+        if image is None:
+            self.bad("CLAIMQ_SIDECAR_IMAGE", "is not set; give the image of this release's sidecar")
+        return image or ""
+
+    def namespaces(self) -> tuple[str, ...]:
+        text = self.text("CLAIMQ_NAMESPACES") or ""
+        names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+        for name in names:
+            if not _NAMESPACE.fullmatch(name):
+                self.bad("CLAIMQ_NAMESPACES", f'"{name}" is no namespace; give names separated by commas')
+        return names
+
+    def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
+        text = self.text(name)
+        if text is not None and text not in allowed:
+            self.bad(name, f'is "{text}"; give one of {", ".join(allowed)}')
+            return None
+        return text
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        text = self.text(name)
+        if text is not None and text not in ("true", "false"):
+            self.bad(name, f'is "{text}"; give true or false')
+        return default if text is None else text == "true"
+
+    def seconds(self, name: str, default: float, *, at_least: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            found = parse_duration(text)
+        except ValueError as error:
+            self.bad(name, str(error))
+            return default
+        if found < at_least:
+            self.bad(name, f'is "{text}"; give at least {at_least:g}s')
+        return found
+
+    def port(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.isascii() and text.isdigit() and int(text[:6]) <= 65535:
+            return int(text)
+        self.bad(name, f'is "{text}"; give a port from 1 to 65535, or 0 for any that is free')
+        return default

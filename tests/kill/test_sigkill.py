@@ -1,4 +1,4 @@
-"""Producers, workers, reapers and the server are killed with SIGKILL at random points; then every item is accounted for.
+"""Producers, workers, reapers and the server die by SIGKILL at random points; then every item is accounted for.
 
 CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS makes it longer.
 """
@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-
 
 import claimq.blocking
 from testkit import lives
@@ -44,7 +43,9 @@ class Cast:
         log = self.place / f"{name}.history"
         words = [kind, self.server.url, str(log), life, str(self.chance.randrange(10**9)), *rest]
         self.running[name] = Process(
-            [sys.executable, "-P", "-m", "testkit.lives", *words], log=self.place / f"{name}.out", env=ENVIRONMENT
+            [sys.executable, "-P", "-m", "testkit.lives", *words],
+            log=self.place / f"{name}.out",
+            env=ENVIRONMENT,
         )
 
     def kill(self, name: str) -> None:
@@ -72,7 +73,9 @@ class Cast:
             assert time.monotonic() < deadline, f"the producers are not through after {within} s"
             time.sleep(self.chance.uniform(0.02, 0.25))
             kind = self.chance.choice(sorted({command[0] for command in self.commands.values()}))
-            self.kill(self.chance.choice([name for name, command in self.commands.items() if command[0] == kind]))
+            self.kill(
+                self.chance.choice([name for name, command in self.commands.items() if command[0] == kind])
+            )
 
     def close(self) -> None:
         for process in self.running.values():
@@ -83,7 +86,9 @@ def audit(server: Server) -> Audit:
     with claimq.blocking.connect(server.url) as store:
         queue = store.queue(lives.QUEUE)
         failed = [(one.item.text, one.item.requeue_count) for one in queue.items("failed", 1000)]
-        remaining = [one.item.text for state in ("main", "busy", "delayed") for one in queue.items(state, 1000)]
+        remaining = [
+            one.item.text for state in ("main", "busy", "delayed") for one in queue.items(state, 1000)
+        ]
         return Audit(failed, remaining, dict(queue.stats()))
 
 
@@ -91,7 +96,9 @@ def drain(server: Server) -> None:
     with claimq.blocking.connect(server.url) as store:
         queue = store.queue(lives.QUEUE)
         eventually_sync(
-            lambda: sum(queue.lengths().values()) == queue.length("failed"), within=60, why="the queue is drained"
+            lambda: sum(queue.lengths().values()) == queue.length("failed"),
+            within=60,
+            why="the queue is drained",
         )
 
 
@@ -105,7 +112,9 @@ def account(cast: Cast, least_hits: dict[str, int]) -> Finding:
         least_hits=least_hits,
         least_items=ITEMS,
     )
-    print(f"seed {SEED}: {finding.verdict}; kills {len(cast.kills)}, hits {dict(finding.hits)}, {dict(finding.counts)}")
+    print(
+        f"seed {SEED}: {finding.verdict}; kills {len(cast.kills)}, hits {dict(finding.hits)}, {dict(finding.counts)}"
+    )
     return finding
 
 

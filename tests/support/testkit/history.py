@@ -1,7 +1,7 @@
-"""What processes wrote down of their calls while they were killed, and whether it can have happened with a correct queue.
+"""What processes wrote down of their calls while they were killed, and whether a correct queue can have done that.
 
-Pure: it reads events and a final audit, and decides. A process writes `begin` before a call and `end` after it, so that what a
-killed process did not live to write is known to be unknown. An item is named by its payload.
+Pure: it reads events and a final audit, and decides. A process writes `begin` before a call and `end` after it, so
+that what a killed process did not live to write is known to be unknown. An item is named by its payload.
 """
 
 from collections import Counter, defaultdict
@@ -15,8 +15,11 @@ ENDING = {"done", "requeued", "delayed", "failed", "dropped", "unclaimed"}
 
 @dataclass(frozen=True)
 class Event:
-    """One line. `at`: seconds of the machine's monotonic clock. A row is (item,) for enqueue; (item, token, requeue count) at the
-    end of a claim; (item, token) and at the end (item, token, verdict) for verdicts; the same for a reaper's `expired`."""
+    """One line. `at`: seconds of the machine's monotonic clock.
+
+    A row is (item,) for enqueue; (item, token, requeue count) at the end of a claim; (item, token), and at the end
+    (item, token, verdict), for verdicts; the same for a reaper's `expired`.
+    """
 
     process: str
     at: float
@@ -45,7 +48,7 @@ class Audit:
 
 @dataclass
 class Finding:
-    """`verdict`: valid, invalid (the queue broke a promise) or unknown (this run proves too little). Both others are failures."""
+    """`verdict`: valid, invalid (the queue broke a promise) or unknown (it proves too little); both are failures."""
 
     verdict: str
     problems: list[str]
@@ -68,6 +71,7 @@ class History:
         self.verdicts: defaultdict[int, list[str]] = defaultdict(list)
         self.tried: defaultdict[str, set[int]] = defaultdict(set)
         self.tried_unclaim: set[int] = set()
+        self._spans: dict[str, list[tuple[float, float]]] | None = None
         self.backwards: list[str] = []
         last: Counter[str] = Counter()
         for event in self.events:
@@ -99,11 +103,18 @@ class History:
 
     def done(self, item: str) -> list[int]:
         """The claims of an item that are known to be done."""
-        return [one for one, _ in self.claims[item] if "done" in self.verdicts[one]]
+        return [one for one, _ in self.claims.get(item, []) if "done" in self.verdicts[one]]
 
     def problems(self) -> list[str]:
         """Every promise that was broken."""
-        return [*self.backwards, *self._invented(), *self._lost(), *self._ends(), *self._fencing(), *self._counts()]
+        return [
+            *self.backwards,
+            *self._invented(),
+            *self._lost(),
+            *self._ends(),
+            *self._fencing(),
+            *self._counts(),
+        ]
 
     def _invented(self) -> Iterator[str]:
         seen = {*self.claims, *(item for item, _ in self.audit.failed), *self.audit.remaining}
@@ -115,8 +126,8 @@ class History:
     def _lost(self) -> Iterator[str]:
         here = {item for item, _ in self.audit.failed} | set(self.audit.remaining)
         for item in sorted(self.stored - here):
-            dropped = any("dropped" in self.verdicts[one] for one, _ in self.claims[item])
-            if not self.tried[item] and not dropped:
+            dropped = any("dropped" in self.verdicts[one] for one, _ in self.claims.get(item, []))
+            if not self.tried.get(item) and not dropped:
                 yield f"{item} was stored, and is lost"
 
     def _ends(self) -> Iterator[str]:
@@ -132,19 +143,22 @@ class History:
                 yield f"claim {one} ended more than once: {verdicts}"
         for item, claims in sorted(self.claims.items()):
             latest = max(one for one, _ in claims)
-            yield from (f"{item} was done by claim {one}, and claimed again by {latest}" for one in self.done(item) if one < latest)
+            for one in self.done(item):
+                if one < latest:
+                    yield f"{item} was done by claim {one}, and claimed again by {latest}"
 
     def _counts(self) -> Iterator[str]:
         for item, claims in sorted(self.claims.items()):
-            free = [one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in ([], ["unclaimed"])]
+            uncounted: list[list[str]] = [[], ["unclaimed"]]
+            free = [one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in uncounted]
             if len(claims) - len(free) > self.limit + 1:
                 yield f"{item} was delivered {len(claims) - len(free)} times, with a requeue limit of {self.limit}"
             requeues = [requeued for _, requeued in sorted(claims)]
             if requeues != sorted(requeues) or max(requeues) > self.limit:
                 yield f"the requeue counts of {item} were {requeues}"
-        for item, requeues in self.audit.failed:
-            if requeues != self.limit:
-                yield f"{item} failed with {requeues} requeues, and the limit is {self.limit}"
+        for item, had in self.audit.failed:
+            if had != self.limit:
+                yield f"{item} failed with {had} requeues, and the limit is {self.limit}"
         yield from self._conservation()
 
     def _conservation(self) -> Iterator[str]:
@@ -162,23 +176,26 @@ class History:
         """Whether a kill came in the middle: a call was under way, or (a worker's) claims were in hand."""
         return any(
             begin <= kill.at <= end
-            for process, spans in self._spans().items()
+            for process, spans in self._in_the_middle().items()
             for begin, end in spans
             if kill.kind == "server" or process == kill.process
         )
 
-    def _spans(self) -> dict[str, list[tuple[float, float]]]:
-        """For each process when it was in a call or had claims in hand: from a begin to the next end, or for ever."""
-        if not hasattr(self, "_known_spans"):
-            spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-            for process in {event.process for event in self.events}:
-                own = [event for event in self.events if event.process == process]
-                for event, later in zip(own, [*own[1:], None], strict=True):
-                    in_hand = event.phase == "begin" or (event.op == "claim" and event.rows)
-                    if in_hand:
-                        spans[process].append((event.at, later.at if later else float("inf")))
-            self._known_spans = dict(spans)
-        return self._known_spans
+    def _in_the_middle(self) -> dict[str, list[tuple[float, float]]]:
+        """For each process when it was in a call or had claims in hand: from a line to the next, or for ever."""
+        if self._spans is None:
+            own: defaultdict[str, list[Event]] = defaultdict(list)
+            for event in self.events:
+                own[event.process].append(event)
+            self._spans = {
+                process: [
+                    (event.at, later.at if later else float("inf"))
+                    for event, later in zip(events, [*events[1:], None], strict=True)
+                    if event.phase == "begin" or (event.op == "claim" and event.rows)
+                ]
+                for process, events in own.items()
+            }
+        return self._spans
 
 
 def check(
@@ -190,7 +207,7 @@ def check(
     least_hits: dict[str, int],
     least_items: int,
 ) -> Finding:
-    """Decides. `least_hits`: how many kills of a kind must have come in the middle of something, or the run proves nothing."""
+    """Decides. `least_hits`: how many kills of a kind must have come in the middle of something for a run to count."""
     history = History(events, audit, requeue_limit=requeue_limit)
     hits = Counter(kill.kind for kill in kills if history.is_hit(kill))
     counts = Counter(
@@ -203,7 +220,11 @@ def check(
     problems = history.problems()
     if problems:
         return Finding("invalid", problems, hits, counts)
-    doubts = [f"{kind} was hit {hits[kind]} times, not {least}" for kind, least in least_hits.items() if hits[kind] < least]
+    doubts = [
+        f"{kind} was hit {hits[kind]} times, not {least}"
+        for kind, least in least_hits.items()
+        if hits[kind] < least
+    ]
     if counts["stored"] < least_items:
         doubts.append(f"{counts['stored']} items were stored, not {least_items}")
     if audit.remaining:

@@ -1,6 +1,7 @@
-"""Programs to be killed: `python -m testkit.lives producer|worker|reaper URL LOG NAME SEED ...`. Each writes down what it does.
+"""Programs to be killed: `python -m testkit.lives producer|worker|reaper URL LOG NAME SEED ...`.
 
-A line is written in one piece before and after each call, so that SIGKILL leaves at most one call unknown.
+Each writes down what it does. A line is written in one piece before and after each call, so that SIGKILL leaves at
+most one call unknown.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ def connect(url: str) -> claimq.Server:
 
 
 async def produce(url: str, path: Path, name: str, seed: int, count: int, *, own_ids: bool) -> None:
-    """Enqueues `count` items over all of its lives. With ids of its own it repeats what it does not know to be stored."""
+    """Enqueues `count` items over all its lives; with ids of its own it repeats what it does not know to be stored."""
     events = read_log(path)
     begun = [row[0] for event in events if event.phase == "begin" for row in event.rows]
     stored = {row[0] for event in events if event.phase == "end" for row in event.rows}
@@ -86,7 +87,9 @@ async def work(url: str, path: Path, name: str, seed: int) -> None:
         while True:
             log.write("claim", "begin")
             claims = await queue.claim(chance.randint(1, 10), wait=0.2)
-            log.write("claim", "end", [(claim.item.text, claim.token, claim.item.requeue_count) for claim in claims])
+            log.write(
+                "claim", "end", [(claim.item.text, claim.token, claim.item.requeue_count) for claim in claims]
+            )
             await asyncio.sleep(chance.random() * 0.01)
             fates: dict[str, list[claimq.Claim]] = {}
             for claim in claims:
@@ -109,8 +112,12 @@ async def end(queue: claimq.ReliableQueue, log: Log, kind: str, claims: list[cla
         outcomes = await queue.done([claimq.Done(claim, wanted.get(claim.item.text, [])) for claim in claims])
     elif kind == "fail":
         outcomes = await queue.fail(claims, "not this time")
+    elif kind == "requeue":
+        outcomes = await queue.requeue(claims)
+    elif kind == "unclaim":
+        outcomes = await queue.unclaim(claims)
     else:
-        outcomes = await {"done": queue.done, "requeue": queue.requeue, "unclaim": queue.unclaim}[kind](claims)
+        outcomes = await queue.done(claims)
     ended = [(item, token, one.verdict.value) for (item, token), one in zip(rows, outcomes, strict=True)]
     log.write("done" if kind == "follow" else kind, "end", ended)
     done = {item for item, _, verdict in ended if verdict == "done"}

@@ -137,6 +137,7 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
         began = time.monotonic()
         assert sidecar.info["ready"]
         assert time.monotonic() - began < 2.0
+        sidecar.claim(1, wait=0.5)  # when this has waited, those before it wait too
         assert len(_clients(queue)) < 40
         queue.enqueue("a")
         eventually_sync(lambda: queue.length(State.BUSY) == 1, within=5.0)

@@ -203,6 +203,7 @@ def test_a_drain_ends_the_loop_after_the_item_in_hand(sidecar: Sidecar, queue: B
                 seen.append(item.text)
                 sidecar.running.send(signal.SIGTERM)
                 eventually_sync(lambda: worker.draining)
+        assert worker.in_hand == []
     assert seen == ["a"]
     assert sidecar.running.wait() == 0
     assert [(item.payload, item.crash_count) for item in queue.peek(3)] == [(b"b", 0), (b"c", 0)]

@@ -57,6 +57,9 @@ class Metrics:
             registry=self.registry,
             buckets=_SECONDS,
         )
+        self._of_the_process()
+
+    def _of_the_process(self) -> None:
         self.requests = Counter(
             "claimq_kubernetes_requests_total",
             "Requests to the API server.",

@@ -7,6 +7,7 @@ from claimq_operator.conditions.finding import FALSE, TRUE, Finding, View
 from claimq_operator.worker_pods import Trouble
 
 TYPE = "WorkersAvailable"
+STARTING = "Starting"
 
 
 def workers_available(view: View) -> Finding:
@@ -32,7 +33,7 @@ def _found(view: View) -> Finding:
         return Finding(
             TYPE, FALSE, _word(trouble.reason), f"none of {wanted} workers is ready: {trouble.message}"
         )
-    return Finding(TYPE, FALSE, "Starting", f"none of {wanted} workers is ready yet")
+    return Finding(TYPE, FALSE, STARTING, f"none of {wanted} workers is ready yet")
 
 
 def _trouble(view: View) -> Trouble | None:
@@ -44,6 +45,10 @@ def _trouble(view: View) -> Trouble | None:
     for one in parts(status, "conditions"):
         if one.get("type") == "ReplicaFailure" and one.get("status") == "True":
             return Trouble(one.get("reason", "PodsRefused"), one.get("message", "pods could not be created"))
+        if one.get("type") == "Progressing" and one.get("reason") == "ProgressDeadlineExceeded":
+            return Trouble(
+                "ProgressDeadlineExceeded", one.get("message", "the workers do not get ready in time")
+            )
     return None
 
 

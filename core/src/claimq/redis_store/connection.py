@@ -184,6 +184,8 @@ class Connection:
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
+            if isinstance(client, DirectClient):  # which ends a wait that is answered by nobody
+                return await client.blpop([key], timeout=seconds) is not None
             async with asyncio.timeout(seconds + self.settings.reply_timeout):
                 return await client.blpop([key], timeout=seconds) is not None
         except _FOREIGN as error:

@@ -14,6 +14,12 @@ from typing import Any
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ResponseError
 
+pack: Any  # the client library's asynchronous connections would pack in Python, word by word
+try:
+    from hiredis import pack_command as pack
+except ImportError:
+    pack = None
+
 Word = str | bytes | int | float
 
 
@@ -52,7 +58,7 @@ class DirectClient:
         try:
             async with asyncio.timeout(seconds):
                 connection = self._free.pop() if self._free else await self._connected()
-                packed = connection.pack_command(*words)
+                packed = pack(tuple(words)) if pack else connection.pack_command(*words)
                 await connection.send_packed_command(packed, check_health=False)
                 reply = await connection.read_response(disable_decoding=True)
         except ResponseError:

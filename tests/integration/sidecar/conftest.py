@@ -53,3 +53,15 @@ def shared_sidecar() -> Iterator[Sidecar]:
     """One sidecar with a store of its own for all tests of a module that only ask it the wrong things."""
     with Server("valkey") as store, Sidecar(store.url) as made:
         yield made
+
+
+@pytest.fixture
+def waiting_claims(valkey: Server) -> Callable[[], int]:
+    """How many claims wait on the shared Valkey at this moment."""
+
+    def count() -> int:
+        reply = valkey.call("INFO", "clients")
+        assert isinstance(reply, bytes)
+        return int(reply.split(b"blocked_clients:")[1].split()[0])
+
+    return count

@@ -93,9 +93,12 @@ def test_a_session_that_closes_in_a_drain_is_an_interruption(sidecar: Sidecar, q
     assert [(item.payload, item.crash_count) for item in items] == [(b"a", 0), (b"b", 0), (b"c", 0)]
 
 
-def test_a_claim_that_waits_ends_when_a_drain_begins(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_claim_that_waits_ends_when_a_drain_begins(
+    sidecar: Sidecar, queue: BlockingQueue, waiting_claims: Callable[[], int]
+) -> None:
     connection = UnixConnection(sidecar.socket)
     connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
+    eventually_sync(lambda: waiting_claims() == 1)
     sidecar.running.send(signal.SIGTERM)
     assert json.loads(connection.getresponse().read()) == {"claims": [], "draining": True}
     connection.close()

@@ -9,6 +9,7 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue, State, Verdict
+from testkit.plugin import ProxyFactory
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -126,3 +127,25 @@ async def test_a_verdict_cancelled_at_random_was_told_once_or_not_at_all(
     assert lengths[State.BUSY] == lengths[State.MAIN] == 0
     stats = await queue.stats()
     assert stats["done" if name == "done" else "failed"] == 200
+
+
+async def test_a_cancelled_claim_that_reaches_the_server_late_takes_nothing(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    """It was withdrawn on another connection before; the server refuses it as overtaken."""
+    proxy = start_proxy(valkey)
+    async with claimq.connect(proxy.url) as store:
+        queue = store.queue("q", worker="w1")
+        await queue.enqueue("a")
+        await queue.unclaim(await queue.claim())
+        for _ in range(20):
+            proxy.black_hole("requests")
+            claiming = asyncio.ensure_future(queue.claim(wait=0))
+            await asyncio.sleep(0.005)
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
+            proxy.heal()
+            await queue.lengths()
+        await eventually(lambda: nothing_is_busy(queue), within=1.0)
+        assert await queue.length() == 1
+    assert valkey.call("ZCARD", "cq:{q}:leases") in (0, 1)

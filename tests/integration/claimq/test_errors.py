@@ -466,3 +466,17 @@ async def test_an_unreachable_store_leaves_a_queue_usable_afterwards(
         proxy.heal()
         assert [outcome.verdict for outcome in await queue.done(claim)] == [Verdict.DONE]
         assert (await queue.lengths())[State.MAIN] == 0
+
+
+async def test_after_a_cut_one_try_is_lost_and_not_one_for_each_idle_connection(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with connected(proxy.url, retry_for=10) as queue:
+        proxy.delay(0.01)
+        await asyncio.gather(*(queue.enqueue("a") for _ in range(12)))
+        assert proxy.opened >= 12
+        proxy.delay(0)
+        proxy.cut()
+        async with asyncio.timeout(1):
+            await queue.enqueue("b")

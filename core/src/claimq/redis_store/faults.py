@@ -61,6 +61,7 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     if (
         isinstance(error, client.ClusterCrossSlotError | client.CrossSlotTransactionError)
         or "CROSSSLOT" in text[:40]
+        or "same key slot" in text
     ):
         return CrossSlot(
             f"{doing}: the queues live in different slots of the cluster; make one call for each queue"

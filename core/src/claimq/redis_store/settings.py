@@ -64,7 +64,8 @@ def parse_url(url: str) -> Endpoint:
     secret in it."""
     scheme, found, _ = url.partition("://")
     if not found or scheme not in _SCHEMES:
-        raise ValueError(f"the URL of the server begins with {scheme[:20]!r}; write one of {_FORMS}")
+        begins = f"begins with {scheme[:20]!r}" if found else "has no '://'"  # then a password may be in it
+        raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
     parts = urlsplit(url)
     userinfo, _, hosts = parts.netloc.rpartition("@")

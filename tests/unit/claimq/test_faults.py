@@ -1,0 +1,111 @@
+"""The client library's exceptions as ours: what to try later, what a person must change, and what."""
+
+import pytest
+from redis import exceptions as client
+
+from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
+
+LATER: list[Exception] = [
+    client.ConnectionError("Connection closed by server."),
+    client.TimeoutError("Timeout reading from socket"),
+    client.BusyLoadingError("Redis is loading the dataset in memory"),
+    client.ReadOnlyError("You can't write against a read only replica."),
+    client.MasterDownError("Link with MASTER is down"),
+    client.ClusterDownError("The cluster is down"),
+    client.TryAgainError("Multiple keys request during rehashing of slot"),
+    client.MaxConnectionsError("Too many connections"),
+    client.RedisClusterException("Redis Cluster cannot be connected"),
+    client.ResponseError("MISCONF Redis is configured to save RDB snapshots"),
+    client.ResponseError("NOREPLICAS Not enough good replicas to write."),
+    client.ResponseError("BUSY Redis is busy running a script."),
+    client.ResponseError("UNBLOCKED force unblock from blocking operation"),
+    ConnectionRefusedError(111, "Connection refused"),
+    ConnectionResetError(104, "Connection reset by peer"),
+    FileNotFoundError(2, "No such file or directory"),
+    BrokenPipeError(32, "Broken pipe"),
+    EOFError(),
+    TimeoutError(),
+    OSError("no route to host"),
+]
+PERSON: list[Exception] = [
+    client.AuthenticationError("Authentication required."),
+    client.AuthenticationError("invalid username-password pair or user is disabled."),
+    client.NoPermissionError("this user has no permissions to run the 'evalsha' command"),
+    client.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
+    client.ResponseError("unknown command 'EVALSHA', with args beginning with:"),
+    client.ResponseError("Error compiling script (new function): user_script:1: unexpected symbol near '#'"),
+    client.ResponseError("ERR something that nobody has seen"),
+    client.DataError("Invalid input"),
+]
+
+
+@pytest.mark.parametrize("error", LATER, ids=repr)
+def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
+    assert type(translate(error, doing="claim")) is StoreUnavailable
+
+
+@pytest.mark.parametrize("error", PERSON, ids=repr)
+def test_what_a_person_must_change_is_misused(error: Exception) -> None:
+    assert type(translate(error, doing="claim")) is StoreMisused
+
+
+@pytest.mark.parametrize("error", [*LATER, *PERSON], ids=repr)
+def test_every_message_begins_with_what_was_being_done(error: Exception) -> None:
+    ours = translate(error, doing="claim")
+    assert isinstance(ours, ClaimqError)
+    assert str(ours).startswith("claim: ")
+    assert len(str(ours)) > len("claim: ") + 20
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        client.ResponseError(
+            "OOM command not allowed when used memory > 'maxmemory'. script: 4f, on @user_script:1."
+        ),
+    ],
+    ids=repr,
+)
+def test_a_full_server_is_full(error: Exception) -> None:
+    assert type(translate(error, doing="enqueue")) is StoreFull
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client.ResponseError("CROSSSLOT Keys in request don't hash to the same slot"),
+        client.ClusterCrossSlotError("Keys in request don't hash to the same slot"),
+        client.RedisClusterException("EVALSHA - all keys must map to the same key slot"),
+    ],
+    ids=repr,
+)
+def test_queues_of_different_slots_are_told_so(error: Exception) -> None:
+    assert type(translate(error, doing="enqueue")) is CrossSlot
+
+
+def test_a_long_foreign_text_is_cut_to_its_first_line() -> None:
+    ours = translate(client.ResponseError("ERR " + "x" * 5000 + "\nsecond line"), doing="claim")
+    assert len(str(ours)) < 400
+    assert "second line" not in str(ours)
+
+
+def test_an_error_without_text_is_named_by_its_class() -> None:
+    assert "EOFError" in str(translate(EOFError(), doing="claim"))
+
+
+def test_an_unknown_script_is_known_by_class_and_by_text() -> None:
+    assert is_unknown_script(client.NoScriptError("No matching script. Please use EVAL."))
+    assert is_unknown_script(client.ResponseError("NOSCRIPT No matching script."))
+    assert not is_unknown_script(client.ResponseError("ERR no such key"))
+
+
+def test_a_wrong_type_names_each_key_and_both_types() -> None:
+    assert is_wrong_type(client.ResponseError("WRONGTYPE Operation against a key"))
+    assert not is_wrong_type(None)
+    error = wrong_types({"cq:{q}:main": ("string", "list"), "cq:{q}:stats": ("set", "hash")}, doing="claim")
+    assert str(error) == (
+        "claim: a key of the queue is of another type: cq:{q}:main is a string and should be a list, "
+        "cq:{q}:stats is a set and should be a hash; rename or delete it"
+    )

@@ -1,0 +1,122 @@
+"""The policy: its defaults, what it refuses, and its form in the queue's config."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+
+
+def test_the_defaults_are_those_that_the_documents_say() -> None:
+    policy = Policy()
+    assert (policy.requeue_limit, policy.busy_expiry, policy.on_expiry) == (5, 30.0, OnExpiry.REQUEUE)
+    assert policy.retry_delay == RetryDelay(initial=0, factor=2, max=300, jitter=0)
+    assert (policy.claim_wait_timeout, policy.max_payload, policy.id_window) == (1.0, 1024 * 1024, 3600.0)
+    assert policy.failed == FailedPolicy(None, None, None, None, None)
+
+
+def test_no_config_at_all_means_the_defaults() -> None:
+    assert Policy.from_fields({}) == Policy()
+
+
+seconds = st.integers(0, 10**9).map(lambda ms: ms / 1000)
+counts = st.integers(0, 10**6)
+retry_delays = st.builds(
+    RetryDelay, initial=seconds, factor=st.floats(1, 100), max=seconds, jitter=st.floats(0, 1)
+)
+failed_policies = st.builds(
+    FailedPolicy,
+    requeue_after=st.none() | seconds,
+    requeue_max_fail_count=st.none() | counts.filter(bool),
+    remove_older_than=st.none() | seconds,
+    remove_min_fail_count=st.none() | counts,
+    max_items=st.none() | counts.filter(bool),
+)
+policies = st.builds(
+    Policy,
+    requeue_limit=counts,
+    busy_expiry=seconds.filter(bool),
+    on_expiry=st.sampled_from(OnExpiry),
+    retry_delay=retry_delays,
+    claim_wait_timeout=seconds,
+    max_payload=counts.filter(bool),
+    id_window=seconds.filter(lambda window: window >= 1),
+    failed=failed_policies,
+)
+
+
+@given(policies)
+def test_every_policy_comes_back_from_its_config_as_it_was(policy: Policy) -> None:
+    assert Policy.from_fields(policy.to_fields()) == policy
+
+
+@given(policies)
+def test_every_field_of_the_config_is_text(policy: Policy) -> None:
+    assert all(isinstance(value, str) for value in policy.to_fields().values())
+
+
+def test_every_field_of_the_policy_is_in_the_config() -> None:
+    """A field that is forgotten there would be ignored by the scripts."""
+    different: dict[str, Any] = {
+        "requeue_limit": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
+        "retry_delay": RetryDelay(initial=7.0),
+        "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
+        "suspended": True,
+    }  # fmt: skip
+    assert set(different) == {field.name for field in fields(Policy)}
+    for name, value in different.items():
+        changed = Policy(**{name: value})
+        assert changed.to_fields() != Policy().to_fields(), name
+        assert Policy.from_fields(changed.to_fields()) == changed
+
+
+def test_unknown_config_fields_of_a_later_release_are_left_alone() -> None:
+    assert Policy.from_fields({"something_new": "7", "requeue_limit": "3"}) == Policy(requeue_limit=3)
+
+
+@pytest.mark.parametrize("value", ["", "many", "nan", "inf", "1e999", "0x10"])
+def test_a_config_value_that_is_no_number_names_the_field(value: str) -> None:
+    with pytest.raises(ValueError, match=r"busy_expiry_ms is .*set it to a number"):
+        Policy.from_fields({"busy_expiry_ms": value})
+
+
+def test_an_unknown_on_expiry_in_the_config_is_refused() -> None:
+    with pytest.raises(ValueError, match="burn"):
+        Policy.from_fields({"on_expiry": "burn"})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Policy(requeue_limit=-1), "requeue_limit is -1; give a number of at least 0"),
+        (lambda: Policy(busy_expiry=0), "busy_expiry is 0"),
+        (lambda: Policy(busy_expiry=float("nan")), "busy_expiry is nan"),
+        (lambda: Policy(busy_expiry=float("inf")), "busy_expiry is inf"),
+        (lambda: Policy(claim_wait_timeout=-0.1), "claim_wait_timeout"),
+        (lambda: Policy(max_payload=0), "max_payload"),
+        (lambda: Policy(id_window=0.5), "id_window"),
+        (lambda: RetryDelay(initial=-1), "retry_delay.initial"),
+        (lambda: RetryDelay(factor=0.5), "retry_delay.factor"),
+        (lambda: RetryDelay(max=-1), "retry_delay.max"),
+        (lambda: RetryDelay(jitter=1.1), "retry_delay.jitter is 1.1; give a share from 0 to 1"),
+        (lambda: RetryDelay(jitter=float("nan")), "retry_delay.jitter"),
+        (lambda: FailedPolicy(requeue_after=-1), "failed.requeue_after"),
+        (lambda: FailedPolicy(requeue_max_fail_count=0), "failed.requeue_max_fail_count"),
+        (lambda: FailedPolicy(remove_older_than=float("nan")), "failed.remove_older_than"),
+        (lambda: FailedPolicy(remove_min_fail_count=-1), "failed.remove_min_fail_count"),
+        (lambda: FailedPolicy(max_items=0), "failed.max_items"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
+        make()
+
+
+def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
+    delay = RetryDelay(initial=1, factor=3, max=20)
+    assert [delay.longest(count) for count in range(6)] == [0, 1, 3, 9, 20, 20]
+    assert delay.longest(10_000) == 20
+    assert RetryDelay().longest(5) == 0

@@ -1,0 +1,109 @@
+"""Where the server is: URLs taken apart, and what is wrong with one that cannot be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimq.redis_store.settings import RedisSettings, parse_url
+
+GOOD = {
+    "redis://localhost:6379/0": ("single", False, (("localhost", 6379),), None, 0),
+    "redis://localhost": ("single", False, (("localhost", 6379),), None, 0),
+    "redis://": ("single", False, (("localhost", 6379),), None, 0),
+    "redis://10.0.0.1:7/3": ("single", False, (("10.0.0.1", 7),), None, 3),
+    "redis://[::1]:7/3": ("single", False, (("::1", 7),), None, 3),
+    "redis://localhost?db=4": ("single", False, (("localhost", 6379),), None, 4),
+    "rediss://redis.example:6380/1": ("single", True, (("redis.example", 6380),), None, 1),
+    "unix:///run/redis.sock": ("single", False, (), "/run/redis.sock", 0),
+    "unix:///run/redis.sock?db=2": ("single", False, (), "/run/redis.sock", 2),
+    "unix:///run/a%20b.sock": ("single", False, (), "/run/a b.sock", 0),
+    "redis+sentinel://a:1,b:2,c/main/5": ("sentinel", False, (("a", 1), ("b", 2), ("c", 26379)), None, 5),
+    "rediss+sentinel://a/main": ("sentinel", True, (("a", 26379),), None, 0),
+    "redis+cluster://a:1,b": ("cluster", False, (("a", 1), ("b", 6379)), None, 0),
+    "rediss+cluster://a:1/0": ("cluster", True, (("a", 1),), None, 0),
+}
+
+
+@pytest.mark.parametrize("url", GOOD)
+def test_a_url_is_taken_apart(url: str) -> None:
+    endpoint = parse_url(url)
+    assert (endpoint.mode, endpoint.tls, endpoint.addresses, endpoint.socket_path, endpoint.db) == GOOD[url]
+
+
+def test_user_and_password_are_read_and_unquoted() -> None:
+    endpoint = parse_url("redis://work%40er:p%2Fa%3Ass@localhost/0")
+    assert (endpoint.username, endpoint.password) == ("work@er", "p/a:ss")
+    only = parse_url("redis://:secret@localhost")
+    assert (only.username, only.password) == (None, "secret")
+    assert parse_url("unix://worker:secret@/run/s").password == "secret"
+    assert parse_url("redis+sentinel://u:p@a:1,b:2/main").addresses == (("a", 1), ("b", 2))
+
+
+def test_the_service_that_sentinels_watch_is_read() -> None:
+    assert parse_url("redis+sentinel://a/my%20main/1").service == "my main"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("localhost:6379", "write one of redis://HOST"),
+        ("http://localhost", "write one of redis://HOST"),
+        ("", "write one of redis://HOST"),
+        ("redis://localhost/x", "is not a number; write one like /0"),
+        ("redis://localhost?db=-1", "is not a number"),
+        ("redis://localhost:notaport", "write HOST:PORT"),
+        ("redis://localhost:99999", "write HOST:PORT"),
+        ("unix://", "has the path of the server's socket"),
+        ("redis+sentinel://a:1", "names the service"),
+        ("redis+cluster://a:1/3", "database 0 only"),
+    ],
+)
+def test_a_url_that_is_none_says_what_to_write(url: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_url(url)
+
+
+SECRET = "canary-83b1"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://u:{SECRET}@localhost:notaport/0", f"redis://u:{SECRET}@localhost/x",
+        f"ftp://u:{SECRET}@localhost",
+        f"redis+cluster://u:{SECRET}@a:1/3", f"redis+sentinel://u:{SECRET}@a:1", f"u:{SECRET}@localhost",
+    ],
+)  # fmt: skip
+def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it is what it does not say that matters
+        RedisSettings(url=url)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(caught.value.__cause__)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    made = RedisSettings(url=f"redis://u:{SECRET}@localhost", password=SECRET, sentinel_password=SECRET)
+    assert SECRET not in repr(made)
+    assert SECRET not in repr(parse_url(made.url))
+
+
+@pytest.mark.parametrize("name", ["connect_timeout", "reply_timeout", "retry_for", "max_connections"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_times_and_counts_are_over_zero(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is .*give a number over 0"):
+        RedisSettings(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
+
+
+def test_a_certificate_needs_its_key() -> None:
+    for given_ in ({"cert_file": "c.pem"}, {"key_file": "k.pem"}):
+        with pytest.raises(ValueError, match="both cert_file and key_file"):
+            RedisSettings(**given_)  # type: ignore[arg-type]  # a table of one argument
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_url_or_a_value_error(text: str) -> None:
+    for url in (text, f"redis://{text}", f"redis+sentinel://{text}", f"unix://{text}"):
+        try:
+            parse_url(url)
+        except ValueError:
+            continue

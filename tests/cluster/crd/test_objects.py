@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -155,7 +155,7 @@ def _given(value: Any, path: str) -> Iterator[str]:
         for name, below in cast("dict[str, Any]", value).items():
             yield from _given(below, f"{path}.{name}")
     if isinstance(value, list) and ALL[path].kind is Kind.OBJECTS:
-        for entry in cast("list[Any]", value):
+        for entry in cast("Sequence[Any]", value):
             yield from _given(entry, f"{path}[]")
 
 

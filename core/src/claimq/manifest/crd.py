@@ -71,31 +71,31 @@ def _version() -> dict[str, Any]:
                 "labelSelectorPath": ".status.selector",
             },
         },
-        "additionalPrinterColumns": [
-            _column(
-                "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the queue works."
-            ),
-            _column("Main", "integer", ".status.items.main", "Items that wait."),
-            _column("Busy", "integer", ".status.items.busy", "Items in hand."),
-            _column("Failed", "integer", ".status.items.failed", "Items that were given up."),
-            _column("Oldest", "string", ".status.oldest", "Age of the oldest item that waits."),
-            _column("Workers", "string", ".status.workers.summary", "Workers ready, of those wanted."),
-            _column(
-                "Delayed", "integer", ".status.items.delayed", "Items whose time has not come.", priority=1
-            ),
-            _column(
-                "Rule", "string", ".status.scaling.rule", "What limits the number of workers.", priority=1
-            ),
-            _column(
-                "Reason",
-                "string",
-                '.status.conditions[?(@.type=="Ready")].reason',
-                "Why it is as it is.",
-                priority=1,
-            ),
-            _column("Age", "date", ".metadata.creationTimestamp", "Since when the queue is there."),
-        ],
+        "additionalPrinterColumns": _columns(),
     }
+
+
+def _columns() -> list[dict[str, Any]]:
+    return [
+        _column(
+            "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the queue works."
+        ),
+        _column("Main", "integer", ".status.items.main", "Items that wait."),
+        _column("Busy", "integer", ".status.items.busy", "Items in hand."),
+        _column("Failed", "integer", ".status.items.failed", "Items that were given up."),
+        _column("Oldest", "string", ".status.oldest", "Age of the oldest item that waits."),
+        _column("Workers", "string", ".status.workers.summary", "Workers ready, of those wanted."),
+        _column("Delayed", "integer", ".status.items.delayed", "Items whose time has not come.", priority=1),
+        _column("Rule", "string", ".status.scaling.rule", "What limits the number of workers.", priority=1),
+        _column(
+            "Reason",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].reason',
+            "Why it is as it is.",
+            priority=1,
+        ),
+        _column("Age", "date", ".metadata.creationTimestamp", "Since when the queue is there."),
+    ]
 
 
 def _column(name: str, kind: str, path: str, says: str, priority: int = 0) -> dict[str, Any]:

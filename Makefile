@@ -13,9 +13,9 @@ JOBS ?= 2
 # More for pytest: make unit ARGS="-k expired -x"
 ARGS ?=
 PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
-TIERS := arch unit contract integration property kill
+TIERS := arch unit chart contract integration property kill
 # Python trees to format and lint, those that are there.
-SOURCES = $(wildcard core/src worker_sidecar/src cli/src tests bench examples scripts)
+SOURCES = $(wildcard core/src worker_sidecar/src cli/src operator/src charts tests bench examples scripts)
 
 .PHONY: help
 help: ## what can be made
@@ -61,6 +61,8 @@ arch: setup ## tests that the repository keeps its own rules
 	$(PYTEST) tests/$@
 unit: setup ## tests without a server
 	$(PYTEST) tests/$@
+chart: setup ## tests of the chart as helm renders it
+	$(PYTEST) tests/$@
 contract: setup ## tests of every transition, on real servers
 	$(PYTEST) tests/$@
 integration: setup ## tests of everything together: races, kills, cluster, sentinel
@@ -76,10 +78,11 @@ bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=
 
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements again, by hash
-	cd requirements && for name in build runtime dev; do \
+	cd requirements && for name in build runtime operator sidecar dev; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    $$(test $$name = dev && echo -c build.txt -c runtime.txt) -o $$name.txt $$name.in || exit 1; \
+	    $$(test $$name = operator -o $$name = sidecar && echo -c runtime.txt) \
+	    $$(test $$name = dev && echo -c build.txt -c runtime.txt -c operator.txt) -o $$name.txt $$name.in || exit 1; \
 	done
 
 .PHONY: clean

@@ -1,0 +1,16 @@
+"""The chart, rendered by helm: no cluster is asked."""
+
+import pytest
+
+from clusterkit import HarnessError
+from testkit import tiers
+from testkit.chart import Chart
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The chart of this repository."""
+    try:
+        return Chart()
+    except HarnessError as error:
+        pytest.skip(f"{tiers.MISSING}{error}")

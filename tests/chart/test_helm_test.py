@@ -1,0 +1,54 @@
+"""What `helm test` runs: the two programs that the chart carries, on a real server."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import claimq.blocking
+from testkit.chart import FOLDER, Chart, of_kind
+from testkit.server import Server
+
+PROGRAM = FOLDER / "files" / "helm_test.py"
+
+
+def run(server: Server, timeout: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "REDIS_URL": server.url, "QUEUE": "media.q-test", "TIMEOUT": timeout}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.read_text()],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_it_passes_when_a_worker_has_done_the_item(valkey: Server) -> None:
+    def work() -> None:
+        with claimq.blocking.connect(valkey.url) as server:
+            queue = server.queue("media.q-test")
+            queue.done(queue.claim(wait=30))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    said = run(valkey, "30s")
+    worker.join()
+    assert said.returncode == 0, said.stderr
+    assert "enqueued an item in media.q-test" in said.stdout
+    assert "a worker has done it, after" in said.stdout
+
+
+def test_it_fails_when_nobody_works_and_says_where_to_look(valkey: Server) -> None:
+    said = run(valkey, "1s")
+    assert said.returncode == 1
+    assert "not done after 1 s (main 1," in said.stdout
+    assert "kubectl describe reliablequeue q-test" in said.stdout
+
+
+def test_the_rendered_programs_are_the_files(chart: Chart) -> None:
+    objects = chart.objects("valkey.enabled=true")
+    (pod,), (queue,) = of_kind(objects, "Pod"), of_kind(objects, "ReliableQueue")
+    assert pod["spec"]["containers"][0]["args"] == [PROGRAM.read_text()]
+    worker = FOLDER / "files" / "helm_test_worker.py"
+    assert queue["spec"]["worker"]["args"] == [worker.read_text()]

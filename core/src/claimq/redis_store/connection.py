@@ -23,7 +23,7 @@ from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, make_client
 from claimq.redis_store.direct import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
-from claimq.redis_store.keys import suspects
+from claimq.redis_store.keys import absent_key, suspects
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
@@ -110,12 +110,13 @@ class Connection:
         wanted = script(name)
 
         async def call(client: Any) -> Any:
+            named = [*keys, absent_key(keys[0])] if isinstance(client, RedisCluster) else keys
             try:
-                return await client.evalsha(wanted.sha, len(keys), *keys, *args)
+                return await client.evalsha(wanted.sha, len(named), *named, *args)
             except RedisError as error:
                 if not is_unknown_script(error):
                     raise
-                return await client.eval(wanted.text, len(keys), *keys, *args)
+                return await client.eval(wanted.text, len(named), *named, *args)
 
         try:
             reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)

@@ -45,6 +45,12 @@ TYPES = {
 }
 
 
+def absent_key(main_key: str) -> str:
+    """A key in the queue's slot that never exists: naming it makes a cluster refuse (TRYAGAIN) what would meet half
+    a queue while the slot is moved key by key."""
+    return main_key.removesuffix("main") + "absent"
+
+
 def suspects(main_key: str, clients: Sequence[str], workers: Sequence[str], instance: str) -> dict[str, str]:
     """Keys of the queue with that ``main``, and the type that each has unless it is absent or in the way."""
     base = main_key.removesuffix("main")

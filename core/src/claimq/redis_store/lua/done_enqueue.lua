@@ -8,7 +8,7 @@
 local q, queues = open(KEYS[1]), {}
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-for i, main_key in ipairs(KEYS) do queues[i] = main_key == KEYS[1] and q or open(main_key) end
+for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = main_key == KEYS[1] and q or open(main_key) end end
 local claims, at = read_claims(q, 4)
 local verdicts, lost = find_held(q, claims)
 if lost == #verdicts then return {'OK', table.concat(verdicts, ' ')} end

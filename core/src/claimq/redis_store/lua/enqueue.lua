@@ -8,7 +8,7 @@
 --   {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 local queues, duplicates = {}, {}
-for i, main_key in ipairs(KEYS) do queues[i] = open(main_key) end
+for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = open(main_key) end end
 local kept = kept_reply(queues[1])
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local groups = read_groups(queues, 4)

@@ -3,6 +3,10 @@
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
 
+-- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
+-- moved key by key, and no script sees half of a queue or stops in the middle at a key that has gone.
+local function is_main(key) return string.sub(key, -5) == ':main' end
+
 local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}

@@ -2,7 +2,7 @@
 
 import errno
 import os
-import socket
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,7 @@ def make_unreadable(folder: Path) -> list[Unreadable]:
     (folder / "plain-file").write_text("in the way")
     (folder / "loop-a").symlink_to("loop-b")
     (folder / "loop-b").symlink_to("loop-a")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "socket"))
+    os.mknod(folder / "socket", stat.S_IFSOCK | 0o600)  # its path may be longer than one that can be bound
     made = [
         _unreadable(folder / "broken-link", "a broken link", errno.ENOENT),
         _unreadable(folder / "directory", "a directory", errno.EISDIR),

@@ -76,6 +76,7 @@ class Up:
         self.arguments = arguments
         self.process = self._start()
         self.marks: set[str] = set()
+        self.socket_directories: set[Path] = set()
 
     def _start(self) -> Process:
         manifest = str(self.folder / "queue.yaml")
@@ -98,6 +99,7 @@ class Up:
         assert state is not None
         assert state.pid == self.process.pid
         self.marks.add(state.mark)
+        self.socket_directories.add(Path(state.sockets))
         return state
 
     def until_running(self) -> None:
@@ -127,7 +129,7 @@ class Up:
     def left(self) -> list[str]:
         """What is there now of processes and sockets, of all runs."""
         processes = [str(one) for mark in self.marks for one in proc.marked(mark)]
-        sockets = [str(path) for path in self.folder.rglob("*") if path.is_socket()]
+        sockets = [str(place) for place in self.socket_directories if place.exists()]
         return [*processes, *sockets]
 
     def close(self) -> None:
@@ -136,6 +138,7 @@ class Up:
         state = self.directory.read()
         if state is not None:
             self.marks.add(state.mark)
+            self.directory.forget_run(state)
         end_all(lambda: [one for mark in self.marks for one in proc.marked(mark)])
 
 

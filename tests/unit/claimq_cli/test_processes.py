@@ -1,7 +1,9 @@
 """Who a process is, and clearing away those of a killed run and no others."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,11 +35,13 @@ def marked_sleeper() -> Iterator[Process]:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    found = StateDirectory(tmp_path / "state")
+def directory() -> Iterator[StateDirectory]:
+    place = Path(tempfile.mkdtemp())  # short: sockets find room in it
+    found = StateDirectory(place / "state")
     found.hold()
     yield found
     found.let_go()
+    shutil.rmtree(place)
 
 
 def a_run(directory: StateDirectory, *processes: Running, mark: str = MARK, boot: str = "") -> RunState:
@@ -144,7 +148,10 @@ def test_the_state_file_is_nobody_elses_business(directory: StateDirectory) -> N
     assert directory.read() == state
 
 
-def test_sockets_move_where_the_path_is_too_long_for_them(tmp_path: Path) -> None:
+def test_sockets_move_where_the_path_is_too_long_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("also-long" * 10)))
     long = StateDirectory(tmp_path / ("long" * 20) / "state")
     long.hold()
     try:

@@ -23,6 +23,7 @@ from claimq_cli.failures import LocalModeError
 
 LONGEST_SOCKET_PATH = 107
 ROOM_FOR_NAME = 40
+_SHORTEST = "/tmp"  # noqa: S108 - mkdtemp() makes a directory of our own in it
 
 
 @dataclass(slots=True)
@@ -101,12 +102,18 @@ class StateDirectory:
         return False
 
     def make_socket_directory(self) -> Path:
-        """A private directory whose path is short enough for sockets."""
+        """A private directory whose path is short enough for sockets. LocalModeError if there is no place for one."""
         place = self.path / "run"
-        if len(os.fsencode(place)) + ROOM_FOR_NAME <= LONGEST_SOCKET_PATH:
+        if _has_room_for_sockets(place):
             place.mkdir(mode=0o700, exist_ok=True)
             return place
-        return Path(tempfile.mkdtemp(prefix="claimq-run-"))
+        for outer in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), _SHORTEST):
+            if outer and _has_room_for_sockets(Path(outer) / "claimq-run-12345678"):
+                try:
+                    return Path(tempfile.mkdtemp(prefix="claimq-run-", dir=outer))
+                except OSError:
+                    continue
+        raise LocalModeError(f"{self.path} is too long a path for sockets; give a shorter one with --data")
 
     def write(self, state: RunState) -> None:
         """Replaces the state file in one step; it may hold a password, so nobody else may read it."""
@@ -130,6 +137,10 @@ class StateDirectory:
         if is_own and place.is_dir() and not place.is_symlink() and place.stat().st_uid == os.getuid():
             shutil.rmtree(place, ignore_errors=True)
         self.state_file.unlink(missing_ok=True)
+
+
+def _has_room_for_sockets(place: Path) -> bool:
+    return len(os.fsencode(place)) + ROOM_FOR_NAME <= LONGEST_SOCKET_PATH
 
 
 def _state_of(found: Mapping[str, Any]) -> RunState:

@@ -127,3 +127,7 @@ class DirectClient:
         for connection in list(self._open):
             await self._drop(connection)
         await self._client.aclose()
+        pool = self._client.connection_pool
+        await pool.disconnect()
+        for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+            await sentinel.aclose()

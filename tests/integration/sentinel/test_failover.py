@@ -1,0 +1,152 @@
+"""Behind Sentinel: a failover under load costs a pause, never an item's attempt, and no process is restarted.
+
+Replication is asynchronous, so a primary that dies may take along what it had acknowledged last (docs/guarantees.md).
+These tests wait for the replicas before each kill, and show apart what `min-replicas-to-write` bounds.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+import claimq
+from claimq import Verdict
+from claimq.errors import StoreUnavailable
+from testkit.plugin import started
+from testkit.sentinel import Sentinel
+from testkit.server import Server
+from testkit.waiting import eventually, eventually_sync
+
+ITEMS = 300
+
+
+@pytest.fixture
+async def store(sentinel: Sentinel) -> AsyncIterator[claimq.Server]:
+    settings = claimq.RedisSettings(sentinel.url, retry_for=60.0)
+    async with claimq.connect(settings=settings) as server:
+        yield server
+
+
+def is_replicated(sentinel: Sentinel) -> bool:
+    """Whether all replicas have all that the primary wrote."""
+    text = sentinel.primary().call("INFO", "replication")
+    assert isinstance(text, bytes)
+    lines = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+    followers = [value for name, value in lines.items() if name.startswith("slave") and "offset=" in value]
+    return len(followers) >= 1 and all(
+        f"offset={lines['master_repl_offset']}," in value for value in followers
+    )
+
+
+async def work(queue: claimq.ReliableQueue, done: list[str], stop: asyncio.Event) -> list[claimq.Claim]:
+    """Claims and ends claims until told to stop; what a failover threw away of our claims is reported lost."""
+    seen: list[claimq.Claim] = []
+    while not stop.is_set():
+        claims = await queue.claim(3, wait=0.2)
+        seen += claims
+        outcomes = await queue.done(claims)
+        done += [c.item.text for c, one in zip(claims, outcomes, strict=True) if one.verdict is Verdict.DONE]
+    return seen
+
+
+async def run_under_load(store: claimq.Server, sentinel: Sentinel, change: object) -> list[claimq.Claim]:
+    """Enqueues, works, and meanwhile lets the primary change; returns all claims that were given."""
+    queue = store.queue("load", worker="w")
+    items = [f"i{k}" for k in range(ITEMS)]
+    await queue.enqueue_many([claimq.NewItem(item, id=item) for item in items])
+    await eventually(lambda: is_replicated(sentinel), why="the replicas have the items")
+    done: list[str] = []
+    stop = asyncio.Event()
+    working = asyncio.create_task(work(queue, done, stop))
+    await eventually(lambda: len(done) > 20, within=20)
+    assert callable(change)
+    await asyncio.to_thread(change)
+    before = len(done)
+    more = [f"n{k}" for k in range(50)]
+    await queue.enqueue_many([claimq.NewItem(item, id=item) for item in more])
+    await eventually(lambda: set(items) | set(more) <= set(done), within=40, why="every item is done")
+    assert len(done) > before
+    stop.set()
+    return await working
+
+
+async def test_after_the_primary_is_killed_claims_resume_and_nothing_counts_as_a_failure(
+    sentinel: Sentinel, store: claimq.Server
+) -> None:
+    claims = await run_under_load(store, sentinel, sentinel.fail_over)
+    assert {(claim.item.fail_count, claim.item.interrupted_count) for claim in claims} == {(0, 0)}
+    assert (await store.queue("load").stats()).get("fails", 0) == 0
+    assert await store.queue("load").length("failed") == 0
+
+
+async def test_a_demoted_primary_says_readonly_and_no_item_pays_for_it(
+    sentinel: Sentinel, store: claimq.Server
+) -> None:
+    claims = await run_under_load(store, sentinel, sentinel.hand_over)
+    assert {(claim.item.fail_count, claim.item.crash_count) for claim in claims} == {(0, 0)}
+    assert await store.queue("load").length("failed") == 0
+
+
+async def test_a_blocked_claim_outlives_a_failover(sentinel: Sentinel, store: claimq.Server) -> None:
+    queue = store.queue("blocked", worker="w")
+    waiting = asyncio.create_task(queue.claim(wait=60))
+    await eventually(lambda: len(asyncio.all_tasks()) > 1)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(sentinel.fail_over)
+    await queue.enqueue(b"x")
+    (claim,) = await asyncio.wait_for(waiting, 30)
+    assert [one.verdict for one in await queue.done(claim)] == [Verdict.DONE]
+
+
+async def test_tokens_keep_growing_over_a_failover(sentinel: Sentinel, store: claimq.Server) -> None:
+    queue = store.queue("tokens", worker="w")
+    await queue.enqueue_many([b"1", b"2"])
+    (old,) = await queue.claim()
+    await eventually(lambda: is_replicated(sentinel))
+    await asyncio.to_thread(sentinel.fail_over)
+    (new,) = await queue.claim(wait=10)
+    assert int(new.token.split("/")[1]) > int(old.token.split("/")[1])
+    assert [one.verdict for one in await queue.done([old, new])] == [Verdict.DONE, Verdict.DONE]
+
+
+async def test_with_min_replicas_a_primary_alone_refuses_instead_of_promising(sentinel: Sentinel) -> None:
+    primary = sentinel.primary()
+    primary.call("CONFIG", "SET", "min-replicas-to-write", "1")
+    primary.call("CONFIG", "SET", "min-replicas-max-lag", "1")
+    settings = claimq.RedisSettings(sentinel.url, retry_for=0.5)
+    async with claimq.connect(settings=settings) as store:
+        queue = store.queue("careful")
+        await queue.enqueue(b"kept")
+        for replica in sentinel.servers:
+            if replica is not primary:
+                replica.sigstop()
+        await eventually(lambda: _refuses(primary), within=20, why="the primary knows that it is alone")
+        with pytest.raises(StoreUnavailable, match="min-replicas-to-write"):
+            await queue.enqueue(b"refused")
+        for replica in sentinel.servers:
+            replica.sigcont()
+        await eventually(lambda: not _refuses(primary), within=20)
+        assert (await queue.enqueue(b"kept too")).length == 2
+
+
+def _refuses(primary: Server) -> bool:
+    text = primary.call("INFO", "replication")
+    assert isinstance(text, bytes)
+    return b"min_slaves_good_slaves:0" in text
+
+
+def test_the_sentinels_themselves_may_die_but_one() -> None:
+    made = started(Sentinel)
+    try:
+        for watcher in made.sentinels[:2]:
+            watcher.kill9()
+        settings = claimq.RedisSettings(made.url, retry_for=10.0, connect_timeout=1.0)
+
+        async def enqueue() -> int:
+            async with claimq.connect(settings=settings) as store:
+                return (await store.queue("q").enqueue(b"x")).length
+
+        assert asyncio.run(enqueue()) == 1
+        eventually_sync(lambda: made.sentinels[2].is_running)
+    finally:
+        made.close()

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from claimq.model import Reason
 from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
 from testkit.lockstep import New, World
+from testkit.plugin import FLAVOURS
 from testkit.server import Server
 
 PHASES = [
@@ -31,7 +32,7 @@ PHASES = [
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
 SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
 SETTINGS = settings(
-    max_examples=EXAMPLES or 220,
+    max_examples=EXAMPLES or 300,
     stateful_step_count=50,
     derandomize=False,  # which a machine made in a test would not heed; SEED does it
     database=None,
@@ -131,6 +132,13 @@ class Operations(RuleBasedStateMachine):
     @rule(worker=workers, count=st.integers(1, 6))
     def claim_more(self, worker: str, count: int) -> None:
         self.world.claim("q", worker, count)
+
+    @rule(worker=workers, count=st.integers(1, 6), kind=st.sampled_from(("fail", "crash", "requeue", "interrupt")))
+    def claim_and_give_back(self, worker: str, count: int, kind: str) -> None:
+        self.world.claim("q", worker, count)
+        held = [token for token, one in self.world.models["q"].busy.items() if one.worker == worker]
+        if held:
+            self.world.give_back("q", held, kind, "no", None)
 
     @precondition(some_claimed)
     @rule(name=queues, chosen=picks)
@@ -272,7 +280,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
-    @seed(SEED)
+    @seed(SEED + FLAVOURS.index(server.flavour))
     class Machine(Operations):
         def __init__(self) -> None:
             super().__init__(runner, server)

@@ -1,0 +1,83 @@
+"""Objects of a worker's world as the API gives them, and looks at its queue."""
+
+from typing import Any
+
+from claimq.model import Snapshot, State
+
+Body = dict[str, Any]
+
+
+def pod_body(name: str, *, ready: bool = True, ending: bool = False, cost: int | None = None) -> Body:
+    """A worker pod whose containers run."""
+    metadata: Body = {
+        "name": name,
+        "namespace": "media",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "labels": {"claimq.dev/queue": "thumbs", "pod-template-hash": "aaa"},
+    }
+    if ending:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if cost is not None:
+        metadata["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": str(cost)}
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "node-1", "containers": [{"name": "worker", "image": "app:1"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+            "initContainerStatuses": [
+                {"name": "claimq-sidecar", "image": "sidecar:1", "restartCount": 0, "state": running}
+            ],
+            "containerStatuses": [{"name": "worker", "image": "app:1", "restartCount": 0, "state": running}],
+        },
+    }
+
+
+def worker_name(pod: str, started: int = 1_767_225_600_000) -> str:
+    """As the sidecar of that pod claims: POD.UID.START."""
+    return f"{pod}.uid-{pod}.{started}"
+
+
+def snapshot(
+    main: int = 0, busy: int = 0, failed: int = 0, age: float | None = None, **more: Any
+) -> Snapshot:
+    """One look at a queue."""
+    lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: 0, State.FAILED: failed}
+    ages: dict[State, float | None] = dict.fromkeys(State)
+    ages[State.MAIN] = age if age is not None else (0.0 if main else None)
+    given: dict[str, Any] = {
+        "now": 0.0,
+        "seq": 1,
+        "counters": {},
+        "next_due_in": None,
+        "paused": False,
+        **more,
+    }
+    return Snapshot(lengths=lengths, ages=ages, **given)
+
+
+def deployment_body(replicas: int, *, ready: int = 0, owner: str = "claimq-scale") -> Body:
+    """The worker Deployment, its number of replicas owned by `owner`."""
+    return {
+        "metadata": {
+            "name": "thumbs-worker",
+            "namespace": "media",
+            "uid": "deployment",
+            "generation": 2,
+            "resourceVersion": "9",
+            "labels": {"claimq.dev/queue": "thumbs"},
+            "managedFields": [
+                {"manager": "claimq-operator", "fieldsV1": {"f:spec": {"f:template": {}}}},
+                {"manager": owner, "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ],
+        },
+        "spec": {"replicas": replicas},
+        "status": {
+            "observedGeneration": 2,
+            "replicas": replicas,
+            "updatedReplicas": replicas,
+            "readyReplicas": ready,
+        },
+    }

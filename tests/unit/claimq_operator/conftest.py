@@ -1,0 +1,81 @@
+"""States of the world for the operator's pure parts: objects as the API gives them."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from claimq.model import Snapshot, WorkerInfo
+from claimq_operator.observed import Observed
+from claimq_operator.queue_resource import QueueResource, read_queue
+from claimq_operator.settings import OperatorSettings
+from claimq_operator.worker_pods import read_pods
+from testkit.kubernetes_objects import Body, deployment_body, snapshot
+
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+def settings() -> OperatorSettings:
+    return OperatorSettings(sidecar_image="registry.example/claimq-sidecar:1")
+
+
+@pytest.fixture
+def queue_body() -> Callable[..., Body]:
+    """queue_body(scaling={...}, worker={...}) -> the object of a queue, with those fields of spec."""
+
+    def make(**spec: Any) -> Body:
+        body: Body = {
+            "apiVersion": "claimq.dev/v1alpha1",
+            "kind": "ReliableQueue",
+            "metadata": {
+                "name": "thumbs",
+                "namespace": "media",
+                "uid": UID,
+                "generation": 3,
+                "resourceVersion": "7",
+            },
+            "spec": {"redis": {"url": "redis://redis:6379/0"}, "worker": {"image": "app:1"}},
+        }
+        worker = spec.pop("worker", {})
+        body["spec"]["worker"] |= worker
+        body["spec"] |= spec
+        return copy.deepcopy(body)
+
+    return make
+
+
+@pytest.fixture
+def queue(queue_body: Callable[..., Body]) -> Callable[..., QueueResource]:
+    def make(**spec: Any) -> QueueResource:
+        return read_queue(queue_body(**spec))
+
+    return make
+
+
+@pytest.fixture
+def observed(queue: Callable[..., QueueResource]) -> Callable[..., Observed]:
+    """observed(pods=[...], workers=[...], main=3, replicas=2, scaling={...}) -> one look."""
+
+    def make(
+        *,
+        pods: list[Body] | None = None,
+        workers: list[WorkerInfo] | None = None,
+        replicas: int | None = 0,
+        main: int = 0,
+        busy: int = 0,
+        age: float | None = None,
+        seen: Snapshot | None = None,
+        unknown: bool = False,
+        **spec: Any,
+    ) -> Observed:
+        return Observed(
+            resource=queue(**spec),
+            deployment=None if replicas is None else deployment_body(replicas),
+            pods=read_pods(pods or [], workers or []),
+            snapshot=None if unknown else seen or snapshot(main, busy, age=age),
+            workers=tuple(workers or ()),
+        )
+
+    return make

@@ -1,0 +1,131 @@
+"""What the conditions say, and when they change."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from claimq.model import ServerReport, ServerWarning
+from claimq_operator.conditions import View, all_conditions, dated
+from claimq_operator.conditions.finding import Finding
+from claimq_operator.observed import Fault, Observed
+from testkit.kubernetes_objects import Body, pod_body, snapshot
+
+Look = Callable[..., Observed]
+
+
+def found(look: Observed, wanted: int = 0, left_out: tuple[str, ...] = ()) -> dict[str, Finding]:
+    return {one.type: one for one in all_conditions(View(look, None, wanted, left_out))}
+
+
+def waiting(name: str, reason: str) -> Body:
+    body = pod_body(name, ready=False)
+    state = {"waiting": {"reason": reason, "message": "it does not"}}
+    body["status"]["containerStatuses"][0]["state"] = state
+    return body
+
+
+def test_a_queue_that_works_is_ready(observed: Look) -> None:
+    conditions = found(observed(replicas=1, pods=[pod_body("a")]), wanted=1)
+    assert {kind: one.status for kind, one in conditions.items()} == {
+        "Ready": "True",
+        "RedisReachable": "True",
+        "WorkersAvailable": "True",
+        "ScalingActive": "Unknown",  # no decision was given here
+        "Stalled": "False",
+        "Suspended": "False",
+    }
+
+
+def test_an_empty_queue_without_workers_is_ready(observed: Look) -> None:
+    assert found(observed())["Ready"].status == "True"
+
+
+def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
+    conditions = found(observed(replicas=1, pods=[pod_body("a", ready=False)]), wanted=1)
+    assert (conditions["Ready"].status, conditions["Ready"].reason) == ("True", "WorkersStarting")
+    assert conditions["WorkersAvailable"].status == "False"
+
+
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
+def test_what_the_kubelet_complains_of_is_told(observed: Look, reason: str) -> None:
+    conditions = found(observed(replicas=1, pods=[waiting("a", reason)]), wanted=1)
+    assert conditions["WorkersAvailable"].reason == conditions["Ready"].reason == reason
+    assert (
+        conditions["WorkersAvailable"].message
+        == "none of 1 workers is ready: pod a: container worker: it does not"
+    )
+
+
+def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
+    look = observed(replicas=1)
+    assert look.deployment is not None
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "exceeded quota",
+    }
+    deployment = {**look.deployment, "status": {"conditions": [failure]}}
+    condition = found(replace(look, deployment=deployment), wanted=1)["WorkersAvailable"]
+    assert (condition.reason, condition.message) == (
+        "FailedCreate",
+        "none of 1 workers is ready: exceeded quota",
+    )
+
+
+def test_an_unreachable_server_is_told_and_is_nobodys_task(observed: Look) -> None:
+    look = replace(observed(unknown=True), redis_fault=Fault("Unreachable", "no answer"))
+    conditions = found(look)
+    assert (conditions["RedisReachable"].status, conditions["Ready"].reason) == ("False", "Unreachable")
+    assert "held" in conditions["RedisReachable"].message
+    assert conditions["Stalled"].status == "False"
+
+
+def test_a_missing_secret_waits_for_a_person(observed: Look) -> None:
+    fault = Fault("SecretMissing", "create it", needs_person=True)
+    conditions = found(replace(observed(unknown=True), redis_fault=fault))
+    assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "SecretMissing")
+
+
+def test_a_refusal_of_the_api_server_waits_for_a_person(observed: Look) -> None:
+    refusal = Fault("ChildInvalid", "the template is not valid", needs_person=True)
+    conditions = found(replace(observed(), refusal=refusal))
+    assert conditions["Ready"].message == "the template is not valid"
+
+
+def test_unsafe_settings_of_the_server_are_told_though_it_answers(observed: Look) -> None:
+    report = ServerReport(
+        "valkey", "9.1", "standalone", (ServerWarning("NoAppendOnly", "set appendonly yes"),)
+    )
+    condition = found(replace(observed(), report=report))["RedisReachable"]
+    assert (condition.status, condition.reason) == ("True", "ReachableWithWarnings")
+    assert "set appendonly yes" in condition.message
+
+
+def test_a_pause_by_hand_and_a_suspend_are_told_apart(observed: Look) -> None:
+    assert found(observed(seen=snapshot(paused=True)))["Suspended"].reason == "PausedByHand"
+    assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
+
+
+def test_what_was_left_out_of_the_app_is_told(observed: Look) -> None:
+    message = found(observed(), left_out=("the app has a preStop hook of its own",))[
+        "WorkersAvailable"
+    ].message
+    assert message.endswith("the app has a preStop hook of its own")
+
+
+def test_a_condition_keeps_its_instant_while_its_status_stays() -> None:
+    before = [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]
+    same = dated([Finding("Ready", "True", "New", "m")], before, generation=4, now_text="now")
+    other = dated([Finding("Ready", "False", "New", "m")], before, generation=4, now_text="now")
+    assert (same[0]["lastTransitionTime"], other[0]["lastTransitionTime"]) == ("2025-01-01T00:00:00Z", "now")
+    assert same[0]["observedGeneration"] == 4
+
+
+def test_reasons_are_words_and_messages_fit(observed: Look) -> None:
+    look = replace(observed(unknown=True), redis_fault=Fault("Unreachable", "x" * 5000))
+    for one in found(look).values():
+        assert one.reason.isalpha()
+        assert one.reason[0].isupper()
+        assert 0 < len(one.message) <= 1024

@@ -1,0 +1,135 @@
+"""Which ends of containers are proven, whose claims those were, what is said about them."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from claimq.model import Reason, WorkerInfo
+from claimq_operator.deaths import Death, dead_workers, deaths_of
+
+Body = dict[str, Any]
+
+ENDED = {
+    "containerID": "containerd://old",
+    "exitCode": 137,
+    "reason": "OOMKilled",
+    "startedAt": "2026-01-01T00:00:00Z",
+    "finishedAt": "2026-01-01T00:10:00Z",
+}
+TARGET = {"type": "DisruptionTarget", "status": "True"}
+BEFORE_ALL = 1_767_225_600_500  # 2026-01-01T00:00:00.5Z
+AFTER_RESTART = 1_767_226_205_000  # 2026-01-01T00:10:05Z
+
+
+def pod(*, sidecar: Body | None = None, app: Body | None = None, **more: Any) -> Body:
+    running = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "restartCount": 0}
+    status: Body = {
+        "initContainerStatuses": [{"name": "claimq-sidecar", "image": "sidecar:1", **(sidecar or running)}],
+        "containerStatuses": [{"name": "worker", "image": "app:1", **(app or running)}],
+    }
+    metadata: Body = {"name": "p", "namespace": "media", "uid": "u", **more.pop("metadata", {})}
+    return {"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": {**status, **more}}
+
+
+def restarted() -> Body:
+    return {
+        "restartCount": 1,
+        "state": {"running": {"startedAt": "2026-01-01T00:10:03Z"}},
+        "lastState": {"terminated": ENDED},
+    }
+
+
+def only(body: Body) -> Death:
+    found = deaths_of(body)
+    assert len(found) == 1
+    return found[0]
+
+
+def busy(started: int, uid: str = "u", claims: int = 2) -> WorkerInfo:
+    return WorkerInfo(f"p.{uid}.{started}", claims, 0.0)
+
+
+def test_a_pod_that_runs_proves_no_death() -> None:
+    assert deaths_of(pod()) == ()
+
+
+def test_a_terminated_sidecar_proves_its_workers_dead() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL)]) == (f"p.u.{BEFORE_ALL}",)
+
+
+def test_a_restarted_sidecar_proves_only_the_one_before_it_dead() -> None:
+    death = only(pod(sidecar=restarted()))
+    assert dead_workers(death, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == (f"p.u.{BEFORE_ALL}",)
+
+
+def test_a_worker_of_the_second_of_the_restart_is_left_to_its_lease() -> None:
+    death = only(pod(sidecar=restarted()))
+    assert dead_workers(death, [busy(1_767_226_203_400)]) == ()
+
+
+def test_a_worker_of_another_pod_of_the_same_name_is_left_alone() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL, uid="another")]) == ()
+
+
+def test_a_worker_that_holds_nothing_needs_no_call() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL, claims=0)]) == ()
+
+
+def test_a_worker_with_a_name_of_its_own_is_left_to_its_lease() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [WorkerInfo("p.u.by-hand", 1, 0.0)]) == ()
+
+
+def test_a_status_without_the_containers_id_proves_nothing() -> None:
+    unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": "2026-01-01T00:10:00Z"}
+    assert deaths_of(pod(sidecar={"restartCount": 0, "state": {"terminated": unknown}})) == ()
+
+
+def test_a_force_deleted_pod_that_still_ran_proves_nothing() -> None:
+    assert deaths_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:10:00Z"})) == ()
+
+
+def test_an_app_that_ended_gives_back_what_is_older_than_its_end() -> None:
+    death = only(pod(app=restarted()))
+    assert (death.is_sidecar, death.before) == (False, 1_767_226_200.0)
+
+
+def test_an_app_beside_other_containers_is_left_to_the_lease() -> None:
+    body = pod(app=restarted())
+    body["status"]["containerStatuses"].append({"name": "other", "state": {}})
+    assert deaths_of(body) == ()
+
+
+def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> None:
+    assert only(pod(sidecar=restarted())).cause == (
+        "claimq-sidecar ended: OOMKilled, exit code 137 (signal 9); pod p, node node-1, image sidecar:1, run 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "The node was low on resource: memory."}, Reason.INTERRUPTED),
+        ({"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the limit."}, Reason.CRASHED),
+        ({"conditions": [{**TARGET, "reason": "PreemptionByScheduler"}]}, Reason.INTERRUPTED),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"}}, Reason.INTERRUPTED),
+    ],
+    ids=["crash", "node-pressure", "own-usage", "preempted", "deleted"],
+)  # fmt: skip
+def test_what_ends_a_pod_from_outside_is_an_interruption(more: Body, reason: Reason) -> None:
+    body = pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}, **copy.deepcopy(more))
+    assert only(body).reason is reason
+
+
+def test_an_eviction_is_told_with_the_kubelets_words() -> None:
+    body = pod(
+        sidecar={"restartCount": 0, "state": {"terminated": ENDED}},
+        reason="Evicted",
+        message="The node was low on resource: memory.",
+    )
+    assert "evicted (The node was low on resource: memory.)" in only(body).cause

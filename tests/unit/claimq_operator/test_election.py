@@ -1,0 +1,118 @@
+"""Who works, by a Lease; without comparing clocks."""
+
+import asyncio
+from typing import Any
+
+from claimq_operator.cluster import Conflicting, Kind, NotThere
+from claimq_operator.election import Election, Sighted, Step
+from claimq_operator.settings import OperatorSettings
+from testkit.waiting import eventually
+
+Json = dict[str, Any]
+
+
+def test_a_free_lease_is_taken() -> None:
+    assert Sighted().seen({}, 0.0).step("me", 15.0, 0.0) is Step.TAKE
+
+
+def test_anothers_lease_is_waited_for_until_it_has_been_still_for_its_duration() -> None:
+    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "1"}, 100.0)
+    assert seen.step("me", 15.0, 114.9) is Step.WAIT
+    assert seen.step("me", 15.0, 115.0) is Step.TAKE
+
+
+def test_a_renewal_begins_the_wait_anew_whatever_its_clock_says() -> None:
+    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "long ago"}, 100.0)
+    seen = seen.seen({"holderIdentity": "other", "renewTime": "longer ago"}, 110.0)
+    assert seen.step("me", 15.0, 120.0) is Step.WAIT
+
+
+def test_the_own_lease_is_renewed() -> None:
+    assert (
+        Sighted().seen({"holderIdentity": "me", "renewTime": "1"}, 0.0).step("me", 15.0, 99.0) is Step.RENEW
+    )
+
+
+class LeaseHolder:
+    """The part of a cluster that an election uses, with versions as the API server checks them."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.is_cut = False
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace
+        if self.is_cut:
+            raise TimeoutError
+        if self.lease is None:
+            raise NotThere(name)
+        return self.lease
+
+    async def create(self, kind: Kind, body: Json) -> Json:
+        del kind
+        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+        return self.lease
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        del kind, namespace
+        if self.is_cut:
+            raise TimeoutError
+        assert self.lease is not None
+        version = self.lease["metadata"]["resourceVersion"]
+        if changes["metadata"]["resourceVersion"] != version:
+            raise Conflicting(name)
+        metadata = {**self.lease["metadata"], "resourceVersion": str(int(version) + 1)}
+        self.lease = {**self.lease, "metadata": metadata, "spec": {**self.lease["spec"], **changes["spec"]}}
+        return self.lease
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
+        raise NotImplementedError
+
+    async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Json]:
+        raise NotImplementedError
+
+
+class Candidate:
+    """An operator that wants to work, and knows whether it does."""
+
+    def __init__(self, holder: LeaseHolder, identity: str) -> None:
+        settings = OperatorSettings(sidecar_image="s", identity=identity, lease_duration=0.5)
+        self.works = False
+        self._run = asyncio.ensure_future(
+            Election(holder, settings, lambda: 0.0).run(self._work, lambda _: None)
+        )
+
+    async def _work(self) -> None:
+        self.works = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.works = False
+
+    async def end(self) -> None:
+        self._run.cancel()
+        await asyncio.gather(self._run, return_exceptions=True)
+
+
+async def test_one_of_two_works_and_the_other_follows_when_it_goes() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    second = Candidate(holder, "second")
+    await first.end()
+    await eventually(lambda: second.works)
+    assert not first.works
+    await second.end()
+    assert holder.lease is not None
+    assert holder.lease["spec"]["holderIdentity"] == ""
+
+
+async def test_who_cannot_renew_stops_before_another_may_begin() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    holder.is_cut = True
+    await eventually(lambda: not first.works)
+    holder.is_cut = False
+    await eventually(lambda: first.works)
+    await first.end()

@@ -20,7 +20,8 @@ from testkit.server import Server
 
 Call = Callable[[], Awaitable[object]]
 FIXED = (
-    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config", "stats",
+    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
+    "stats",
     "wake", "ids",
 )  # fmt: skip
 CANDIDATES = [
@@ -306,11 +307,29 @@ async def remove_failed(world: World) -> Call:
     return lambda: world.first.remove_failed(log_limit=9)
 
 
+@scenario(STATS_AND_CALLS)
+async def withdraw(world: World) -> Call:
+    await _fill(world.first)
+    connection = world.store._connection
+    claimed = connection.take_lane()
+    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1])
+    last = connection.next_on_lane(claimed)
+    connection.give_lane(claimed)
+    return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])
+
+
 @scenario(STATS_AND_CALLS + "main leases delayed failed clients workers")
 async def flush(world: World) -> Call:
     await _failed(world)
     await _held(world, "ann", "bob")
     return world.first.flush
+
+
+@scenario("stats main leases delayed failed clients workers")
+async def delete(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return world.first.delete
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -335,7 +354,7 @@ async def test_a_key_of_another_type_refuses_the_call_and_nothing_has_changed(
                 wrong[part] = f"the message does not name the key: {error}"
         else:
             after = contents(world.server)
-            assert name == "flush" or after[world.key(part)] == before[world.key(part)]
+            assert name in {"flush", "delete"} or after[world.key(part)] == before[world.key(part)]
     assert wrong == {}
     assert sorted(refused) == sorted(needed)
 
@@ -349,6 +368,7 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
-        "claim", "done", "done_enqueue", "enqueue", "flush", "give_back", "reap", "release_worker", "remove_failed",
-        "renew", "repair", "requeue_failed",
+        "claim", "delete", "done", "done_enqueue", "enqueue", "flush", "give_back", "reap", "release_worker",
+        "remove_failed",
+        "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

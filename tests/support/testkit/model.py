@@ -196,14 +196,11 @@ class QueueModel:
     def give_back(
         self, tokens: Sequence[str], kind: str, error: str = "", delay_ms: int | None = None
     ) -> list[tuple[str, int]]:
-        """Verdicts and delays, in the order of the tokens; they are handled worker by worker."""
+        """Verdicts and delays, in the order of the tokens; they are handled in the order of claiming."""
         self.batch += 1
         verdicts: dict[str, tuple[str, int]] = dict.fromkeys(tokens, ("lost", 0))
-        workers = dict.fromkeys(token.rpartition("/")[0] for token in tokens)
-        ordered = [
-            token for worker in workers for token in dict.fromkeys(tokens) if token.startswith(worker + "/")
-        ]
-        live = [token for token in ordered if token in self.busy]
+        held = [token for token in dict.fromkeys(tokens) if token in self.busy]
+        live = sorted(held, key=lambda token: numbers([token]))
         verdicts.update(self._settle(live, kind, error, delay_ms))
         seen: set[str] = set()
         answers: list[tuple[str, int]] = []

@@ -1,0 +1,305 @@
+"""A release of the chart on a real cluster: it works, it is upgraded under load, it uses its rights and no others."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+import claimq.blocking
+from claimq.errors import StoreUnavailable
+from clusterkit import Cluster
+from clusterkit.commands import eventually
+from clusterkit.own_cluster import OwnCluster
+from testkit.chart import Chart, of_kind
+from testkit.release import CRD, Release, namespace
+
+pytestmark = pytest.mark.cluster
+
+WORK = """
+import time, claimq.worker
+with claimq.worker.connect() as worker:
+    for item in worker.items():
+        with item:
+            time.sleep(0.05)
+"""
+
+
+def queue(release: Release, name: str, where: str, **spec: Any) -> dict[str, Any]:
+    """A queue on the release's Valkey; its worker takes 50 ms for an item."""
+    worker = {
+        "image": release.images.sidecar,
+        "command": ["python", "-c"],
+        "args": [WORK],
+        "drainTimeout": "10s",
+    }
+    return {
+        "apiVersion": "claimq.dev/v1alpha1",
+        "kind": "ReliableQueue",
+        "metadata": {"name": name, "namespace": where},
+        "spec": {"redis": {"url": release.redis_url}, "worker": worker, **spec},
+    }
+
+
+def counters(url: str, name: str) -> dict[str, int]:
+    """What has happened to a queue's items, and how many there are by state."""
+    with claimq.blocking.connect(url) as server:
+        seen = server.queue(name).snapshot()
+    return {**seen.counters, **{f"in {state.value}": count for state, count in seen.lengths.items()}}
+
+
+def enqueue(url: str, name: str, count: int) -> None:
+    with claimq.blocking.connect(url) as server:
+        server.queue(name).enqueue_many(f"item {number}" for number in range(count))
+
+
+def test_helm_test_sees_an_item_done(release: Release) -> None:
+    said = release.cluster.helm(
+        "test", release.name, f"--namespace={release.namespace}", "--logs", "--timeout=180s"
+    )
+    assert re.search(r"Phase: +Succeeded", said)
+    assert "enqueued an item in claimq-system.claimq-test" in said
+    print(re.findall(r"a worker has done it, after .*", said)[0])
+    left = release.cluster.kubectl("get", "reliablequeues", f"--namespace={release.namespace}", "-o", "name")
+    assert left == ""
+
+
+def test_the_operator_runs_as_nobody_and_can_write_nowhere(release: Release) -> None:
+    show = "import os; print(os.getuid(), os.access('/opt/claimq', os.W_OK)); open('/opt/claimq/x', 'w')"
+    words = [
+        "exec",
+        f"deployment/{release.operator}",
+        f"--namespace={release.namespace}",
+        "--",
+        "python",
+        "-c",
+        show,
+    ]
+    said = release.cluster.run("kubectl", *words, check=False)
+    assert said.stdout.strip() == "65532 False"
+    assert "Read-only file system" in said.stderr
+
+
+def test_the_operator_tells_prometheus_how_it_is(release: Release) -> None:
+    read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
+    said = release.cluster.kubectl(
+        "exec",
+        f"deployment/{release.operator}",
+        f"--namespace={release.namespace}",
+        "--",
+        "python",
+        "-c",
+        read,
+    )
+    assert re.search(r"^claimq_leader 1\.0$", said, re.MULTILINE)
+
+
+def test_an_upgrade_under_load_loses_and_repeats_nothing(release: Release, team: str) -> None:
+    count, name = 400, f"{team}.busy"
+    release.cluster.apply(queue(release, "busy", team, scaling={"maxReplicas": 3, "itemsPerReplica": 50}))
+    with release.server_url() as url:
+        enqueue(url, name, count)
+        eventually("work has begun", lambda: counters(url, name).get("done", 0) > 20, timeout=90, every=0.5)
+        assert counters(url, name)["in main"] > 0, "too quick: the upgrade would have met no load"
+        release.install(
+            "--set=valkey.enabled=true", "--set=operator.replicas=2", "--set=operator.logLevel=debug"
+        )
+        enqueue(url, name, 100)
+        eventually(
+            "all is done", lambda: counters(url, name).get("done", 0) >= count + 100, timeout=180, every=0.5
+        )
+        seen = counters(url, name)
+    assert seen["done"] == count + 100
+    assert [seen[f"in {state}"] for state in ("main", "busy", "failed")] == [0, 0, 0]
+    assert seen.get("failed", 0) == seen.get("crashes", 0) == 0
+
+
+def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> None:
+    release.cluster.apply(queue(release, "kept", team, suspend=True))
+    with release.server_url() as url:
+        enqueue(url, f"{team}.kept", 50)
+        release.cluster.kubectl(
+            "delete",
+            "pod",
+            f"{release.valkey}-0",
+            f"--namespace={release.namespace}",
+            "--grace-period=0",
+            "--force",
+        )
+        release.cluster.kubectl(
+            "rollout",
+            "status",
+            f"statefulset/{release.valkey}",
+            f"--namespace={release.namespace}",
+            "--timeout=90s",
+        )
+
+        def is_there() -> bool:
+            try:
+                return counters(url, f"{team}.kept")["in main"] == 50
+            except StoreUnavailable:
+                return False
+
+        eventually("the items are there again", is_there, timeout=60, every=0.5)
+    patch = json.dumps({"spec": {"suspend": False, "scaling": {"maxReplicas": 1}}})
+    release.cluster.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={patch}")
+    with release.server_url() as url:
+        eventually(
+            "they are done",
+            lambda: counters(url, f"{team}.kept").get("done", 0) == 50,
+            timeout=120,
+            every=0.5,
+        )
+
+
+def test_another_operator_takes_over_when_one_dies(release: Release, team: str) -> None:
+    release.install(
+        "--set=valkey.enabled=true", "--set=operator.replicas=2", "--set=operator.leaseDuration=5s"
+    )
+    lease = ["lease", release.operator, f"--namespace={release.namespace}"]
+    eventually("somebody leads", lambda: bool(release.get(*lease)["spec"].get("holderIdentity")), timeout=60)
+    first = release.get(*lease)["spec"]["holderIdentity"]
+    release.cluster.kubectl(
+        "delete", "pod", first, f"--namespace={release.namespace}", "--grace-period=0", "--force"
+    )
+    eventually(
+        "another leads",
+        lambda: release.get(*lease)["spec"].get("holderIdentity") not in (first, "", None),
+        timeout=60,
+    )
+    release.cluster.apply(queue(release, "after", team))
+    with release.server_url() as url:
+        enqueue(url, f"{team}.after", 5)
+        eventually(
+            "it works", lambda: counters(url, f"{team}.after").get("done", 0) == 5, timeout=90, every=0.5
+        )
+
+
+@pytest.mark.own_cluster
+def test_the_operator_asks_for_what_it_may_and_for_nothing_else(
+    release: Release, kubernetes: Cluster, team: str
+) -> None:
+    assert isinstance(kubernetes, OwnCluster)
+    secret = {"url": release.redis_url}
+    kubernetes.kubectl(
+        "create", "secret", "generic", "redis", f"--namespace={team}", f"--from-literal=url={secret['url']}"
+    )
+    by_secret = queue(release, "all", team, scaling={"maxReplicas": 2, "itemsPerReplica": 5})
+    by_secret["spec"]["redis"] = {"secretRef": {"name": "redis"}}
+    kubernetes.apply(by_secret)
+    with release.server_url() as url:
+        enqueue(url, f"{team}.all", 60)
+        eventually(
+            "it works", lambda: counters(url, f"{team}.all").get("done", 0) == 60, timeout=120, every=0.5
+        )
+    kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", "--timeout=60s")
+    account = f"system:serviceaccount:{release.namespace}:{release.operator}"
+    asked, refused = _requests(kubernetes.audit_log(), account)
+    assert refused == set()
+    granted = _granted(release)
+    assert asked <= granted
+    # Costs are written when workers go one by one; all that is granted was used but what only another run needs.
+    assert granted - asked <= {("patch", "", "pods")}
+
+
+def _requests(log: str, account: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
+    """What an account asked for, as (verb, group, resource), and what of it was refused."""
+    asked: set[tuple[str, str, str]] = set()
+    refused: set[tuple[str, str, str]] = set()
+    for line in log.splitlines():
+        entry = json.loads(line)
+        about = entry.get("objectRef")
+        if entry["user"]["username"] != account or about is None or "resource" not in about:
+            continue
+        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        one = (entry["verb"], about.get("apiGroup", ""), resource)
+        asked.add(one)
+        if entry.get("responseStatus", {}).get("code") == 201 and entry["verb"] == "patch":
+            asked.add(("create", *one[1:]))  # an apply that made the object
+        if entry.get("responseStatus", {}).get("code") in (401, 403):
+            refused.add(one)
+    return asked, refused
+
+
+def _granted(release: Release) -> set[tuple[str, str, str]]:
+    rules = release.get("clusterrole", release.operator)["rules"]
+    rules += release.get("role", f"{release.operator}-leader", f"--namespace={release.namespace}")["rules"]
+    return {
+        (verb, group, resource)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_a_second_operator_serves_one_team_with_rights_there_alone(
+    kubernetes: Cluster, release: Release
+) -> None:
+    """It goes last: the first one leaves its work to this one."""
+    kubernetes.kubectl(
+        "scale",
+        f"deployment/{release.operator}",
+        f"--namespace={release.namespace}",
+        "--replicas=0",
+        "--timeout=60s",
+    )
+    with namespace(kubernetes, "media") as media, namespace(kubernetes, "print") as other:
+        own = Release(kubernetes, release.images, "own", media)
+        try:
+            own.install("--set=crds.install=false", f"--set=operator.namespaces={{{media}}}")
+            for where in (media, other):
+                kubernetes.apply(queue(release, "here", where))
+            with release.server_url() as url:
+                for where in (media, other):
+                    enqueue(url, f"{where}.here", 3)
+                eventually(
+                    "it works", lambda: counters(url, "media.here").get("done", 0) == 3, timeout=90, every=0.5
+                )
+                assert counters(url, "print.here")["in main"] == 3
+            assert "status" not in release.get("rq/here", f"--namespace={other}")
+            assert kubernetes.kubectl("get", "clusterroles", "-o", "name").count("own-claimq") == 0
+            if isinstance(kubernetes, OwnCluster):
+                _, refused = _requests(kubernetes.audit_log(), f"system:serviceaccount:{media}:own-claimq")
+                assert refused == set()
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=60s")
+            own.cluster.helm("uninstall", own.name, f"--namespace={media}", "--wait")
+        finally:
+            # Nobody serves the other team's queue, so nobody ever gave it a finalizer either.
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=60s")
+            release.install("--set=valkey.enabled=true")
+
+
+def test_an_uninstall_leaves_queues_and_workers_and_the_next_install_takes_them_over(
+    kubernetes: Cluster, release: Release, team: str
+) -> None:
+    kubernetes.apply(queue(release, "staying", team, scaling={"minReplicas": 1}))
+    # Valkey stays: only the operator goes, as when somebody moves it to another release.
+    with release.server_url() as url:
+        enqueue(url, f"{team}.staying", 10)
+        eventually(
+            "it works", lambda: counters(url, f"{team}.staying").get("done", 0) == 10, timeout=90, every=0.5
+        )
+    kubernetes.helm("uninstall", release.name, f"--namespace={release.namespace}", "--wait")
+    assert CRD in kubernetes.kubectl("get", "crd", "-o", "name")
+    assert release.get("deployment/staying-worker", f"--namespace={team}")["spec"]["replicas"] == 1
+    left = kubernetes.kubectl(
+        "get", "all,roles,rolebindings,serviceaccounts,leases", f"--namespace={release.namespace}",
+        f"--selector=app.kubernetes.io/instance={release.name}", "-o", "name",
+    )  # fmt: skip
+    assert left == ""
+    assert "claimq" not in kubernetes.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
+    release.install("--set=valkey.enabled=true")
+    with release.server_url() as url:
+        enqueue(url, f"{team}.staying", 10)
+        eventually(
+            "it works", lambda: counters(url, f"{team}.staying").get("done", 0) == 20, timeout=120, every=0.5
+        )
+
+
+def test_what_a_release_makes_is_what_the_chart_renders(release: Release) -> None:
+    rendered = Chart().objects("valkey.enabled=true", release=release.name, namespace=release.namespace)
+    (deployment,) = of_kind(rendered, "Deployment")
+    made = release.get(f"deployment/{release.operator}", f"--namespace={release.namespace}")
+    assert made["metadata"]["name"] == deployment["metadata"]["name"]
+    assert made["spec"]["selector"] == deployment["spec"]["selector"]

@@ -1,0 +1,161 @@
+"""The images as they are built: what is in them, who runs, how much they weigh."""
+
+import io
+import json
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit import images
+from testkit.tree import ROOT
+
+# No cluster is brought up; but root and Linux are needed, as they are for one of our own.
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+WHITEOUT = ".wh."
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image's settings, the files that a container sees, and the bytes that it adds to its base."""
+
+    config: dict[str, Any]
+    files: dict[str, tarfile.TarInfo]
+    added: int
+
+    @property
+    def packages(self) -> set[str]:
+        """The Python distributions in it, by their normal names."""
+        found = (
+            re.search(r"(?:/site-packages|^app)/([^/]+)-[^-/]+\.dist-info/METADATA$", name)
+            for name in self.files
+        )
+        return {re.sub(r"[-_.]+", "-", one[1]).lower() for one in found if one}
+
+
+def read_image(archive: Path) -> Image:
+    """An image out of its docker-archive, layer upon layer."""
+    files: dict[str, tarfile.TarInfo] = {}
+    sizes: list[int] = []
+    with tarfile.open(archive) as outer:
+        read = lambda name: _bytes(outer, name)  # noqa: E731 - one line, used twice
+        manifest = json.loads(read("manifest.json"))[0]
+        for layer in manifest["Layers"]:
+            content = read(layer)
+            sizes.append(len(content))
+            with tarfile.open(fileobj=io.BytesIO(content)) as inner:
+                for member in inner:
+                    _lay(files, member)
+        return Image(json.loads(read(manifest["Config"]))["config"], files, sum(sizes[1:]))
+
+
+def _bytes(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(name)
+    assert file is not None
+    return file.read()
+
+
+def _lay(files: dict[str, tarfile.TarInfo], member: tarfile.TarInfo) -> None:
+    name = member.name.removeprefix("./").rstrip("/")
+    folder, _, last = name.rpartition("/")
+    if not last.startswith(WHITEOUT):
+        files[name] = member
+        return
+    gone = f"{folder}/" if last == f"{WHITEOUT}{WHITEOUT}.opq" else f"{folder}/{last.removeprefix(WHITEOUT)}"
+    for covered in [one for one in files if one == gone or one.startswith(gone.rstrip("/") + "/")]:
+        del files[covered]
+
+
+BUILT: dict[str, Image] = {}
+
+
+@pytest.fixture(params=["operator", "sidecar", "checksums"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def image(name: str) -> Image:
+    if name not in BUILT:
+        is_example = name == "checksums"
+        dockerfile = ROOT / "examples" / "checksums" / "Dockerfile" if is_example else ROOT / "Dockerfile"
+        built = images.build_image(
+            dockerfile, f"claimq-{name}:looked-at", target=None if is_example else name, context=ROOT
+        )
+        BUILT[name] = read_image(built.archive)
+    return BUILT[name]
+
+
+def test_nobody_runs_as_root_and_nothing_is_imported_from_where_one_stands(image: Image, name: str) -> None:
+    assert image.config["User"] == "65532:65532"
+    environment = dict(one.split("=", 1) for one in image.config["Env"])
+    if name != "checksums":
+        assert environment["PYTHONSAFEPATH"] == "1"
+        assert image.config["Entrypoint"] == ["python", "-m", f"claimq_{name}"]
+
+
+def test_labels_say_what_it_is(image: Image, name: str) -> None:
+    labels = {
+        key.removeprefix("org.opencontainers.image."): text for key, text in image.config["Labels"].items()
+    }
+    assert labels["title"].endswith(name)
+    assert labels["licenses"] == "Apache-2.0"
+    assert labels["description"]
+    if name != "checksums":
+        assert labels["version"] == "0.1.0"
+        assert re.fullmatch(r"python:3\.\d+-slim", labels["base.name"])
+
+
+def test_nothing_in_it_can_install_or_compile(image: Image, name: str) -> None:
+    if name == "checksums":
+        pytest.skip("an app's image is its owner's")
+    programs = re.compile(r"(^|/)s?bin/(pip[\d.]*|easy_install|gcc|g\+\+|cc|make|ld|wheel)$")
+    assert [one for one in image.files if programs.search(one)] == []
+    assert image.packages & {"pip", "setuptools", "wheel", "hatchling"} == set()
+    assert [one for one in image.files if "/ensurepip/" in one] == []
+
+
+def test_no_address_of_a_package_index_stays_in_it(image: Image) -> None:
+    settings = [one for one in image.files if one.endswith(("pip.conf", ".pypirc", "pip.ini"))]
+    assert [one for one in settings if image.files[one].size] == []
+
+
+def locked(file: str) -> set[str]:
+    text = (ROOT / "requirements" / file).read_text()
+    # Only Pythons before 3.11.3 need async-timeout; the base that stands in here may be one.
+    return {one.lower() for one in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)} - {
+        "async-timeout"
+    }
+
+
+def test_it_has_what_is_locked_and_nothing_else(image: Image, name: str) -> None:
+    own = {"operator": "operator/", "sidecar": "worker_sidecar/", "checksums": ""}[name]
+    wanted = locked(f"{name}.txt") | {"claimq", f"claimq-{name}"} if own else {"claimq"}
+    # The example's is an app's: its base has pip, and claimq.worker is all that was added.
+    own_tools = set[str]() if own else {"pip", "setuptools", "wheel"}
+    assert image.packages - own_tools - {"async-timeout"} == wanted
+
+
+def test_everything_it_runs_is_compiled_already(image: Image, name: str) -> None:
+    """The root file system is read-only, so Python could not keep what it compiles."""
+    if name == "checksums":
+        pytest.skip("an app's image is its owner's")
+    package = f"claimq_{name}"
+    sources = [
+        one for one in image.files if re.search(rf"site-packages/({package}|claimq|redis)/.*\.py$", one)
+    ]
+    assert len(sources) > 50
+    compiled = {re.sub(r"__pycache__/([^/]+)\.cpython-\d+\.pyc$", r"\1.pyc", one) for one in image.files}
+    assert [one for one in sources if f"{one}c" not in compiled] == []
+
+
+# In MB, over the base image; measured 13, 127 and 1.
+MOST = {"sidecar": 20, "operator": 150, "checksums": 3}
+
+
+def test_it_adds_little_to_its_base(image: Image, name: str) -> None:
+    print(f"{name}: {image.added / 1e6:.1f} MB over its base")
+    assert image.added < MOST[name] * 1e6

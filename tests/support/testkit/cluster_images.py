@@ -1,0 +1,61 @@
+"""The images of this repository, built once for a run of the tests and put where a cluster's nodes find them."""
+
+import shutil
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterkit import Cluster
+from testkit import binaries
+from testkit.tree import ROOT
+
+TAG = "tests"
+
+
+@dataclass(frozen=True)
+class ClusterImages:
+    """Names as manifests have them."""
+
+    operator: str
+    sidecar: str
+    checksums: str
+    valkey: str
+
+    def values(self) -> list[str]:
+        """Options for helm: the chart with these images."""
+        named = {"operator": self.operator, "sidecar": self.sidecar, "valkey": self.valkey}
+        options: list[str] = []
+        for name, image in named.items():
+            repository, _, tag = image.rpartition(":")
+            options += [
+                f"--set-string={name}.image.repository={repository}",
+                f"--set-string={name}.image.tag={tag}",
+            ]
+        return options
+
+
+def load_images(cluster: Cluster, tag: str = TAG) -> ClusterImages:
+    """Builds all four from the Dockerfiles as they stand, and loads them."""
+    dockerfile, version = ROOT / "Dockerfile", _version()
+    operator, sidecar = (
+        cluster.build_image(
+            dockerfile, f"claimq-{name}:{tag}", target=name, build_args={"VERSION": version, "REVISION": tag}
+        )
+        for name in ("operator", "sidecar")
+    )
+    example = ROOT / "examples" / "checksums" / "Dockerfile"
+    checksums = cluster.build_image(example, f"claimq-example-checksums:{tag}", context=ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        # The whole context is one program.
+        shutil.copy(binaries.find("valkey").path, Path(folder) / "valkey-server")
+        valkey = cluster.build_image(
+            ROOT / "tests" / "cluster" / "images" / "valkey.Dockerfile",
+            f"claimq-test-valkey:{tag}",
+            context=Path(folder),
+        )
+    return ClusterImages(*(cluster.load_image(image) for image in (operator, sidecar, checksums, valkey)))
+
+
+def _version() -> str:
+    return str(tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]["version"])

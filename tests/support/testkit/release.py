@@ -1,0 +1,110 @@
+"""A release of the chart on a cluster: installed, used, taken away again with everything that it left on purpose."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from clusterkit import Cluster
+from clusterkit.own_cluster import OwnCluster
+from testkit.chart import FOLDER
+from testkit.cluster_images import ClusterImages
+
+CRD = "reliablequeues.claimq.dev"
+STORAGE = "/var/lib/claimq-test-volume"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release, in a namespace of its own."""
+
+    cluster: Cluster
+    images: ClusterImages
+    name: str
+    namespace: str
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator's Deployment, service account and Lease."""
+        return self.name if "claimq" in self.name else f"{self.name}-claimq"
+
+    @property
+    def valkey(self) -> str:
+        """The name of the Service of its Valkey."""
+        return f"{self.operator}-valkey"
+
+    @property
+    def redis_url(self) -> str:
+        """Its Valkey, for queues in any namespace."""
+        return f"redis://{self.valkey}.{self.namespace}.svc:6379/0"
+
+    def install(self, *options: str) -> str:
+        """`helm upgrade --install`, and waits until everything is ready."""
+        return self.cluster.helm(
+            "upgrade",
+            "--install",
+            self.name,
+            str(FOLDER),
+            f"--namespace={self.namespace}",
+            "--wait",
+            "--timeout=180s",
+            *self.images.values(),
+            *options,
+            timeout=200,
+        )
+
+    @contextmanager
+    def server_url(self) -> Generator[str]:
+        """The release's Valkey, for a program outside of the cluster."""
+        with self.cluster.forward(self.namespace, self.valkey, 6379) as port:
+            yield f"redis://127.0.0.1:{port}/0"
+
+    def get(self, *what: str) -> Any:
+        """`kubectl get -o json`."""
+        return json.loads(self.cluster.kubectl("get", "-o", "json", *what))
+
+    def uninstall(self) -> None:
+        """`helm uninstall`, the definition and the volumes too; queues must be gone already."""
+        self.cluster.helm(
+            "uninstall", self.name, f"--namespace={self.namespace}", "--wait", "--ignore-not-found"
+        )
+        self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
+
+    def provide_volume(self) -> None:
+        """A volume for the Valkey, where the cluster has no storage class that makes one."""
+        cluster = self.cluster
+        if not isinstance(cluster, OwnCluster):
+            return
+        node = cluster.nodes[0]
+        cluster.run_on_node(node, "mkdir", "-p", STORAGE)
+        on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        claim = {"namespace": self.namespace, "name": f"data-{self.valkey}-0"}
+        cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"{self.namespace}-valkey"},
+                "spec": {
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "storageClassName": "",
+                    "claimRef": claim,
+                    "local": {"path": STORAGE},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_it]}]}},
+                },
+            }
+        )
+
+
+@contextmanager
+def namespace(cluster: Cluster, name: str) -> Generator[str]:
+    """A namespace that takes only `restricted` pods; deleted at the end, and waited for."""
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+    try:
+        yield name
+    finally:
+        cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout=130)

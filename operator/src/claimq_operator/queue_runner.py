@@ -138,9 +138,14 @@ class QueueRunner:
 
     async def _write_status(self, status: Json, resource: QueueResource, now: float) -> None:
         is_due = now - self._status_at >= self._around.settings.status_period
-        if is_news(status, resource.status) or (is_due and is_different(status, resource.status)):
+        if not is_news(status, resource.status) and not (is_due and is_different(status, resource.status)):
+            return
+        try:
             await self._applier.status(resource, status)
             self._status_at = now
+        except ClusterError as error:
+            # What was done holds all the same; the next pass tells it.
+            _log.warning("event=status_not_written queue=%s/%s error=%r", *self.key, str(error))
 
     def _show(self, observed: Observed, decided: Plan) -> None:
         wanted = decided.status["workers"]["desired"]

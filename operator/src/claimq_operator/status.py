@@ -43,12 +43,9 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
     status |= _numbers(observed.snapshot, before)
     if observed.report is not None:
         report = observed.report
-        warnings = [f"{one.code}: {one.message}" for one in report.warnings]
-        status["redis"] = {
-            "version": f"{report.flavour} {report.version}",
-            "mode": report.mode,
-            "warnings": warnings,
-        }
+        status["redis"] = {"version": f"{report.flavour} {report.version}", "mode": report.mode}
+        if report.warnings:
+            status["redis"]["warnings"] = [f"{one.code}: {one.message}" for one in report.warnings]
     elif "redis" in before:
         status["redis"] = before["redis"]
     scaling = (
@@ -75,7 +72,8 @@ def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
         return {key: before[key] for key in ("items", "ages", "oldest") if key in before}
     found: Json = {"items": {state.value: snapshot.lengths[state] for state in State}}
     ages = {state.value: round(age, 1) for state in _AGES if (age := snapshot.ages[state]) is not None}
-    found["ages"] = ages
+    if ages:  # an empty object that had entries before would become null, and be refused
+        found["ages"] = ages
     oldest = snapshot.ages[State.MAIN]
     if oldest is not None:
         found["oldest"] = age_text(oldest)

@@ -1,11 +1,13 @@
 """The status: its shape as the CRD has it, and when it is worth a write."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import yaml
 
+from claimq.model import ServerReport
 from claimq.scaling import Decision, ScalingRule, ScalingState
 from claimq_operator.conditions import View
 from claimq_operator.observed import Observed
@@ -45,8 +47,6 @@ def _unknown(value: object, schema: Json, path: str) -> list[str]:
 
 
 def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
-    from dataclasses import replace
-
     look = observed(unknown=True)
     before = {"items": {"main": 7}, "ages": {"main": 3.0}, "oldest": "3s"}
     status = build(
@@ -55,14 +55,22 @@ def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
     assert {key: status[key] for key in before} == before
 
 
+def test_nothing_in_it_is_empty_since_an_emptied_object_becomes_null_and_is_refused(observed: Look) -> None:
+    report = ServerReport("valkey", "9.1", "standalone", ())
+    status = status_of(replace(observed(), report=report))
+    parts = [
+        status,
+        *status.values(),
+        *(value for part in status.values() if isinstance(part, dict) for value in part.values()),
+    ]
+    assert [one for one in parts if one in ({}, [])] == []
+
+
 def test_an_empty_state_has_no_age(observed: Look) -> None:
-    assert status_of(observed())["ages"] == {}
-    assert "oldest" not in status_of(observed())
+    assert status_of(observed()).keys().isdisjoint({"ages", "oldest"})
 
 
 def test_a_decision_keeps_its_instant_while_it_stays_the_same(observed: Look) -> None:
-    from dataclasses import replace
-
     look = observed(main=1)
     first = status_of(look, now=0.0)
     again = replace(look, resource=replace(look.resource, status=first))

@@ -35,6 +35,10 @@ def test_a_second_signal_leaves_at_once() -> None:
     assert drain.step(100.1, 5) is Step.LEAVE
 
 
+def test_a_signal_in_a_pod_leaves_at_once_since_the_app_has_ended_or_is_about_to_be_killed() -> None:
+    assert Drain(timeout=25.0).signalled(100.0, at_once=True).step(100.0, 5) is Step.LEAVE
+
+
 def test_no_time_at_all_leaves_at_once() -> None:
     assert Drain(timeout=0.0).signalled(100.0).step(100.0, 5) is Step.LEAVE
     assert Drain(timeout=0.0).begin(100.0).left(100.0) == 0.0

@@ -44,8 +44,10 @@ def test_every_variable_has_its_effect() -> None:
             "CLAIMQ_LOG_LEVEL": "DEBUG",
             "CLAIMQ_REDIS_USERNAME": "app",
             "CLAIMQ_REDIS_PASSWORD": "p",
+            "CLAIMQ_LEAVE_AT_SIGTERM": "true",
         }
     )
+    assert settings.leaves_at_sigterm
     assert (settings.worker, settings.socket, settings.socket_mode) == ("pod-1", Path("/x/s"), 0o600)
     assert (settings.health_host, settings.health_port) == ("0.0.0.0", 0)
     assert (settings.drain_timeout, settings.processing_timeout) == (0.0, 5400.0)

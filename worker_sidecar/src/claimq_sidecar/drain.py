@@ -41,9 +41,9 @@ class Drain:
         """The app was started again, and nobody ends this sidecar: claims go on, unless the drain is final."""
         return self if self.is_final else replace(self, started=None)
 
-    def signalled(self, now: float) -> Drain:
-        """SIGTERM: begins too, and the sidecar leaves at the end. A second one means at once."""
-        return replace(self.begin(now), signals=self.signals + 1)
+    def signalled(self, now: float, *, at_once: bool = False) -> Drain:
+        """SIGTERM: begins too, and the sidecar leaves at the end; at once if asked to, or with a second one."""
+        return replace(self.begin(now), signals=self.signals + (2 if at_once else 1))
 
     def step(self, now: float, in_hand: int) -> Step:
         """What to do with ``in_hand`` claims without a verdict."""

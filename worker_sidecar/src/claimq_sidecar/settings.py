@@ -87,6 +87,9 @@ class SidecarSettings:
     """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
     drain_timeout: float = 25.0
     """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for what is in hand."""
+    leaves_at_sigterm: bool = False
+    """CLAIMQ_LEAVE_AT_SIGTERM: SIGTERM ends it at once, giving back what is in hand. In a pod it comes when the app has
+    exited, or when the kubelet is about to kill both."""
     processing_timeout: float | None = None
     """CLAIMQ_PROCESSING_TIMEOUT: an item in hand for longer is renewed no more, and the worker counts as stuck."""
     max_body: int = 16 * 1024 * 1024
@@ -111,6 +114,7 @@ class SidecarSettings:
             drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", at_least=0) or 0.0
             if reader.text("CLAIMQ_DRAIN_TIMEOUT")
             else 25.0,
+            leaves_at_sigterm=reader.choice("CLAIMQ_LEAVE_AT_SIGTERM", ("true", "false"), "false") == "true",
             processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", at_least=0.001),
             max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
@@ -126,7 +130,7 @@ _KNOWN = {
         "REDIS_URL", "REDIS_URL_FILE", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_CA_FILE",
         "REDIS_CERT_FILE", "REDIS_KEY_FILE", "QUEUE", "WORKER", "SOCKET", "SOCKET_MODE", "HEALTH_HOST", "HEALTH_PORT",
         "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL", "WORKER_PREFIX", "REDIS_CLUSTER",
-        "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD_FILE",
+        "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD_FILE", "LEAVE_AT_SIGTERM",
     )
 }  # fmt: skip
 

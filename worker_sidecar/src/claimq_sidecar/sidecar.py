@@ -143,7 +143,10 @@ class Sidecar:
     # The drain.
     def begin_drain(self, *, signalled: bool = False, final: bool = True) -> None:
         """Claims nothing from now on. With a signal the sidecar leaves at the end, with a second one at once."""
-        begun = self._drain.signalled(self.now) if signalled else self._drain.begin(self.now, final=final)
+        if signalled:
+            begun = self._drain.signalled(self.now, at_once=self.settings.leaves_at_sigterm)
+        else:
+            begun = self._drain.begin(self.now, final=final)
         self._drain = begun
         if not self.draining.is_set():
             _log.info("event=drain_began in_hand=%d timeout=%g", len(self.hands), self.settings.drain_timeout)

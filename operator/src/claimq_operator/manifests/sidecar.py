@@ -83,6 +83,8 @@ def _environment(spec: QueueSpec) -> list[Json]:
         {"name": "CLAIMQ_SOCKET", "value": SOCKET},
         _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
         {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
+        # It comes when the app has exited, or two seconds before the kubelet kills both: no time to wait.
+        {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
         {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
     ]
     if spec.processing_timeout is not None:

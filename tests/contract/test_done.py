@@ -1,0 +1,125 @@
+"""done: a claim ends and its item is gone; guarded by the token, told for each."""
+
+import pytest
+
+import claimq
+from claimq import Claim, ReliableQueue, State
+from testkit.clock import move_clock
+from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+
+
+async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:
+    await queue.enqueue_many(payloads)
+    return await queue.claim(len(payloads), wait=0)
+
+
+async def test_a_done_item_is_gone(queue: ReliableQueue) -> None:
+    (claim,) = await held(queue, "a")
+    (outcome,) = await queue.done(claim)
+    assert (outcome.token, outcome.verdict, outcome.id) == (claim.token, "done", claim.item.id)
+    assert await lengths(queue) == Lengths()
+    assert await queue.find(claim.item.id) is None
+    assert (await queue.stats())["done"] == 1
+
+
+async def test_a_second_done_is_lost_and_changes_nothing(queue: ReliableQueue) -> None:
+    (claim,) = await held(queue, "a")
+    await queue.done(claim)
+    assert verdicts(await queue.done(claim)) == ["lost"]
+    assert (await queue.stats())["done"] == 1
+
+
+async def test_claims_may_be_named_by_their_tokens(queue: ReliableQueue) -> None:
+    one, two, three = await held(queue)
+    assert verdicts(await queue.done(one.token)) == ["done"]
+    outcomes = await queue.done([two.token, three])
+    assert verdicts(outcomes) == ["done", "done"]
+    assert [outcome.id for outcome in outcomes] == [None, three.item.id]
+
+
+async def test_each_claim_of_a_batch_is_told_apart(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
+    one, two, three = await held(queue)
+    await queue.enqueue("d")
+    (four,) = await other_worker.claim(wait=0)
+    await queue.unclaim(two)
+    named: list[Claim | str] = [one, "nonsense", two, three.token, one, four, "w1/999", "w2/x", three]
+    assert verdicts(await queue.done(named)) == [
+        "done", "lost", "lost", "done", "lost", "done", "lost", "lost", "lost",
+    ]  # fmt: skip
+    assert await waiting(queue) == ["b"]
+    stats = await queue.stats()
+    assert (stats["done"], stats["lost"]) == (3, 2), "counted are those that the server saw"
+
+
+async def test_anybody_with_the_token_may_end_a_claim(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    """A verdict names the claim, not who tells it: a sidecar may end what another process claimed."""
+    (claim,) = await held(queue, "a")
+    assert verdicts(await other_worker.done(claim.token)) == ["done"]
+
+
+async def test_the_token_of_an_earlier_claim_ends_nothing(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    (late,) = await held(queue, "a")
+    await move_clock(queue, 31)
+    await queue.reap()
+    (now,) = await other_worker.claim(wait=0)
+    assert now.item.id == late.item.id
+    for call in (
+        queue.done(late), queue.fail(late, "no"), queue.fail(late, "no", permanent=True), queue.requeue(late),
+        queue.unclaim(late), queue.crash(late, "no"), queue.renew(late), queue.done(late, enqueue=["next"]),
+    ):  # fmt: skip
+        assert verdicts(await call) == ["lost"]
+    assert await lengths(queue) == Lengths(busy=1)
+    (located,) = await queue.items(State.BUSY)
+    assert (located.name, located.lease_until) == (now.token, now.lease_until)
+    assert located.item.fail_count == 0
+    assert verdicts(await other_worker.done(now)) == ["done"]
+
+
+async def test_an_expired_claim_that_nobody_reaped_yet_may_still_be_done(queue: ReliableQueue) -> None:
+    """The lease says when it may be taken away; until somebody does, the holder's verdict is the truth."""
+    (claim,) = await held(queue, "a")
+    await move_clock(queue, 31)
+    assert verdicts(await queue.done(claim)) == ["done"]
+    assert (await queue.reap()).expired == ()
+
+
+async def test_of_equal_payloads_the_right_one_is_done(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["same"] * 100)
+    claims = await queue.claim(100, wait=0)
+    await queue.done(claims[41])
+    left = {located.item.id for located in await queue.items(State.BUSY, 1000)}
+    assert left == {claim.item.id for claim in claims} - {claims[41].item.id}
+
+
+async def test_thousands_are_done_in_one_call(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 2500)
+    claims = [claim for _ in range(3) for claim in await queue.claim(1000, wait=0)]
+    outcomes = await queue.done(claims)
+    assert [outcome.token for outcome in outcomes] == [claim.token for claim in claims]
+    assert set(verdicts(outcomes)) == {"done"}
+    assert await lengths(queue) == Lengths()
+
+
+async def test_nothing_to_end_is_no_error(queue: ReliableQueue) -> None:
+    assert await queue.done([]) == []
+
+
+async def test_a_token_of_another_queue_ends_nothing(store: claimq.Server, queue: ReliableQueue) -> None:
+    other = store.queue("other", worker="w1")
+    (mine,) = await held(queue, "a")
+    (theirs,) = await held(other, "b")
+    assert mine.token == theirs.token
+    assert verdicts(await queue.done(mine)) == ["done"]
+    assert texts([(await other.items(State.BUSY))[0].item]) == ["b"]
+
+
+@pytest.mark.parametrize("worker", ["w-1", "host.example_7", "a:b", "x" * 200])
+async def test_workers_of_every_name_end_their_claims(store: claimq.Server, worker: str) -> None:
+    queue = store.queue("q", worker=worker)
+    (claim,) = await held(queue, "a")
+    assert claim.worker == worker
+    assert verdicts(await queue.done(claim)) == ["done"]

@@ -21,14 +21,27 @@ _LATER = {
     "UNBLOCKED": "the server became a replica during a wait; the connection is made anew",
     "Slot": "a slot of the cluster is served by no node",
 }
+_RIGHTS = "the user may not do this; grant its ACL ~cq:{NAME}:* and all the rights in docs/acl.md"
 _PERSON = {
     "WRONGTYPE": "a key of the queue is of another type; see which with TYPE, and rename or delete it",
-    "NOPERM": "the user may not do this; grant its ACL ~cq:{NAME}:* and the commands in docs/operations.md",
+    "NOPERM": _RIGHTS,
+    "ERR ACL failure in script": _RIGHTS,
+    "ERR The user executing the script": _RIGHTS,
     "NOAUTH": "the server asks for a password; give one in the URL or the settings",
+    "ERR Protocol error: unauthenticated": "the server asks for a password; give one in the URL or the settings",
     "WRONGPASS": "the server refuses this user and password; correct them",
     "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
     "ERR Error compiling script": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
     "ERR Unexpected engine": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
+}
+
+
+# A part of what the TLS library says -> what to do.
+_TLS = {
+    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is of no authority trusted here, or for another name; "
+    "give the right ca_file and host",
+    "CERTIFICATE_REQUIRED": "the server asks for a client certificate; give cert_file and key_file",
+    "UNKNOWN_CA": "the server does not trust the client certificate; give another cert_file and key_file",
 }
 
 
@@ -69,9 +82,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
-    for start, advice in _PERSON.items():
-        if text.startswith((start, start.removeprefix("ERR "))) or _is_named(error, start):
-            return StoreMisused(f"{doing}: {advice} ({_short(text)})")
+    if to_change := _advice(text):
+        return StoreMisused(f"{doing}: {to_change} ({_short(text)})")
     if isinstance(error, client.AuthenticationError | client.AuthorizationError):
         return StoreMisused(f"{doing}: {_PERSON['WRONGPASS']} ({_short(text)})")
     if isinstance(error, client.MaxConnectionsError):
@@ -95,6 +107,15 @@ def _unwrapped(error: Exception) -> Exception:
     """What the opening of a connection met (a wrong password, for instance) comes wrapped in a ConnectionError."""
     cause = error.__cause__
     return cause if type(error) is client.ConnectionError and isinstance(cause, client.RedisError) else error
+
+
+def _advice(text: str) -> str | None:
+    """What a person has to change, where it is known."""
+    for start, advice in _PERSON.items():
+        if text.startswith((start, start.removeprefix("ERR "))):
+            return advice
+    shown = text.upper().replace(" ", "_")
+    return next((advice for word, advice in _TLS.items() if word in shown), None)
 
 
 _CLASSES = {

@@ -1,0 +1,166 @@
+"""docs/acl.md: what it gives a role is enough, all of it is needed, and it opens nothing else."""
+
+import asyncio
+
+import pytest
+
+import claimq
+from claimq import Verdict
+from claimq.errors import ClaimqError, StoreMisused
+from claimq.model import Reason
+from testkit import roles
+from testkit.resp import Connection, ReplyError
+from testkit.server import Server
+from testkit.waiting import eventually
+
+OTHERS = "cq:{theirs}:main"
+EVERYTHING = [
+    ("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "SET", "maxmemory", "1mb"), ("SHUTDOWN",),
+    ("ACL", "LIST"), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH"), ("DEBUG", "SLEEP", "0"), ("SWAPDB", "0", "1"),
+    ("RENAME", "cq:{mine}:main", "cq:{mine}:x"), ("REPLICAOF", "NO", "ONE"), ("MONITOR",),
+    ("CLIENT", "KILL", "TYPE", "normal"),
+]  # fmt: skip
+
+
+async def run_as(server: Server, role: str, rights: list[str]) -> ClaimqError | None:
+    """Does all that a role does, with just these rights; what went wrong, in the reply or in the server's own log."""
+    roles.give(server, role, rights)
+    async with claimq.connect(server.url) as admin:
+        await roles.seed(server, admin)
+    server.call("ACL", "LOG", "RESET")
+    settings = claimq.RedisSettings(roles.url(server, role), retry_for=0.5)
+    try:
+        async with claimq.connect(settings=settings) as store:
+            await roles.ROLES[role](store)
+    except ClaimqError as error:
+        return error
+    denied = roles.denied(server) - {"client|setinfo"}
+    return StoreMisused(f"denied on the way: {denied}") if denied else None
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+async def test_what_the_document_gives_a_role_is_enough(server: Server, role: str) -> None:
+    assert await run_as(server, role, roles.documented(role)) is None
+
+
+@pytest.mark.servers("valkey")
+@pytest.mark.parametrize("role", roles.ROLES)
+async def test_each_right_that_the_document_gives_is_needed(server: Server, role: str) -> None:
+    rights = roles.documented(role)
+    idle = [
+        right
+        for right in rights
+        if await run_as(server, role, [one for one in rights if one != right]) is None
+    ]
+    assert idle == []
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+def test_a_role_may_do_nothing_else(server: Server, role: str) -> None:
+    server.call("LPUSH", OTHERS, "x")
+    roles.give(server, role, roles.documented(role))
+    client = Connection(server.unix_path, 5.0)
+    client.call("AUTH", role, roles.PASSWORD)
+    foreign = [
+        ("LPUSH", OTHERS, "y"),
+        ("LLEN", OTHERS),
+        ("EVAL", "return redis.call('LLEN', KEYS[1])", 1, OTHERS),
+    ]
+    for words in (*EVERYTHING, *foreign):
+        with pytest.raises(ReplyError, match="NOPERM"):
+            client.call(*words)
+    with pytest.raises(ReplyError, match=r"No permissions|can't access|ACL failure"):
+        client.call("EVAL", f"return redis.call('LPUSH', '{OTHERS}', 'y')", 0)
+    client.close()
+    assert server.call("LRANGE", OTHERS, 0, -1) == [b"x"]
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+async def test_a_foreign_queue_is_refused_with_what_to_do_and_nothing_changes(
+    server: Server, role: str
+) -> None:
+    roles.give(server, role, roles.documented(role))
+    async with claimq.connect(roles.url(server, role)) as store:
+        queue = store.queue("theirs")
+        with pytest.raises(StoreMisused, match=r"may not do this.*docs/acl\.md"):
+            await queue.enqueue(b"x")
+        with pytest.raises(StoreMisused, match=r"may not do this.*docs/acl\.md"):
+            await store.enqueue({roles.QUEUE: [b"x"], "theirs": [b"y"]})
+        assert await store.queue(roles.QUEUE).length() == 0
+    assert server.call("EXISTS", OTHERS) == 0
+
+
+async def test_a_producer_cannot_claim(server: Server) -> None:
+    roles.give(server, "producer", roles.documented("producer"))
+    async with claimq.connect(roles.url(server, "producer")) as store:
+        queue = store.queue(roles.QUEUE)
+        await queue.enqueue(b"x")
+        with pytest.raises(StoreMisused, match="may not do this"):
+            await queue.claim(wait=0)
+        assert await queue.length("main") == 1
+        assert await queue.length("busy") == 0
+
+
+async def test_a_right_taken_away_in_the_middle_is_said_and_given_back_it_goes_on(server: Server) -> None:
+    rights = roles.documented("worker")
+    roles.give(server, "worker", rights)
+    async with claimq.connect(roles.url(server, "worker")) as store:
+        queue = store.queue(roles.QUEUE, worker="w")
+        await queue.enqueue_many([b"1", b"2"])
+        claims = await queue.claim(2)
+        server.call("ACL", "SETUSER", "worker", "-hdel")
+        with pytest.raises(StoreMisused, match="may not do this"):
+            await queue.done(claims)
+        server.call("ACL", "SETUSER", "worker", "+hdel")
+        assert [one.verdict for one in await queue.done(claims)] == [Verdict.DONE, Verdict.DONE]
+
+
+async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
+    roles.give(server, "worker", roles.documented("worker"))
+    async with claimq.connect(
+        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=20.0)
+    ) as old:
+        queue = old.queue(roles.QUEUE, worker="old")
+        await queue.enqueue_many([b"%d" % number for number in range(4)])
+        (first,) = await queue.claim()
+        await queue.renew(first)  # over the connection for verdicts, which is open from now on
+        server.call("ACL", "SETUSER", "worker", ">n3w")
+        async with claimq.connect(f"unix://worker:n3w@{server.unix_path}?db=0") as new:
+            (second,) = await new.queue(roles.QUEUE, worker="new").claim()
+            server.call("ACL", "SETUSER", "worker", f"<{roles.PASSWORD}")
+            assert [one.verdict for one in await queue.done(first)] == [Verdict.DONE]
+            (third,) = await queue.claim()
+            server.call("CLIENT", "KILL", "USER", "worker", "SKIPME", "yes")
+            assert [one.verdict for one in await new.queue(roles.QUEUE).done(second)] == [Verdict.DONE]
+            with pytest.raises(StoreMisused, match="refuses this user and password"):
+                await asyncio.wait_for(queue.done(third), 15)
+            await new.queue(roles.QUEUE).release_worker("old", Reason.INTERRUPTED)
+            assert len(await new.queue(roles.QUEUE, worker="new").claim(5)) == 2
+
+
+async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
+    roles.give(server, "worker", roles.documented("worker"))
+    async with claimq.connect(
+        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=2.0)
+    ) as store:
+        await store.queue(roles.QUEUE).enqueue(b"x")
+        server.call("ACL", "DELUSER", "worker")
+
+        async def is_told() -> bool:
+            try:
+                await store.queue(roles.QUEUE).enqueue(b"y")
+            except StoreMisused as error:
+                return "password" in str(error)
+            return False
+
+        await eventually(is_told, within=10)
+
+
+def test_the_document_has_no_right_that_a_server_does_not_know(server: Server) -> None:
+    for role in roles.ROLES:
+        for right in roles.documented(role):
+            assert right.startswith("+")
+            try:
+                server.call("ACL", "SETUSER", "probe", right)
+            except ReplyError as error:
+                pytest.fail(f"{right}: {error}")

@@ -1,0 +1,131 @@
+"""What each role does with a queue, all of it: docs/acl.md says which rights that takes, and the tests prove it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import claimq
+from claimq.model import Reason
+from testkit.server import Server
+from testkit.tree import ROOT
+
+DOCUMENT = ROOT / "docs" / "acl.md"
+QUEUE = "mine"
+PASSWORD = "s3cret-of-a-test"
+BEGIN, END = "<!-- begin rights of ", " -->"
+
+
+async def seed(server: Server, store: claimq.Server) -> None:
+    """As the administrator: something of every kind to meet."""
+    server.call("FLUSHDB")
+    server.call("LPUSH", f"cq:{{{QUEUE}-bare}}:main", *"abcd")
+    queue = store.queue(QUEUE, worker="old")
+    await queue.set_policy(claimq.Policy(requeue_limit=1, failed=claimq.FailedPolicy(max_items=2)))
+    await queue.enqueue_many([b"%d" % number for number in range(40)])
+    await queue.enqueue_many(
+        [claimq.NewItem(b"%d" % number, client=f"c{number % 3}") for number in range(40)]
+    )
+    await queue.claim(2)
+    server.call("ZADD", f"cq:{{{QUEUE}}}:ids", 1, "long-forgotten")
+
+
+async def produce(store: claimq.Server) -> None:
+    """A producer: items of every kind, to one queue and to several."""
+    queue = store.queue(QUEUE)
+    await store.ping()
+    await queue.enqueue(b"plain")
+    await queue.enqueue_many([claimq.NewItem(b"x", id=f"id-{number}", client="a") for number in range(3)])
+    await queue.enqueue(b"known", id="id-1")
+    await queue.enqueue(b"later", delay=50.0)
+    await store.enqueue({QUEUE: [b"x"]})
+    await queue.length()
+
+
+async def work(store: claimq.Server) -> None:
+    """A worker, or the sidecar beside it: claims with and without waiting, every verdict, what a claimer reaps."""
+    queue = store.queue(QUEUE, worker="w")
+    empty, bare = store.queue(f"{QUEUE}-empty", worker="w"), store.queue(f"{QUEUE}-bare", worker="w")
+    await produce(store)
+    for count in (1, 10):
+        for verdict in (queue.done, queue.renew, queue.unclaim, queue.requeue):
+            await verdict(await queue.claim(count, wait=0))
+        await queue.requeue(await queue.claim(count, wait=0), delay=0.001)
+        await queue.fail(await queue.claim(count, wait=0), "no")
+        await queue.crash(await queue.claim(count, wait=0), "gone")
+    for claim in await queue.claim(3):
+        await queue.done(claim, enqueue=[b"next"])
+    await queue.fail(await queue.claim(4), "never", permanent=True)
+    await queue.claim(5)
+    await queue.release_worker("w", Reason.INTERRUPTED)
+    await queue.release_worker("w", Reason.CRASHED)
+    for _ in range(3):
+        await queue.reap()
+    await empty.claim(wait=0.02)
+    await bare.reap()
+    for _ in range(2):
+        await bare.done(await bare.claim(wait=0))
+    await queue.snapshot()
+    await queue.policy()
+
+
+async def operate(store: claimq.Server) -> None:
+    """An operator or administrator: policy, pause, reaping, failed items, looking, reports."""
+    queue = store.queue(QUEUE, worker="w")
+    await work(store)
+    await queue.set_policy(claimq.Policy(requeue_limit=1, failed=claimq.FailedPolicy(max_items=2)))
+    await queue.pause()
+    await queue.resume()
+    for state in ("main", "busy", "delayed", "failed"):
+        await queue.items(state)
+    failed = [located.name for located in await queue.items("failed")]
+    await queue.find("nothing")
+    await queue.claim(2)
+    for located in await queue.items("busy"):
+        await queue.find(located.item.id)
+    await queue.workers()
+    await queue.memory_usage()
+    await store.report()
+    await queue.fail(await queue.claim(2), "never", permanent=True)
+    await queue.apply_failed_policy()
+    await queue.requeue_failed()
+    await queue.fail(await queue.claim(3), "never", permanent=True)
+    for name in failed:
+        await queue.requeue_failed_item(name)
+    await queue.remove_failed(log_limit=1)
+    await queue.fail(await queue.claim(3), "never", permanent=True)
+    _ = [located async for located in queue.drain_failed()]
+    await queue.flush()
+
+
+Role = Callable[[claimq.Server], Awaitable[None]]
+ROLES: dict[str, Role] = {"producer": produce, "worker": work, "operator": operate}
+
+
+def documented(role: str, document: Path = DOCUMENT) -> list[str]:
+    """The commands that the document gives a role, as ACL rules (`+hset`)."""
+    text = document.read_text()
+    _, found, rest = text.partition(f"{BEGIN}{role}{END}")
+    if not found:
+        raise LookupError(f"{document.name} has no rights of the {role}")
+    return rest.partition("<!-- end -->")[0].replace("`", " ").split()
+
+
+def give(server: Server, user: str, rights: list[str], *, keys: str = f"~cq:{{{QUEUE}*}}:*") -> None:
+    """Makes a user with exactly these rights."""
+    server.call("ACL", "SETUSER", user, "reset", "on", f">{PASSWORD}", keys, *rights)
+
+
+def denied(server: Server) -> set[str]:
+    """The commands that the server refused to anybody since its log was emptied."""
+    lines = server.call("ACL", "LOG")
+    assert isinstance(lines, list)
+    found: set[str] = set()
+    for line in lines:
+        assert isinstance(line, list)
+        entry = dict(zip(map(str, line[::2]), line[1::2], strict=True))
+        found.add(str(entry["b'object'"])[2:-1])
+    return found
+
+
+def url(server: Server, user: str) -> str:
+    """The server, as that user."""
+    return f"unix://{user}:{PASSWORD}@{server.unix_path}?db=0"

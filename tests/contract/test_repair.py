@@ -1,0 +1,175 @@
+"""reap also mends, a bounded piece at a time, what a crash, a foreign client or a lost key left behind."""
+
+import pytest
+
+from claimq import NewItem, ReliableQueue, State
+from testkit.clock import move_clock
+from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.server import Server
+
+
+async def held(queue: ReliableQueue, payloads: str) -> list[str]:
+    await queue.enqueue_many(payloads)
+    return [claim.token for claim in await queue.claim(len(payloads), wait=0)]
+
+
+async def test_a_lease_without_an_item_is_dropped_when_it_ends(server: Server, queue: ReliableQueue) -> None:
+    one, two = await held(queue, "ab")
+    server.call("HDEL", "cq:{q}:busy:w1", one)
+    await move_clock(queue, 31)
+    reaped = await queue.reap()
+    assert [outcome.token for outcome in reaped.expired] == [two]
+    assert reaped.repaired == 1
+    assert await lengths(queue) == Lengths(main=1)
+    assert (await queue.stats())["repaired"] == 1
+
+
+async def test_an_item_in_busy_without_a_lease_gets_one_and_can_expire(
+    server: Server, queue: ReliableQueue
+) -> None:
+    one, two = await held(queue, "ab")
+    server.call("ZREM", "cq:{q}:leases", one)
+    assert verdicts(await queue.renew(one)) == ["lost"]
+    repaired = (await queue.reap()).repaired
+    assert repaired == 1
+    assert await lengths(queue) == Lengths(busy=2)
+    assert verdicts(await queue.renew([one, two])) == ["renewed"] * 2
+    await move_clock(queue, 31)
+    assert len((await queue.reap()).expired) == 2
+
+
+async def test_all_leases_may_be_lost_and_every_item_returns(server: Server, queue: ReliableQueue) -> None:
+    await held(queue, "abcdefghij" * 20)
+    server.call("DEL", "cq:{q}:leases")
+    mended = 0
+    for _ in range(30):
+        mended += (await queue.reap(50)).repaired
+    assert mended == 200
+    await move_clock(queue, 31)
+    while (await queue.reap(1000)).more:
+        pass
+    assert await lengths(queue) == Lengths(main=200)
+
+
+async def test_a_repair_is_bounded_and_comes_round_all_workers(server: Server, queue: ReliableQueue) -> None:
+    workers = [type(queue)(queue._connection, "q", f"w{number}") for number in range(6)]
+    for worker in workers:
+        await held(worker, "abcdefghij" * 10)
+    server.call("DEL", "cq:{q}:leases")
+    pieces = [(await queue.reap(10)).repaired for _ in range(200)]
+    assert sum(pieces) == 600
+    assert max(pieces) <= 200, "a small hash is looked through in one go, never all of them"
+
+
+async def test_a_missing_wake_token_is_put_back_where_there_is_work(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("a")
+    server.call("DEL", "cq:{q}:wake")
+    await queue.reap()
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+    await queue.reap()
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+
+
+async def test_a_missing_wake_token_is_put_back_for_clients_too(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue("a", client="ann")
+    server.call("DEL", "cq:{q}:wake")
+    await queue.reap()
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+
+
+async def test_no_work_needs_no_wake_token(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    await queue.done(await queue.claim(wait=0))
+    server.call("DEL", "cq:{q}:wake")
+    await queue.reap()
+    assert server.call("LLEN", "cq:{q}:wake") == 0
+
+
+async def test_a_client_whose_list_was_deleted_leaves_the_ring_and_stops_nobody(
+    server: Server, queue: ReliableQueue
+) -> None:
+    for client in ("ann", "bob", "cid"):
+        await queue.enqueue_many([NewItem(f"{client}{n}", client=client) for n in range(2)])
+    server.call("DEL", "cq:{q}:main:bob")
+    got: list[str] = []
+    while claims := await queue.claim(2, wait=0):
+        got += texts(claims)
+    assert sorted(got) == ["ann0", "ann1", "cid0", "cid1"]
+
+
+async def test_the_log_of_claims_does_not_grow_with_what_has_ended(
+    server: Server, queue: ReliableQueue
+) -> None:
+    for _ in range(300):
+        await queue.done(await held(queue, "a"))
+        await queue.reap(100)
+    assert _length(server, "cq:{q}:claims") <= 2
+
+
+async def test_one_long_claim_does_not_keep_the_log_growing(server: Server, queue: ReliableQueue) -> None:
+    (long,) = await held(queue, "a")
+    for _ in range(400):
+        await queue.done(await held(queue, "b"))
+    for _ in range(10):
+        await queue.reap(100)
+    assert _length(server, "cq:{q}:claims") <= 5
+    (located,) = await queue.items(State.BUSY)
+    assert located.name == long
+    assert located.claimed_at is not None
+
+
+def _length(server: Server, key: str) -> int:
+    kind = server.call("TYPE", key)
+    length = server.call("ZCARD" if kind == b"zset" else "LLEN", key)
+    assert isinstance(length, int)
+    return length
+
+
+async def test_a_foreign_line_in_the_log_of_claims_stops_no_repair(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await held(queue, "a")
+    if server.call("TYPE", "cq:{q}:claims") == b"zset":
+        server.call("ZADD", "cq:{q}:claims", 1, "nonsense")
+    else:
+        server.call("LPUSH", "cq:{q}:claims", "nonsense")
+    await queue.reap()
+    assert (await queue.snapshot()).ages[State.BUSY] is not None
+    assert len(await queue.items(State.BUSY)) == 1
+
+
+async def test_a_worker_that_was_not_seen_for_an_hour_and_holds_nothing_is_forgotten(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.done(await held(queue, "a"))
+    (kept,) = await held(other_worker, "b")
+    await move_clock(queue, 3700)
+    await other_worker.renew(kept)
+    await queue.reap()
+    assert [worker.worker for worker in await queue.workers()] == ["w2"]
+
+
+async def test_a_worker_that_holds_something_is_not_forgotten(server: Server, queue: ReliableQueue) -> None:
+    (token,) = await held(queue, "a")
+    server.call("ZADD", "cq:{q}:workers", 1, "w1")
+    for _ in range(3):
+        await queue.reap()
+    assert [worker.worker for worker in await queue.workers()] == ["w1"]
+    assert verdicts(await queue.done(token)) == ["done"]
+
+
+@pytest.mark.parametrize("part", ["clients", "heads", "stats", "config", "wake", "claims", "workers", "ids"])
+async def test_any_one_lost_key_loses_no_item_of_main_and_busy(
+    server: Server, queue: ReliableQueue, part: str
+) -> None:
+    """What the key itself held is gone; every item is still there, and can be claimed or expires."""
+    await queue.enqueue_many(["x", NewItem("y", id="own"), "z"])
+    token = (await queue.claim(wait=0))[0].token
+    server.call("DEL", f"cq:{{q}}:{part}")
+    for _ in range(3):
+        await queue.reap()
+    assert await waiting(queue) == ["y", "z"]
+    assert texts(await queue.claim(9, wait=0)) == ["y", "z"]
+    assert verdicts(await queue.done(token)) in (["done"], ["lost"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
 from claimq.codec import kept_error, read_envelope
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
@@ -71,32 +70,33 @@ class Claiming(QueuePart):
             raise ValueError(f"wait is a number of seconds of at least 0, or None for ever, not {wait}")
         loop = asyncio.get_running_loop()
         started = loop.time()
+        pause: float | None = None
         while True:
-            looked = await self._look(count)
+            looked = await self._look(count, pause)
             if looked.claims:
                 return looked.claims
             if looked.again:
+                pause = None
                 continue
             longest = looked.wait if wait is DEFAULT else wait
             left = None if longest is None else started + longest - loop.time()
             if left is not None and left <= 0:
                 return []
-            await self._pause(left, looked.next_due_in)
+            pause = min(bound for bound in (IDLE_POLL, left, looked.next_due_in) if bound is not None)
 
-    async def _pause(self, left: float | None, next_due_in: float | None) -> None:
-        """Waits for a wake token. Losing the connection meanwhile is as good as one: the next look tells."""
-        bounds = [IDLE_POLL, *(bound for bound in (left, next_due_in) if bound is not None)]
-        seconds = max(min(bounds), 0.001)
-        try:
-            await self._connection.wait_for_wake(self._keys.wake, seconds)
-        except StoreUnavailable:
-            await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
-
-    async def _look(self, count: int) -> _Looked:
-        """One look. If its caller is cancelled meanwhile, it runs no more, or what it got goes back."""
+    async def _look(self, count: int, pause: float | None) -> _Looked:
+        """One look, after a wake token or ``pause`` seconds if that is given. If its caller is cancelled meanwhile, it
+        runs no more, or what it got goes back."""
         call = self._connection.take_lane()
+        keys: list[str] = [self._keys.main]
+        words: list[Arg] = [*call, self.worker, count]
         try:
-            reply = await self._connection.run("claim", [self._keys.main], [*call, self.worker, count])
+            if pause is None:
+                reply = await self._connection.run("claim", keys, words)
+            else:
+                reply = await self._connection.run_after_wake(
+                    "claim", keys, words, wake=self._keys.wake, seconds=pause
+                )
         except asyncio.CancelledError:
             self.in_background(self._withdraw(call))
             raise

@@ -125,9 +125,38 @@ class Connection:
                 raise
             found = await self._of_another_type(keys, [arg for arg in args if isinstance(arg, str)])
             raise (wrong_types(found, doing=name) if found else error) from error.__cause__
-        if reply and reply[0] == b"STALE":
-            raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
-        return reply
+        return _not_stale(reply, name)
+
+    async def run_after_wake(
+        self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float
+    ) -> Any:
+        """Waits for a wake token, at most :data:`LONGEST_BLOCK`, takes it, and runs a script; returns its raw reply.
+
+        Losing the connection meanwhile is as good as a token: the script is then run as :meth:`run` does. With the same
+        identity it runs once, whether it had run or not.
+        """
+        seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
+        client = self.client("waiting")
+        try:
+            if isinstance(client, DirectClient):
+                sha = script(name).sha
+                reply = await client.evalsha_after_blpop(wake, seconds, sha, len(keys), *keys, *args)
+                return _not_stale(reply, name)
+            await self.wait_for_wake(wake, seconds)
+        except _FOREIGN as error:
+            if not (is_unknown_script(error) or is_wrong_type(error)):  # run() knows what to do about these
+                ours = translate(error, doing="waiting for items")
+                if not isinstance(ours, StoreUnavailable):
+                    raise ours from error
+                await self._breathe(seconds)
+        except StoreUnavailable:
+            await self._breathe(seconds)
+        return await self.run(name, keys, args)
+
+    async def _breathe(self, seconds: float) -> None:
+        """After a wait that ended in a fault: a short while, so that many waiting claims do not come back at once."""
+        await self._drop_idle("waiting")
+        await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
 
     async def _of_another_type(
         self, main_keys: Sequence[str], named: Sequence[str]
@@ -277,6 +306,12 @@ def decodes_replies(client: Any) -> bool:
     pool = getattr(client, "connection_pool", None)
     options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
     return bool(options.get("decode_responses"))
+
+
+def _not_stale(reply: Any, name: str) -> Any:
+    if reply and reply[0] == b"STALE":
+        raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
+    return reply
 
 
 def _text(value: bytes | str) -> str:

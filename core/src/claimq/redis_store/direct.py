@@ -47,20 +47,33 @@ class DirectClient:
         """Waits on a connection of its own for as long as it takes. Cancelled, it closes that connection."""
         return await self._call(("BLPOP", *keys, timeout), timeout + self._reply_timeout)
 
+    async def evalsha_after_blpop(
+        self, key: str, timeout: float, sha: str, numkeys: int, *words: Word
+    ) -> Any:
+        """Waits as :meth:`blpop` and, as soon as that is over, runs a script by its hash; returns the script's reply.
+
+        The script is sent when the wait has been answered, never before: nothing is claimed for a connection that has
+        died unnoticed.
+        """
+        script = ("EVALSHA", sha, numkeys, *words)
+        return await self._call(("BLPOP", key, timeout), timeout + self._reply_timeout, then=script)
+
     async def execute_command(self, *words: Word, **options: Any) -> Any:
         """Any other command, in the client library's way and with its reading of the reply."""
         return await self._client.execute_command(*words, **options)
 
-    async def _call(self, words: Sequence[Word], seconds: float) -> Any:
+    async def _call(
+        self, words: Sequence[Word], seconds: float, *, then: Sequence[Word] | None = None
+    ) -> Any:
         generation = self._generation
         await self._enter()
         connection: Any = None
         try:
             async with asyncio.timeout(seconds):
                 connection = self._free.pop() if self._free else await self._connected()
-                packed = pack(tuple(words)) if pack else connection.pack_command(*words)
-                await connection.send_packed_command(packed, check_health=False)
-                reply = await connection.read_response(disable_decoding=True)
+                reply = await _exchange(connection, words)
+                if then is not None:
+                    reply = await _exchange(connection, then)
         except ResponseError:
             await self._give(connection, generation)
             raise
@@ -131,3 +144,9 @@ class DirectClient:
         await pool.disconnect()
         for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
             await sentinel.aclose()
+
+
+async def _exchange(connection: Any, words: Sequence[Word]) -> Any:
+    packed = pack(tuple(words)) if pack else connection.pack_command(*words)
+    await connection.send_packed_command(packed, check_health=False)
+    return await connection.read_response(disable_decoding=True)

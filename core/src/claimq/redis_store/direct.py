@@ -136,7 +136,10 @@ class DirectClient:
     async def aclose(self) -> None:
         """Closes all connections; calls under way end with Disconnected."""
         self._generation += 1
-        self._free = []
+        free, self._free = self._free, []
+        self._open.difference_update(free)
+        # Idle ones can be waited for: TLS says goodbye, and the loop may be closed right after this.
+        await asyncio.gather(*(connection.disconnect() for connection in free), return_exceptions=True)
         for connection in list(self._open):
             await self._drop(connection)
         await self._client.aclose()

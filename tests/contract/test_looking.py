@@ -1,0 +1,346 @@
+"""Looking: lengths, ages, peek, items, find, workers, memory. None of it changes anything."""
+
+import asyncio
+
+import pytest
+
+import claimq
+from claimq import NewItem, Policy, ReliableQueue, State
+from testkit.clock import move_clock
+from testkit.contents import changes, contents
+from testkit.looking import Lengths, lengths, texts, waiting
+from testkit.server import Server
+
+
+async def in_every_state(queue: ReliableQueue) -> None:
+    """Items m (main), b (busy), d (delayed), f (failed), each with its letter as its id."""
+    await queue.enqueue_many([NewItem("f", id="f"), NewItem("b", id="b")])
+    f, _ = await queue.claim(2, wait=0)
+    await queue.fail(f, "broken", permanent=True)
+    await queue.enqueue("m", id="m")
+    await queue.enqueue("d", id="d", delay=60)
+
+
+async def test_an_empty_queue_has_no_items_and_no_ages(queue: ReliableQueue) -> None:
+    snapshot = await queue.snapshot()
+    assert snapshot.lengths == dict.fromkeys(State, 0)
+    assert snapshot.ages == dict.fromkeys(State, None)
+    assert (snapshot.counters, snapshot.seq, snapshot.next_due_in, snapshot.paused) == ({}, 0, None, False)
+    assert await queue.peek(9) == []
+    assert await queue.workers() == []
+
+
+async def test_lengths_count_what_is_in_each_state(queue: ReliableQueue) -> None:
+    await in_every_state(queue)
+    assert await lengths(queue) == Lengths(1, 1, 1, 1)
+    assert [await queue.length(state) for state in State] == [1, 1, 1, 1]
+    assert await queue.length("main") == await queue.length() == 1
+
+
+async def test_main_counts_items_with_and_without_a_client(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["a", NewItem("b", client="ann"), NewItem("c", client="bob"), "d"])
+    assert await queue.length() == 4
+    await queue.claim(3, wait=0)
+    assert await queue.length() == 1
+
+
+async def test_an_unknown_state_is_refused(queue: ReliableQueue) -> None:
+    for call in (queue.length("pending"), queue.age("pending"), queue.items("pending")):
+        with pytest.raises(ValueError, match="pending"):
+            await call
+
+
+async def test_ages_are_those_of_the_oldest(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem("f", id="f"), "b"])
+    f, _ = await queue.claim(2, wait=0)
+    await move_clock(queue, 10)
+    await queue.fail(f, "broken", permanent=True)
+    await queue.enqueue("m1")
+    await move_clock(queue, 5)
+    await queue.enqueue("m2", client="ann")
+    ages = (await queue.snapshot()).ages
+    assert ages[State.BUSY] == pytest.approx(15, abs=1)
+    assert ages[State.FAILED] == pytest.approx(5, abs=1)
+    assert ages[State.MAIN] == pytest.approx(5, abs=1)
+    assert await queue.age() == pytest.approx(5, abs=1)
+    assert await queue.age(State.DELAYED) is None
+
+
+async def test_the_age_of_main_is_the_oldest_of_all_clients(queue: ReliableQueue) -> None:
+    for client in ("ann", "bob", None):
+        await queue.enqueue("x", client=client)
+        await move_clock(queue, 10)
+    assert await queue.age() == pytest.approx(30, abs=1)
+    assert texts(await queue.claim(wait=0)) == ["x"]
+    assert await queue.age() == pytest.approx(20, abs=1)
+
+
+async def test_renewing_keeps_the_age_of_busy_and_a_new_claim_of_the_item_restarts_it(
+    queue: ReliableQueue,
+) -> None:
+    await queue.enqueue("a")
+    (claim,) = await queue.claim(wait=0)
+    await move_clock(queue, 20)
+    await queue.renew(claim)
+    await move_clock(queue, 20)
+    assert await queue.age(State.BUSY) == pytest.approx(40, abs=1)
+    await queue.unclaim(claim)
+    await queue.claim(wait=0)
+    assert await queue.age(State.BUSY) == pytest.approx(0, abs=1)
+
+
+async def test_the_age_of_busy_is_right_also_while_one_of_a_batch_goes_on(queue: ReliableQueue) -> None:
+    await queue.enqueue_many("abcdef")
+    first = await queue.claim(3, wait=0)
+    await move_clock(queue, 10)
+    second = await queue.claim(3, wait=0)
+    await queue.done([first[0], first[2], second[0]])
+    assert await queue.age(State.BUSY) == pytest.approx(10, abs=1)
+    await queue.done(first[1])
+    assert await queue.age(State.BUSY) == pytest.approx(0, abs=1)
+    await queue.done(second)
+    assert await queue.age(State.BUSY) is None
+
+
+async def test_the_age_of_delayed_is_how_long_the_most_overdue_is_late(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem("a", delay=10), NewItem("b", delay=30)])
+    snapshot = await queue.snapshot()
+    assert snapshot.ages[State.DELAYED] == 0
+    assert snapshot.next_due_in == pytest.approx(10, abs=1)
+    await move_clock(queue, 25)
+    snapshot = await queue.snapshot()
+    assert snapshot.ages[State.DELAYED] == pytest.approx(15, abs=1)
+    assert snapshot.next_due_in == 0
+
+
+async def test_peek_shows_what_would_be_claimed_in_that_order_and_takes_nothing(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(
+        [NewItem(f"{client}{n}", client=client) for client in ("ann", "bob") for n in range(3)]
+    )
+    await queue.enqueue_many(["x", "y"])
+    shown = await waiting(queue)
+    assert await waiting(queue) == shown
+    assert texts(await queue.peek(2, offset=3)) == shown[3:5]
+    assert texts(await queue.peek(99, offset=6)) == shown[6:]
+    assert await queue.peek(0) == await queue.peek(-1) == []
+    assert texts(await queue.claim(99, wait=0)) == shown
+
+
+async def test_peek_of_bare_and_plain_items_without_clients(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue_many("ab")
+    server.call("LPUSH", "cq:{q}:main", "bare")
+    assert texts(await queue.peek(2, offset=1)) == ["b", "bare"]
+
+
+async def test_items_of_each_state_are_listed_with_what_is_known(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(busy_expiry=20))
+    await in_every_state(queue)
+    (main,) = await queue.items(State.MAIN)
+    assert (main.item.text, main.state, main.worker) == ("m", State.MAIN, None)
+    (busy,) = await queue.items("busy")
+    assert (busy.item.text, busy.state, busy.worker, busy.name) == ("b", State.BUSY, "w1", "w1/2")
+    assert busy.lease_until is not None
+    assert busy.claimed_at is not None
+    assert busy.lease_until - busy.claimed_at == pytest.approx(20)
+    (delayed,) = await queue.items(State.DELAYED)
+    assert delayed.item.text == "d"
+    assert delayed.due_at == pytest.approx((await queue.snapshot()).now + 60, abs=1)
+    (failed,) = await queue.items(State.FAILED)
+    assert (failed.item.text, failed.item.last_error, failed.name) == ("f", "broken", "f")
+    assert failed.failed_at is not None
+
+
+async def test_busy_items_know_since_when_each_is_held_whoever_holds_it(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.enqueue_many("abcdef")
+    claims = await queue.claim(2, wait=0)
+    await move_clock(queue, 10)
+    claims += await other_worker.claim(3, wait=0)
+    await move_clock(queue, 10)
+    claims += await queue.claim(1, wait=0)
+    shown = {located.name: located for located in await queue.items(State.BUSY)}
+    for claim in claims:
+        assert shown[claim.token].claimed_at == pytest.approx(claim.claimed_at, abs=0.002)
+        assert shown[claim.token].worker == claim.worker
+
+
+@pytest.mark.parametrize("state", [State.BUSY, State.DELAYED, State.FAILED, State.MAIN])
+async def test_pages_cover_a_state_without_gap_or_overlap(queue: ReliableQueue, state: State) -> None:
+    await queue.enqueue_many(
+        [NewItem(str(n), delay=n + 1 if state is State.DELAYED else None) for n in range(25)]
+    )
+    if state in (State.BUSY, State.FAILED):
+        claims = await queue.claim(25, wait=0)
+        if state is State.FAILED:
+            await queue.fail(claims, "no", permanent=True)
+    pages = [await queue.items(state, 7, offset=offset) for offset in range(0, 28, 7)]
+    shown = [located.item.text for page in pages for located in page]
+    assert len(shown) == len(set(shown)) == 25
+    if state in (State.MAIN, State.DELAYED):
+        assert shown == [str(number) for number in range(25)]
+    assert await queue.items(state, 0) == []
+
+
+async def test_find_tells_where_an_item_is_in_every_state(queue: ReliableQueue) -> None:
+    await in_every_state(queue)
+    for item_id, state in (("m", State.MAIN), ("b", State.BUSY), ("d", State.DELAYED), ("f", State.FAILED)):
+        located = await queue.find(item_id)
+        assert located is not None, item_id
+        assert (located.item.text, located.state) == (item_id, state)
+    busy = await queue.find("b")
+    assert busy is not None
+    assert (busy.worker, busy.name) == ("w1", "w1/2")
+    assert busy.claimed_at is not None
+    failed = await queue.find("f")
+    assert failed is not None
+    assert failed.item.history[0].error == "broken"
+
+
+@pytest.mark.parametrize("wanted", ["never", "", "m m", "-", "cq1", "m\n"])
+async def test_find_of_what_is_not_there_is_none(queue: ReliableQueue, wanted: str) -> None:
+    await in_every_state(queue)
+    assert await queue.find(wanted) is None
+
+
+async def test_find_does_not_take_a_payload_or_the_beginning_of_an_id_for_an_id(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(
+        [NewItem("wanted", id="other"), NewItem("x", id="wanted2"), NewItem("cq1 wanted 1 - -\n", id="y")]
+    )
+    assert await queue.find("wanted") is None
+    assert await queue.find("wanted2") is not None
+
+
+async def test_find_looks_through_clients_and_long_lists(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 6000)
+    await queue.enqueue("y", id="deep")
+    await queue.enqueue("z", id="client's", client="ann")
+    deep, clients = await queue.find("deep"), await queue.find("client's")
+    assert deep is not None
+    assert clients is not None
+    assert (deep.item.text, clients.item.text, clients.item.client) == ("y", "z", "ann")
+
+
+async def test_find_of_an_item_that_has_crashed_a_worker(queue: ReliableQueue) -> None:
+    await queue.enqueue("a", id="mine")
+    await queue.crash(await queue.claim(wait=0), "killed")
+    located = await queue.find("mine")
+    assert located is not None
+    assert located.item.crash_count == 1
+
+
+async def test_an_item_that_moves_on_is_found_wherever_it_goes(
+    store: claimq.Server, queue: ReliableQueue
+) -> None:
+    """It circles through all states while it is looked for; it is in the queue at every instant."""
+    await queue.set_policy(Policy(requeue_limit=10**6))
+    await queue.enqueue("a", id="moving")
+    stop = asyncio.Event()
+
+    async def circle() -> None:
+        while not stop.is_set():
+            (claim,) = await queue.claim(wait=1)
+            await queue.unclaim(claim)
+            (claim,) = await queue.claim(wait=1)
+            await queue.fail(claim, "no", permanent=True)
+            await queue.requeue_failed_item("moving")
+            await asyncio.sleep(0.02)
+
+    circling = asyncio.ensure_future(circle())
+    looks = [await store.queue("q").find("moving") for _ in range(50)]
+    stop.set()
+    await circling
+    assert sum(look is not None for look in looks) >= 45, "found nearly always, whatever it does meanwhile"
+
+
+async def test_workers_are_told_with_what_they_hold_and_when_they_were_seen(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=1000))
+    await queue.enqueue_many("abc")
+    await queue.claim(1, wait=0)
+    await move_clock(queue, 100)
+    claims = await other_worker.claim(2, wait=0)
+    many, one = await queue.workers()
+    assert (many.worker, many.busy, one.worker, one.busy) == ("w2", 2, "w1", 1)
+    assert many.last_seen_at - one.last_seen_at == pytest.approx(100, abs=1)
+    await other_worker.done(claims)
+    assert [(worker.worker, worker.busy) for worker in await queue.workers()] == [("w1", 1), ("w2", 0)]
+
+
+async def test_a_worker_that_only_asks_is_seen_too(queue: ReliableQueue) -> None:
+    await queue.claim(wait=0)
+    assert [(worker.worker, worker.busy) for worker in await queue.workers()] == [("w1", 0)]
+
+
+async def test_counters_add_up(queue: ReliableQueue) -> None:
+    await in_every_state(queue)
+    await queue.done(await queue.claim(wait=0))
+    stats = await queue.stats()
+    now = await lengths(queue)
+    assert stats["enqueued"] == sum(now) + stats["done"]
+    assert set(stats) >= {"enqueued", "claimed", "done", "failed"}
+    assert not {"seq", "seen_at", "clock_offset", "client_items"} & set(stats), "these are no counters"
+
+
+async def test_looking_changes_nothing(server: Server, queue: ReliableQueue) -> None:
+    await in_every_state(queue)
+    before = contents(server)
+    await queue.snapshot()
+    await queue.peek(9)
+    for state in State:
+        await queue.items(state)
+        await queue.age(state)
+    for item_id in ("m", "b", "d", "f", "never"):
+        await queue.find(item_id)
+    await queue.workers()
+    await queue.memory_usage()
+    await queue.failed_item("f")
+    await queue.policy()
+    assert changes(before, contents(server)) == {}
+
+
+async def test_memory_usage_counts_the_queues_bytes_and_the_servers_share(
+    server: Server, queue: ReliableQueue
+) -> None:
+    empty = await queue.memory_usage()
+    assert (empty.queue_bytes, empty.limit_bytes, empty.share) == (0, 0, None)
+    await queue.enqueue_many(
+        [NewItem("x" * 1000, client=client) for client in ("ann", "bob") for _ in range(200)]
+    )
+    await queue.claim(100, wait=0)
+    usage = await queue.memory_usage()
+    assert 400_000 < usage.queue_bytes < 1_000_000
+    assert usage.used_bytes > usage.queue_bytes
+    server.call("CONFIG", "SET", "maxmemory", str(usage.used_bytes * 2))
+    limited = await queue.memory_usage()
+    assert limited.limit_bytes == usage.used_bytes * 2
+    assert limited.share == pytest.approx(0.5, abs=0.1)
+
+
+async def test_the_report_says_what_is_unsafe_and_what_to_set(server: Server, store: claimq.Server) -> None:
+    report = await store.report()
+    assert (report.flavour, report.mode) == (
+        "valkey" if server.flavour == "valkey" else "redis",
+        "standalone",
+    )
+    assert tuple(int(part) for part in report.version.split(".")) == server.version
+    messages = {warning.code: warning.message for warning in report.warnings}
+    assert "appendonly yes" in messages["NoAppendOnly"]
+    assert "set it to always" in messages["FsyncNotAlways"]
+    server.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    server.call("CONFIG", "SET", "appendonly", "yes")
+    server.call("CONFIG", "SET", "appendfsync", "always")
+    messages = {warning.code: warning.message for warning in (await store.report()).warnings}
+    assert "set it to noeviction" in messages["EvictionPolicy"]
+    assert "FsyncNotAlways" not in messages
+    assert "NoAppendOnly" not in messages
+    server.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert (await store.report()).warnings == ()
+
+
+async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) -> None:
+    server.call("ACL", "SETUSER", "worker", "on", ">x", "~cq:*", "+@all", "-config")
+    async with claimq.connect(f"unix://worker:x@{server.unix_path}?db=0") as store:
+        codes = [warning.code for warning in (await store.report()).warnings]
+    assert "SettingsHidden" in codes

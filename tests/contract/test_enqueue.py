@@ -153,7 +153,7 @@ async def test_an_id_is_forgotten_after_its_window(server: Server, queue: Reliab
     for _ in range(3):
         await queue.enqueue("c", id="another")
         await queue.reap(100)
-    assert server.call("ZRANGE", "cq:{q}:ids", 0, -1) == [b"another", b"i7"], "the old ones take no memory"
+    assert server.call("ZCARD", "cq:{q}:ids") == 2, "the old ones take no memory"
 
 
 async def test_knowing_an_id_does_not_prolong_its_window(queue: ReliableQueue) -> None:

@@ -82,10 +82,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
-    if to_change := _advice(text):
+    if to_change := _advice(error, text):
         return StoreMisused(f"{doing}: {to_change} ({_short(text)})")
-    if isinstance(error, client.AuthenticationError | client.AuthorizationError):
-        return StoreMisused(f"{doing}: {_PERSON['WRONGPASS']} ({_short(text)})")
     if isinstance(error, client.MaxConnectionsError):
         return StoreUnavailable(
             f"{doing}: all connections are in use; make fewer calls at once or raise max_connections"
@@ -109,11 +107,15 @@ def _unwrapped(error: Exception) -> Exception:
     return cause if type(error) is client.ConnectionError and isinstance(cause, client.RedisError) else error
 
 
-def _advice(text: str) -> str | None:
-    """What a person has to change, where it is known."""
+def _advice(error: Exception, text: str) -> str | None:
+    """What a person has to change, where it is known. The client library leaves out some codes before the words."""
     for start, advice in _PERSON.items():
         if text.startswith((start, start.removeprefix("ERR "))):
             return advice
+    if isinstance(error, client.NoPermissionError):
+        return _RIGHTS
+    if isinstance(error, client.AuthenticationError | client.AuthorizationError):
+        return _PERSON["NOAUTH" if "required" in text else "WRONGPASS"]
     shown = text.upper().replace(" ", "_")
     return next((advice for word, advice in _TLS.items() if word in shown), None)
 

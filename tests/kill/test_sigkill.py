@@ -17,10 +17,11 @@ from testkit.history import Audit, Finding, Kill, check
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
+from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
-ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "4000"))
+ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 """Of each producer."""
 SUPPORT = str(Path(lives.__file__).parents[1])
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([SUPPORT, *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -35,6 +36,7 @@ class Cast:
         self.commands: dict[str, list[str]] = {}
         self.lives: dict[str, int] = {}
         self.kills: list[Kill] = []
+        self.sidecars: dict[str, Sidecar] = {}
 
     def start(self, name: str, kind: str, *rest: str) -> None:
         self.commands[name] = [kind, *rest]
@@ -48,6 +50,12 @@ class Cast:
             env=ENVIRONMENT,
         )
 
+    def start_sidecar(self, name: str) -> Sidecar:
+        """Kept under one name; its socket stays where it is."""
+        self.sidecars[name] = Sidecar(self.server.url, lives.QUEUE, name).start()
+        self.commands[name] = ["sidecar"]
+        return self.sidecars[name]
+
     def kill(self, name: str) -> None:
         """And starts it anew."""
         kind, *rest = self.commands[name]
@@ -56,6 +64,10 @@ class Cast:
             self.server.kill9()
             self.kills.append(Kill("server", "", at))
             self.server.start()
+        elif name in self.sidecars:
+            self.sidecars[name].kill9()
+            self.kills.append(Kill("sidecar", "", at))
+            self.sidecars[name].start(wait=False)
         elif self.running[name].is_running:
             self.running[name].kill9()
             self.kills.append(Kill(kind, f"{name}#{self.lives[name]}", at))
@@ -80,6 +92,8 @@ class Cast:
     def close(self) -> None:
         for process in self.running.values():
             process.kill9()
+        for sidecar in self.sidecars.values():
+            sidecar.close()
 
 
 def audit(server: Server) -> Audit:
@@ -102,7 +116,7 @@ def drain(server: Server) -> None:
         )
 
 
-def account(cast: Cast, least_hits: dict[str, int]) -> Finding:
+def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding:
     events = [event for path in sorted(cast.place.glob("*.history")) for event in lives.read_log(path)]
     finding = check(
         events,
@@ -110,7 +124,7 @@ def account(cast: Cast, least_hits: dict[str, int]) -> Finding:
         cast.kills,
         requeue_limit=lives.LIMIT,
         least_hits=least_hits,
-        least_items=ITEMS,
+        least_items=least_items,
     )
     print(
         f"seed {SEED}: {finding.verdict}; kills {len(cast.kills)}, hits {dict(finding.hits)}, {dict(finding.counts)}"
@@ -135,5 +149,25 @@ def test_whoever_is_killed_every_item_is_accounted_for(start_server: ServerFacto
         drain(server)
     finally:
         cast.close()
-    finding = account(cast, {"producer": 2, "worker": 3, "reaper": 1, "server": 2})
+    finding = account(cast, {"producer": 2, "worker": 3, "reaper": 1, "server": 2}, ITEMS)
+    assert finding.verdict == "valid", (SEED, finding.problems[:20])
+
+
+def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFactory, tmp_path: Path) -> None:
+    server = start_server(options=dict(DURABLE))
+    with claimq.blocking.connect(server.url) as store:
+        store.queue(lives.QUEUE).set_policy(lives.POLICY)
+    cast = Cast(server, tmp_path, random.Random(SEED + 1))
+    try:
+        for number in (1, 2):
+            sidecar = cast.start_sidecar(f"s{number}")
+            cast.start(f"a{number}", "app", str(sidecar.socket))
+        cast.start("p1", "producer", str(ITEMS), "own")
+        cast.start("r1", "reaper")
+        cast.commands["server"] = ["server"]
+        cast.kill_at_random(lambda: cast.is_over("p1"), within=120)
+        drain(server)
+    finally:
+        cast.close()
+    finding = account(cast, {"app": 2, "sidecar": 2, "server": 1}, ITEMS)
     assert finding.verdict == "valid", (SEED, finding.problems[:20])

@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Kill:
-    """A SIGKILL. `kind`: producer, worker, reaper, sidecar or server (whose `process` is empty)."""
+    """A SIGKILL. `kind`: producer, worker, app, reaper, sidecar or server; of the last two no `process` is named."""
 
     kind: str
     process: str
@@ -178,7 +178,7 @@ class History:
             begin <= kill.at <= end
             for process, spans in self._in_the_middle().items()
             for begin, end in spans
-            if kill.kind == "server" or process == kill.process
+            if process == kill.process or not kill.process
         )
 
     def _in_the_middle(self) -> dict[str, list[tuple[float, float]]]:

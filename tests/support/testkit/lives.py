@@ -1,4 +1,4 @@
-"""Programs to be killed: `python -m testkit.lives producer|worker|reaper URL LOG NAME SEED ...`.
+"""Programs to be killed: `python -m testkit.lives producer|worker|app|reaper URL LOG NAME SEED ...`.
 
 Each writes down what it does. A line is written in one piece before and after each call, so that SIGKILL leaves at
 most one call unknown.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import claimq
+import claimq.worker
 from claimq.errors import StoreUnavailable
 from testkit.history import Event
 
@@ -137,11 +138,46 @@ async def reap(url: str, path: Path, name: str) -> None:
             await asyncio.sleep(0 if reaped.more else 0.01)
 
 
+def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
+    """The same as `work` over a sidecar's socket, with the client for apps; a call that fails stays unknown."""
+    log, chance = Log(path, name), random.Random(seed)
+    with claimq.worker.connect(socket) as worker:
+        while True:
+            try:
+                log.write("claim", "begin")
+                items = worker.claim(chance.randint(1, 10), wait=0.2)
+                log.write("claim", "end", [(item.text, item.token, item.requeue_count) for item in items])
+                fates: dict[str, list[claimq.worker.Item]] = {}
+                for item in items:
+                    fates.setdefault(fate(item.text, chance), []).append(item)
+                for kind, chosen in fates.items():
+                    end_over_sidecar(worker, log, kind, chosen)
+            except claimq.worker.WorkerError:  # what is in hand would be renewed as long as this process lives
+                log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
+                worker.unclaim_quietly(worker.in_hand)
+
+
+def end_over_sidecar(
+    worker: claimq.worker.Worker, log: Log, kind: str, items: list[claimq.worker.Item]
+) -> None:
+    verb = {"follow": "done", "forget": "fail"}.get(kind, kind)  # a session forgets nothing
+    rows = [(item.text, item.token) for item in items]
+    log.write(verb, "begin", rows)
+    if verb == "fail":
+        outcomes = worker.fail(items, "not this time")
+    else:
+        verdicts = {"done": worker.done, "unclaim": worker.unclaim, "requeue": worker.requeue}
+        outcomes = verdicts[verb](items)
+    log.write(verb, "end", [(*row, one.verdict) for row, one in zip(rows, outcomes, strict=True)])
+
+
 def main(words: list[str]) -> None:
     kind, url, path, name, seed, *rest = words
     try:
         if kind == "producer":
             asyncio.run(produce(url, Path(path), name, int(seed), int(rest[0]), own_ids=rest[1] == "own"))
+        elif kind == "app":
+            use_sidecar(rest[0], Path(path), name, int(seed))
         elif kind == "worker":
             asyncio.run(work(url, Path(path), name, int(seed)))
         else:

@@ -23,6 +23,10 @@ cluster-status: ## what runs in it
 cluster-shell: ## a shell in which kubectl and helm work on it
 	@$(CLUSTERKIT) shell
 
+.PHONY: cluster-demo
+cluster-demo: setup ## the main job on it: the chart, the checksum example, a pod killed, every checksum proved
+	@PYTHONPATH=tests/cluster/harness:tests/support $(BIN)/python examples/checksums/cluster_demo.py
+
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes, which they bring up and take down
 	$(BIN)/pytest -n 0 $(ARGS) tests/cluster

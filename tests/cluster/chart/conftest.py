@@ -7,7 +7,7 @@ import pytest
 
 from clusterkit import Cluster
 from testkit.cluster_images import ClusterImages, load_images
-from testkit.release import Release, namespace
+from testkit.release import Release, namespace, provide_volume
 
 _numbers = itertools.count(1)
 
@@ -23,11 +23,12 @@ def release(kubernetes: Cluster, images: ClusterImages) -> Iterator[Release]:
     """A release that serves the whole cluster, with a Valkey whose items survive it."""
     with namespace(kubernetes, "claimq-system") as name:
         made = Release(kubernetes, images, "claimq", name)
-        made.provide_volume()
+        provide_volume(kubernetes, name, f"data-{made.valkey}-0", "claimq-tests-valkey")
         made.install("--set=valkey.enabled=true")
         yield made
         kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=60s")
         made.uninstall()
+        kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture

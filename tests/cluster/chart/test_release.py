@@ -11,6 +11,7 @@ from claimq.errors import StoreUnavailable
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
+from testkit import rights
 from testkit.chart import Chart, of_kind
 from testkit.release import CRD, Release, namespace
 
@@ -176,9 +177,7 @@ def test_another_operator_takes_over_when_one_dies(release: Release, team: str) 
 
 
 @pytest.mark.own_cluster
-def test_the_operator_asks_for_what_it_may_and_for_nothing_else(
-    release: Release, kubernetes: Cluster, team: str
-) -> None:
+def test_the_operator_is_refused_nothing(release: Release, kubernetes: Cluster, team: str) -> None:
     assert isinstance(kubernetes, OwnCluster)
     secret = {"url": release.redis_url}
     kubernetes.kubectl(
@@ -194,43 +193,14 @@ def test_the_operator_asks_for_what_it_may_and_for_nothing_else(
         )
     kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", "--timeout=60s")
     account = f"system:serviceaccount:{release.namespace}:{release.operator}"
-    asked, refused = _requests(kubernetes.audit_log(), account)
+    wanted, refused = rights.asked(map(json.loads, kubernetes.audit_log().splitlines()), account)
     assert refused == set()
-    granted = _granted(release)
-    assert asked <= granted
-    # Costs are written when workers go one by one; all that is granted was used but what only another run needs.
-    assert granted - asked <= {("patch", "", "pods")}
-
-
-def _requests(log: str, account: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
-    """What an account asked for, as (verb, group, resource), and what of it was refused."""
-    asked: set[tuple[str, str, str]] = set()
-    refused: set[tuple[str, str, str]] = set()
-    for line in log.splitlines():
-        entry = json.loads(line)
-        about = entry.get("objectRef")
-        if entry["user"]["username"] != account or about is None or "resource" not in about:
-            continue
-        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-        one = (entry["verb"], about.get("apiGroup", ""), resource)
-        asked.add(one)
-        if entry.get("responseStatus", {}).get("code") == 201 and entry["verb"] == "patch":
-            asked.add(("create", *one[1:]))  # an apply that made the object
-        if entry.get("responseStatus", {}).get("code") in (401, 403):
-            refused.add(one)
-    return asked, refused
-
-
-def _granted(release: Release) -> set[tuple[str, str, str]]:
-    rules = release.get("clusterrole", release.operator)["rules"]
-    rules += release.get("role", f"{release.operator}-leader", f"--namespace={release.namespace}")["rules"]
-    return {
-        (verb, group, resource)
-        for rule in rules
-        for verb in rule["verbs"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
+    given = [
+        release.get("clusterrole", release.operator),
+        release.get("role", f"{release.operator}-leader", f"--namespace={release.namespace}"),
+    ]
+    # That nothing more is given than is used, tests/cluster/crd/test_rights.py shows.
+    assert wanted <= rights.granted(given)
 
 
 def test_a_second_operator_serves_one_team_with_rights_there_alone(
@@ -260,7 +230,8 @@ def test_a_second_operator_serves_one_team_with_rights_there_alone(
             assert "status" not in release.get("rq/here", f"--namespace={other}")
             assert kubernetes.kubectl("get", "clusterroles", "-o", "name").count("own-claimq") == 0
             if isinstance(kubernetes, OwnCluster):
-                _, refused = _requests(kubernetes.audit_log(), f"system:serviceaccount:{media}:own-claimq")
+                log = map(json.loads, kubernetes.audit_log().splitlines())
+                _, refused = rights.asked(log, f"system:serviceaccount:{media}:own-claimq")
                 assert refused == set()
             kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=60s")
             own.cluster.helm("uninstall", own.name, f"--namespace={media}", "--wait")

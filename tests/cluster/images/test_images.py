@@ -41,15 +41,14 @@ def read_image(archive: Path) -> Image:
     files: dict[str, tarfile.TarInfo] = {}
     sizes: list[int] = []
     with tarfile.open(archive) as outer:
-        read = lambda name: _bytes(outer, name)  # noqa: E731 - one line, used twice
-        manifest = json.loads(read("manifest.json"))[0]
+        manifest = json.loads(_bytes(outer, "manifest.json"))[0]
         for layer in manifest["Layers"]:
-            content = read(layer)
+            content = _bytes(outer, layer)
             sizes.append(len(content))
             with tarfile.open(fileobj=io.BytesIO(content)) as inner:
                 for member in inner:
                     _lay(files, member)
-        return Image(json.loads(read(manifest["Config"]))["config"], files, sum(sizes[1:]))
+        return Image(json.loads(_bytes(outer, manifest["Config"]))["config"], files, sum(sizes[1:]))
 
 
 def _bytes(archive: tarfile.TarFile, name: str) -> bytes:

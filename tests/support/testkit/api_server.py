@@ -23,6 +23,16 @@ from testkit.server import free_port
 from testkit.waiting import eventually_sync
 
 START_SECONDS = 60.0
+ADMIN = "admin"
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "users": [ADMIN, "system:apiserver", "system:anonymous"]},
+        {"level": "Metadata"},
+    ],
+}
 
 
 class Refused(Exception):
@@ -30,10 +40,13 @@ class Refused(Exception):
 
 
 class ApiServer:
-    """An API server of a test's own, with everybody allowed everything. All of it is gone when it is closed."""
+    """An API server of a test's own. All of it is gone when it is closed."""
 
-    def __init__(self) -> None:
-        """Does not start it. Builds Kubernetes if need be; HarnessError when that can't be done here."""
+    def __init__(self, *users: str) -> None:
+        """Does not start it. Builds Kubernetes if need be; HarnessError when that can't be done here.
+
+        The test itself may do everything; ``users`` may do what roles give them, and what they ask for is logged.
+        """
         program = build.kubernetes()
         self.dir = new_directory()
         self._bin = self.dir / "bin"
@@ -42,14 +55,18 @@ class ApiServer:
             (self._bin / name).symlink_to(program)
         self.port = free_port()
         self._etcd_ports = (free_port(), free_port())
-        self._token = secrets.token_hex(16)
+        self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, *users)}
         self._processes: list[Process] = []
         self._connection: http.client.HTTPSConnection | None = None
 
-    @property
-    def kubeconfig(self) -> Path:
-        """The file by which kubectl and client libraries find it."""
-        return self.dir / "kubeconfig"
+    def kubeconfig(self, user: str = ADMIN) -> Path:
+        """The file by which kubectl and client libraries find it, as one of its users."""
+        return self.dir / f"{user.replace(':', '.')}.kubeconfig"
+
+    def audit_log(self) -> list[Any]:
+        """What was asked for so far, by anybody but the test: verb, object and answer."""
+        lines = (self.dir / "audit.log").read_text().splitlines()
+        return [json.loads(line) for line in lines]
 
     def start(self) -> Self:
         """Starts both and waits until the API server answers."""
@@ -71,7 +88,9 @@ class ApiServer:
             *("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
             f"--cert-dir={self.dir}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            *("--service-account-issuer=https://kubernetes", "--authorization-mode=AlwaysAllow"),
+            *("--service-account-issuer=https://kubernetes", "--authorization-mode=RBAC"),
+            f"--audit-policy-file={self.dir / 'audit-policy'}",
+            f"--audit-log-path={self.dir / 'audit.log'}",
             f"--service-account-key-file={self.dir / 'sa.key'}",
             f"--service-account-signing-key-file={self.dir / 'sa.key'}",
             f"--token-auth-file={self.dir / 'tokens'}",
@@ -93,7 +112,7 @@ class ApiServer:
 
     def environment(self) -> dict[str, str]:
         """The environment in which kubectl and helm find it."""
-        home = {"HOME": str(self.dir), "KUBECONFIG": str(self.kubeconfig)}
+        home = {"HOME": str(self.dir), "KUBECONFIG": str(self.kubeconfig())}
         return {**os.environ, **home, "PATH": f"{self._bin}:{os.environ['PATH']}"}
 
     def kubectl_run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -128,7 +147,7 @@ class ApiServer:
         PATCH is a merge patch. One thread at a time.
         """
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        headers = {"Authorization": f"Bearer {self._tokens[ADMIN]}", "Content-Type": kind}
         sent = None if body is None else json.dumps(body)
         connection = self._connected()
         connection.request(method, path, sent, headers)
@@ -155,18 +174,25 @@ class ApiServer:
             ["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, timeout=60
         )
         (self.dir / "sa.key").write_bytes(made.stdout)
-        (self.dir / "tokens").write_text(f"{self._token},admin,admin,system:masters\n")
+        groups = {ADMIN: ",system:masters"}
+        lines = [f"{token},{user},{user}{groups.get(user, '')}\n" for user, token in self._tokens.items()]
+        (self.dir / "tokens").write_text("".join(lines))
+        (self.dir / "audit-policy").write_text(json.dumps(_AUDIT_POLICY))
+        for user, token in self._tokens.items():
+            self._write_kubeconfig(self.kubeconfig(user), token)
+
+    def _write_kubeconfig(self, file: Path, token: str) -> None:
         cluster = {"server": f"https://127.0.0.1:{self.port}", "insecure-skip-tls-verify": True}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
             "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "test", "user": {"token": self._token}}],
+            "users": [{"name": "test", "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         }
-        self.kubeconfig.write_text(json.dumps(config))
-        self.kubeconfig.chmod(0o600)
+        file.write_text(json.dumps(config))
+        file.chmod(0o600)
 
     def _run(self, name: str, *flags: str) -> None:
         self._processes.append(Process([self._bin / name, *flags], log=self.dir / "log"))

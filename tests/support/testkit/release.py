@@ -12,7 +12,6 @@ from testkit.chart import FOLDER
 from testkit.cluster_images import ClusterImages
 
 CRD = "reliablequeues.claimq.dev"
-STORAGE = "/var/lib/claimq-test-volume"
 
 
 @dataclass(frozen=True)
@@ -71,31 +70,29 @@ class Release:
         )
         self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
 
-    def provide_volume(self) -> None:
-        """A volume for the Valkey, where the cluster has no storage class that makes one."""
-        cluster = self.cluster
-        if not isinstance(cluster, OwnCluster):
-            return
-        node = cluster.nodes[0]
-        cluster.run_on_node(node, "mkdir", "-p", STORAGE)
-        on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-        claim = {"namespace": self.namespace, "name": f"data-{self.valkey}-0"}
-        cluster.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": f"{self.namespace}-valkey"},
-                "spec": {
-                    "capacity": {"storage": "1Gi"},
-                    "accessModes": ["ReadWriteOnce"],
-                    "persistentVolumeReclaimPolicy": "Retain",
-                    "storageClassName": "",
-                    "claimRef": claim,
-                    "local": {"path": STORAGE},
-                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_it]}]}},
-                },
-            }
-        )
+
+def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
+    """A volume for one claim, on the first node of a cluster that has no storage class; else nothing."""
+    if not isinstance(cluster, OwnCluster):
+        return
+    node, path = cluster.nodes[0], f"/var/lib/{name}"
+    cluster.run_on_node(node, "sh", "-c", f"rm -rf {path} && mkdir {path}")
+    on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": where, "name": claim},
+                "local": {"path": path},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_it]}]}},
+            },
+        }
+    )
 
 
 @contextmanager

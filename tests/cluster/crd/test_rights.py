@@ -1,0 +1,175 @@
+"""The operator with the rights that the chart gives it, and no others, on a real API server and a real Valkey.
+
+No pod runs here: what a kubelet would say of pods, the test says.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit import HarnessError
+from testkit import rights, tiers
+from testkit.api_server import ApiServer
+from testkit.chart import Chart, of_kind
+from testkit.plugin import ServerFactory
+from testkit.processes import Process
+from testkit.server import Server, free_port
+from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
+
+ACCOUNT = "system:serviceaccount:ns:release-claimq"
+WHOLE = ()
+TEAM = ('operator.namespaces=["media"]',)
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    try:
+        server = ApiServer(ACCOUNT)
+    except HarnessError as error:
+        pytest.skip(f"{tiers.MISSING}{error}")
+    try:
+        server.start()
+        for name in ("ns", "media"):
+            server.kubectl("create", "namespace", name)
+        server.kubectl("create", "-f", str(ROOT / "crds" / "reliablequeues.claimq.dev.yaml"))
+        server.kubectl(
+            "wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=30s"
+        )
+        yield server
+    finally:
+        server.close()
+
+
+def roles(values: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What the chart gives the operator: roles and their bindings."""
+    objects = Chart().objects(*values, "crds.install=false", "rbac.userRoles=false")
+    kinds = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    return [one for kind in kinds for one in of_kind(objects, kind)]
+
+
+def started(api: ApiServer, values: tuple[str, ...], log: Path) -> Process:
+    env = {
+        "KUBECONFIG": str(api.kubeconfig(ACCOUNT)),
+        "CLAIMQ_SIDECAR_IMAGE": "sidecar:1",
+        "CLAIMQ_OPERATOR_NAMESPACE": "ns",
+        "CLAIMQ_LEASE_NAME": "release-claimq",
+        "CLAIMQ_LEASE_DURATION": "3s",
+        "CLAIMQ_HTTP_HOST": "127.0.0.1",
+        "CLAIMQ_HTTP_PORT": str(free_port()),
+        "CLAIMQ_NAMESPACES": "media" if values else "",
+        "CLAIMQ_RESYNC_PERIOD": "5s",
+    }
+    return Process([sys.executable, "-m", "claimq_operator"], env=env, log=log)
+
+
+def queue() -> dict[str, Any]:
+    return {
+        "apiVersion": "claimq.dev/v1alpha1",
+        "kind": "ReliableQueue",
+        "metadata": {"name": "thumbs", "namespace": "media"},
+        "spec": {
+            "redis": {"secretRef": {"name": "redis"}},
+            "worker": {"image": "app:1"},
+            "scaling": {"mode": "Manual", "replicas": 2},
+            "deletionPolicy": "Delete",
+        },
+    }
+
+
+def worker_pod(api: ApiServer, number: int) -> None:
+    """A ready worker pod, as a ReplicaSet and a kubelet would have made it."""
+    deployment = api.get("deployment/thumbs-worker", "--namespace=media")
+    name = f"thumbs-worker-{number}"
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    metadata = {"name": name, "namespace": "media", "labels": labels}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": deployment["spec"]["template"]["spec"],
+    }
+    api.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    status = {
+        "phase": "Running",
+        "conditions": [
+            {"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "Initialized")
+        ],
+        "containerStatuses": [_running("worker")],
+        "initContainerStatuses": [_running("claimq-sidecar")],
+    }
+    code, answer = api.request("PATCH", f"/api/v1/namespaces/media/pods/{name}/status", {"status": status})
+    assert code == 200, answer
+
+
+def _running(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": "x",
+        "imageID": "x",
+        "ready": True,
+        "started": True,
+        "restartCount": 0,
+        "containerID": f"containerd://{name}",
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+    }
+
+
+@pytest.mark.parametrize("values", [WHOLE, TEAM], ids=["whole cluster", "one team"])
+def test_the_operator_asks_for_what_the_chart_lets_it_and_for_nothing_else(
+    api: ApiServer, start_server: ServerFactory, tmp_path: Path, values: tuple[str, ...]
+) -> None:
+    store = start_server("valkey", tcp=True)
+    given = roles(values)
+    api.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(one) for one in given))
+    _secret(api, store)
+    log = tmp_path / "operator.log"
+    with started(api, values, log) as operator:
+        _life_of_a_queue(api, log)
+        operator.terminate()
+    wanted, refused = rights.asked(api.audit_log(), ACCOUNT)
+    assert refused == set()
+    assert wanted == rights.granted(one for one in given if one["kind"].endswith("Role"))
+
+
+def _secret(api: ApiServer, store: Server) -> None:
+    api.kubectl(
+        "create", "secret", "generic", "redis", "--namespace=media", f"--from-literal=url={store.tcp_url}"
+    )
+
+
+def _life_of_a_queue(api: ApiServer, log: Path) -> None:
+    """Made, worked on, scaled down and deleted."""
+
+    def condition(kind: str) -> str:
+        found = api.get("rq/thumbs", "--namespace=media").get("status", {}).get("conditions", [])
+        return next((one["status"] for one in found if one["type"] == kind), "")
+
+    def why() -> str:
+        return log.read_text()[-3000:]
+
+    api.kubectl("create", "-f", "-", stdin=json.dumps(queue()))
+    eventually_sync(lambda: condition("RedisReachable") == "True" or _fail(why), within=30)
+    for number in (1, 2):
+        worker_pod(api, number)
+    eventually_sync(
+        lambda: api.get("rq/thumbs", "--namespace=media")["status"]["workers"].get("ready") == 2, within=30
+    )
+    api.kubectl("scale", "rq/thumbs", "--namespace=media", "--replicas=1")
+    eventually_sync(
+        lambda: api.get("deployment/thumbs-worker", "--namespace=media")["spec"]["replicas"] == 1, within=30
+    )
+    api.kubectl("delete", "rq/thumbs", "--namespace=media", "--wait=false")
+    # What the controllers would do when the Deployment goes to nothing.
+    api.kubectl("delete", "pods", "--all", "--namespace=media", "--grace-period=0", "--force")
+    eventually_sync(
+        lambda: api.kubectl_run("get", "rq/thumbs", "--namespace=media").returncode != 0, within=60, why=why()
+    )
+
+
+def _fail(why: Callable[[], str]) -> bool:
+    raise AssertionError(why())

@@ -1,0 +1,107 @@
+"""helm installs, upgrades and uninstalls the chart on a real API server. No pod runs here."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit import HarnessError
+from testkit import tiers
+from testkit.api_server import ApiServer
+from testkit.chart import FOLDER, Chart
+
+KINDS = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds,pvc"
+Helm = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[ApiServer]:
+    """An API server that knows nothing of claimq."""
+    try:
+        server = ApiServer()
+    except HarnessError as error:
+        pytest.skip(f"{tiers.MISSING}{error}")
+    try:
+        server.start()
+        server.kubectl("create", "namespace", "ns")
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def helm(bare: ApiServer) -> Iterator[Helm]:
+    """helm in the namespace ns; what it says. At the end nothing of any release is left."""
+    chart = Chart()
+
+    def run(*words: str | Path, says: str = "") -> str:
+        said = chart.run(*words, "--namespace=ns", env=bare.environment())
+        assert (said.returncode != 0) == bool(says), said.stderr
+        assert says in said.stderr
+        return said.stdout
+
+    yield run
+    for release in json.loads(run("list", "--output=json")):
+        run("uninstall", release["name"])
+    bare.kubectl("delete", "crd", "--all")
+
+
+def left(bare: ApiServer) -> list[str]:
+    """Names of what is there of releases, and of the definition."""
+    found = bare.kubectl("get", KINDS, "--all-namespaces", "--ignore-not-found", "-o", "name").split()
+    return sorted(name for name in found if "claimq" in name)
+
+
+def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm: Helm) -> None:
+    helm("install", "release", FOLDER, "--set=valkey.enabled=true")
+    assert len(left(bare)) == 11
+    manifest = {
+        "apiVersion": "claimq.dev/v1alpha1",
+        "kind": "ReliableQueue",
+        "metadata": {"name": "q", "namespace": "ns"},
+        "spec": {"redis": {"url": "redis://r"}, "worker": {"image": "a"}},
+    }
+    bare.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
+    helm("uninstall", "release")
+    definition = "customresourcedefinition.apiextensions.k8s.io/reliablequeues.claimq.dev"
+    assert left(bare) == [definition, "reliablequeue.claimq.dev/q"]
+    helm("install", "release", FOLDER)
+    assert (
+        bare.get("rq/q", "--namespace=ns")["spec"]["worker"] == bare.get("rq/q", "-n", "ns")["spec"]["worker"]
+    )
+
+
+def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -> None:
+    helm("install", "release", FOLDER, "--set=crds.keep=false")
+    helm("uninstall", "release")
+    assert left(bare) == []
+
+
+def test_an_upgrade_brings_the_definition_and_the_values(bare: ApiServer, helm: Helm, tmp_path: Path) -> None:
+    older = tmp_path / "claimq"
+    for file in FOLDER.rglob("*"):
+        if file.is_file():
+            (older / file.relative_to(FOLDER)).parent.mkdir(parents=True, exist_ok=True)
+            (older / file.relative_to(FOLDER)).write_text(file.read_text())
+    definition = older / "files" / "reliablequeues.claimq.dev.yaml"
+    definition.write_text(definition.read_text().replace("- rq\n", "- older\n"))
+    helm("install", "release", older)
+    assert bare.get("crd/reliablequeues.claimq.dev")["spec"]["names"]["shortNames"] == ["older"]
+    helm("upgrade", "release", FOLDER, "--reuse-values", "--set=operator.replicas=2")
+    assert bare.get("crd/reliablequeues.claimq.dev")["spec"]["names"]["shortNames"] == ["rq"]
+    assert bare.get("deployment/release-claimq", "--namespace=ns")["spec"]["replicas"] == 2
+
+
+def test_a_second_release_leaves_the_definition_to_the_first(bare: ApiServer, helm: Helm) -> None:
+    helm("install", "release", FOLDER)
+    helm("install", "second", FOLDER, says='CustomResourceDefinition "reliablequeues.claimq.dev"')
+    helm("install", "second", FOLDER, "--set=crds.install=false", "--set=operator.namespaces={ns}")
+    helm("uninstall", "second")
+    assert "deployment.apps/release-claimq" in left(bare)
+
+
+def test_a_cluster_that_is_too_old_is_refused(bare: ApiServer, helm: Helm) -> None:
+    said = Chart().run("template", "release", FOLDER, "--kube-version=1.28.9")
+    assert said.returncode != 0
+    assert "chart requires kubeVersion: >=1.29.0-0" in said.stderr

@@ -123,3 +123,24 @@ async def test_workers_of_every_name_end_their_claims(store: claimq.Server, work
     (claim,) = await held(queue, "a")
     assert claim.worker == worker
     assert verdicts(await queue.done(claim)) == ["done"]
+
+
+@pytest.mark.parametrize("script", ["done", "give_back", "renew"])
+async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
+    queue: ReliableQueue, script: str
+) -> None:
+    """The library leaves out the second; another client may not."""
+    one, two, _ = await held(queue)
+    tokens = [one.token, two.token, one.token, "w1/77", two.token]
+    words: list[str | int] = ["fail", "no", ""] if script == "give_back" else []
+    connection = queue._connection
+    with connection.lane() as call:
+        words = [*([] if script == "renew" else call), *words, 1, "w1", len(tokens), *tokens]
+        reply = await connection.run(script, ["cq:{q}:main"], words)
+    word = {"done": "done", "give_back": "requeued", "renew": "renewed"}[script]
+    said = reply[1].decode().split()[-5:]
+    assert said == [word, word, "lost", "lost", "lost"]
+    stats = await queue.stats()
+    assert stats.get("done", 0) == (2 if script == "done" else 0)
+    assert stats.get("fails", 0) == (2 if script == "give_back" else 0)
+    assert sum((await queue.lengths()).values()) == (1 if script == "done" else 3)

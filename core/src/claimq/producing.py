@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,23 @@ from claimq.redis_store.connection import Arg, Connection
 from claimq.redis_store.keys import Keys
 
 _CALL_BYTES = 8 * 1024 * 1024
-_numbers = itertools.count(1)
-_PREFIX = f"{secrets.token_hex(6)}-"
+
+
+class _Ids:
+    """Where the ids of items come from: a prefix that no other process has, and a number."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Another prefix: a process made by a fork would otherwise give the ids that its parent gives."""
+        self.prefix = f"{secrets.token_hex(6)}-"
+        self.numbers = itertools.count(1)
+
+
+_ids = _Ids()
+if hasattr(os, "register_at_fork"):  # where there is a fork
+    os.register_at_fork(after_in_child=_ids.renew)
 
 
 @dataclass(slots=True)
@@ -132,6 +148,7 @@ def _batches(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Bat
     batch = Batch([], [], 0)
     shape: tuple[str, str, bool] | None = None
     count_at = number = 0
+    prefix, numbers = _ids.prefix, _ids.numbers
     for item in items:
         new = item if isinstance(item, NewItem) else None
         payload = payload_bytes(item if new is None else new.payload)
@@ -145,19 +162,19 @@ def _batches(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Bat
         )
         if wanted != shape:
             shape, count_at = wanted, len(batch.words) + 6
-            first = next(_numbers)
-            batch.words += [0, 0, wanted[0], wanted[1], "" if wanted[2] else _PREFIX, first, 0]
+            first = next(numbers)
+            batch.words += [0, 0, wanted[0], wanted[1], "" if wanted[2] else prefix, first, 0]
             number = first
         elif not wanted[2]:
-            number = next(_numbers)
+            number = next(numbers)
             if number != int(batch.words[count_at - 1]) + int(batch.words[count_at]):
                 count_at = len(batch.words) + 6
-                batch.words += [0, 0, wanted[0], wanted[1], _PREFIX, number, 0]
+                batch.words += [0, 0, wanted[0], wanted[1], prefix, number, 0]
         if new is not None and new.id is not None:
             batch.words.append(check_name("id", new.id))
             batch.ids.append(new.id)
         else:
-            batch.ids.append(f"{_PREFIX}{number}")
+            batch.ids.append(f"{prefix}{number}")
         batch.words.append(payload)
         batch.words[count_at] = int(batch.words[count_at]) + 1
         batch.size += len(payload)

@@ -62,7 +62,7 @@ class Server:
         No round trip.
 
         Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all
-        that the name holds.
+        that the name holds. A process that forks makes its queues after the fork.
         """
         return ReliableQueue(self._connection, name, worker or default_worker())
 

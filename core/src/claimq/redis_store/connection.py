@@ -9,8 +9,10 @@ from what the server kept (``lua/lib/call.lua``).
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -54,6 +56,19 @@ class _Lent:
         self._connection.give_lane(self._call)
 
 
+_made_here: weakref.WeakSet[Connection] = weakref.WeakSet()
+_of_the_parent: list[object] = []
+
+
+def _after_fork() -> None:
+    for connection in list(_made_here):
+        connection.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):  # where there is a fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Connection:
     """One server, reached over three clients: for calls, for verdicts and renewals, and for waiting."""
 
@@ -66,6 +81,17 @@ class Connection:
         self._calls: list[int] = []
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
+        _made_here.add(self)
+
+    def begin_anew(self) -> None:
+        """After a fork, in the child: the parent's calls are not ours.
+
+        With its identity the server would answer our first calls with what it answered the parent, and do nothing. Its
+        sockets are left alone, since they are its own.
+        """
+        _of_the_parent.append(self._clients)
+        self.instance = secrets.token_hex(6)
+        self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
     def take_lane(self) -> Call:
@@ -125,7 +151,9 @@ class Connection:
                 raise
             found = await self._of_another_type(keys, [arg for arg in args if isinstance(arg, str)])
             raise (wrong_types(found, doing=name) if found else error) from error.__cause__
-        return _not_stale(reply, name)
+        return (
+            _not_stale(reply, name) if wanted.writes else reply
+        )  # what is read may be a payload of any text
 
     async def run_after_wake(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float

@@ -68,6 +68,7 @@ class _Run:
     error: BaseException | None = None
     not_begun: list[deque[Claim]] = field(default_factory=list[deque[Claim]])
     giving_back: asyncio.Task[None] | None = None
+    _last_giving: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, why: str) -> None:
@@ -123,6 +124,7 @@ class _Run:
     async def _claim_until_stop(self, count: int, wait: float) -> list[Claim]:
         """Claims; a stop ends the wait at once, and an outage is waited out."""
         claiming = asyncio.ensure_future(self.queue.claim(count, wait=wait))
+        claiming.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be left alone
         stopping = asyncio.ensure_future(self.stop.wait())
         try:
             await asyncio.wait({claiming, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -166,16 +168,23 @@ class _Run:
             self.tell()
 
     def _begin_to_give_back(self, claims: list[Claim]) -> asyncio.Task[None]:
-        """Uncounted and in order; goes on also when this is cancelled."""
+        """Uncounted and in order; goes on also when this is cancelled.
+
+        What is given back later was claimed before what was given back first (it was in hand), so it goes before it.
+        """
         self.keeper.let_go(claims)
+        first = self._last_giving
 
         async def giving() -> None:
+            if first is not None:
+                await asyncio.wait({first})
             try:
                 await self.queue.unclaim(claims)
             except StoreUnavailable as error:
                 _log.warning("%d claims are left to their leases: %s", len(claims), error)
 
-        return self.queue.in_background(giving())
+        self._last_giving = self.queue.in_background(giving())
+        return self._last_giving
 
     async def _handle(self, claims: Sequence[Claim]) -> bool:
         """Runs the handler on claims (one, or the whole chunk) and says what became of them; false if the handler

@@ -100,8 +100,7 @@ async def _until_told(around: Surroundings, fleet: Fleet) -> int:
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
     told = asyncio.create_task(_told_to_end(stop))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _take_signals(stop)
     await asyncio.wait({*tasks, told}, return_when=asyncio.FIRST_COMPLETED)
     ended = [task for task in tasks if task.done()]
     for task in ended:
@@ -115,18 +114,15 @@ async def _until_told(around: Surroundings, fleet: Fleet) -> int:
     return code
 
 
+def _take_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
 async def _watch_when_listed(around: Surroundings, fleet: Fleet, stop: asyncio.Event) -> None:
     """Kopf looks for the kinds that it watches once, at its start: they must be there by then."""
     await fleet.listed.wait()
-    handlers = registry(around.sightings)
-    watching = asyncio.ensure_future(watch(handlers, around.settings, stop))
-    await asyncio.sleep(0.5)
-    for number in (signal.SIGTERM, signal.SIGINT):  # kopf has put its own there, which end kopf alone
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:
-        await watching
-    finally:
-        watching.cancel()
+    await watch(registry(around.sightings), around.settings, stop, lambda: _take_signals(stop))
 
 
 async def _lead(around: Surroundings, fleet: Fleet) -> None:

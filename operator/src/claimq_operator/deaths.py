@@ -31,8 +31,7 @@ class Death:
     """One container that has ended.
 
     ``before`` is an instant by its node's clock, in whole seconds. Of a sidecar: workers that started before it are
-    dead. Of an app: what was claimed before it was in the hands of the app that ended, unless a session of the next
-    one took it over.
+    dead. Of an app: what was claimed before it was in the hands of the app that ended.
     """
 
     container_id: str
@@ -62,16 +61,23 @@ def _death(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Death | None
     if not container_id or ended is None:
         return None
     is_sidecar = container["name"] == SIDECAR_CONTAINER
-    running = instant(part(state, "running").get("startedAt"))
     metadata = pod["metadata"]
     return Death(
         container_id=container_id,
         prefix=worker_prefix(metadata["name"], metadata["uid"]),
-        before=running if is_sidecar and running is not None else ended,
+        before=_before(state, ended),
         is_sidecar=is_sidecar,
         cause=_cause(pod, container, terminated),
         reason=_reason(pod),
     )
+
+
+def _before(state: Mapping[str, Any], ended: float) -> float:
+    """The next run's start, if there is one; else the end, and its whole second while no next run may begin."""
+    running = instant(part(state, "running").get("startedAt"))
+    if running is not None:
+        return running
+    return ended + 1.0 if part(state, "waiting").get("reason") == "CrashLoopBackOff" else ended
 
 
 def _reason(pod: Mapping[str, Any]) -> Reason:

@@ -6,6 +6,7 @@ Only event handlers are used, so kopf writes nothing: no annotation, no finalize
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kopf
@@ -20,6 +21,15 @@ _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
 
 
+class _Backoffs:
+    """Pauses between the attempts of one request: no end to them, or an outage of the API server would end kopf."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.5, 1.0, 2.0)
+        while True:
+            yield 5.0
+
+
 def registry(sightings: Sightings) -> kopf.OperatorRegistry:
     """What kopf watches, and what it does with what it sees."""
     handlers = kopf.OperatorRegistry()
@@ -32,6 +42,7 @@ def registry(sightings: Sightings) -> kopf.OperatorRegistry:
         settings.watching.client_timeout = _CLIENT_SECONDS
         settings.watching.label_selectors[DEPLOYMENTS.plural] = SELECTOR
         settings.watching.label_selectors[PODS.plural] = SELECTOR
+        settings.networking.error_backoffs = _Backoffs()
         settings.networking.request_timeout = 30
         settings.networking.connect_timeout = 5
 
@@ -59,12 +70,20 @@ def _plain(event: kopf.RawEvent) -> dict[str, Any]:
     return {**event["object"]}
 
 
-async def watch(handlers: kopf.OperatorRegistry, settings: OperatorSettings, stop: asyncio.Event) -> None:
-    """Watches until ``stop`` is set."""
-    await kopf.operator(
+async def watch(
+    handlers: kopf.OperatorRegistry,
+    settings: OperatorSettings,
+    stop: asyncio.Event,
+    take_signals: Callable[[], None],
+) -> None:
+    """Watches until ``stop`` is set. ``take_signals`` puts our handlers of signals back in place of kopf's."""
+    others = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
         registry=handlers,
         standalone=True,  # no peering: it can freeze every operator at once, and nothing needs it
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         stop_flag=stop,
     )
+    take_signals()
+    await kopf.run_tasks(tasks, ignored=others)

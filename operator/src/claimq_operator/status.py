@@ -43,9 +43,10 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
     status |= _numbers(observed.snapshot, before)
     if observed.report is not None:
         report = observed.report
-        status["redis"] = {"version": f"{report.flavour} {report.version}", "mode": report.mode}
+        redis: Json = {"version": f"{report.flavour} {report.version}", "mode": report.mode}
         if report.warnings:
-            status["redis"]["warnings"] = [f"{one.code}: {one.message}" for one in report.warnings]
+            redis["warnings"] = [f"{one.code}: {one.message}" for one in report.warnings]
+        status["redis"] = redis
     elif "redis" in before:
         status["redis"] = before["redis"]
     scaling = (

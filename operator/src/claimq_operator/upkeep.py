@@ -46,7 +46,7 @@ class Upkeep:
     _written: Policy | None = None
     _policy_at: float = float("-inf")
     _failed_at: float = float("-inf")
-    _settled: set[str] = field(default_factory=set[str])
+    _settled: set[tuple[str, float]] = field(default_factory=set[tuple[str, float]])
 
     def forget(self) -> None:
         """After a fault nothing is taken for granted: the server may have come back empty."""
@@ -104,7 +104,7 @@ class Upkeep:
                 count += await self._give_back_apps(queue, death, workers)
             if count:
                 found.append(GivenBack(death, count))
-        self._settled &= {death.container_id for death in deaths}
+        self._settled &= {(death.container_id, death.before) for death in deaths}
         return tuple(found)
 
     async def _give_back_apps(
@@ -115,7 +115,7 @@ class Upkeep:
         Its node's clock and the server's are compared here. Where they differ, a claim is left to its lease, or at
         worst goes back while the app's next run works on it: its verdict is then lost and the item repeated.
         """
-        if death.container_id in self._settled:
+        if (death.container_id, death.before) in self._settled:
             return 0
         alive = {info.worker for info in workers if info.busy and info.worker.startswith(death.prefix)}
         tokens: list[str] = []
@@ -133,7 +133,7 @@ class Upkeep:
             await queue.crash(tokens, death.cause)
         elif tokens:
             await queue.unclaim(tokens)
-        self._settled.add(death.container_id)
+        self._settled.add((death.container_id, death.before))
         return len(tokens)
 
 

@@ -93,9 +93,21 @@ def test_a_force_deleted_pod_that_still_ran_proves_nothing() -> None:
     assert deaths_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:10:00Z"})) == ()
 
 
-def test_an_app_that_ended_gives_back_what_is_older_than_its_end() -> None:
-    death = only(pod(app=restarted()))
-    assert (death.is_sidecar, death.before) == (False, 1_767_226_200.0)
+@pytest.mark.parametrize(
+    ("state", "before"),
+    [
+        ({"terminated": ENDED}, 1_767_226_200.0),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, 1_767_226_201.0),
+        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, 1_767_226_203.0),
+    ],
+    ids=["ended", "backing off", "runs again"],
+)
+def test_an_app_that_ended_gives_back_what_its_next_run_cannot_have_claimed(
+    state: Body, before: float
+) -> None:
+    last = {} if "terminated" in state else {"lastState": {"terminated": ENDED}}
+    death = only(pod(app={"restartCount": 1, "state": state, **last}))
+    assert (death.is_sidecar, death.before) == (False, before)
 
 
 def test_an_app_beside_other_containers_is_left_to_the_lease() -> None:

@@ -1,0 +1,127 @@
+"""Operators come and go, queues end: on a real API server."""
+
+from collections.abc import Callable
+from typing import cast
+
+from claimq.blocking import BlockingQueue
+from testkit.operator_world import World
+from testkit.waiting import eventually_sync
+
+Items = Callable[..., BlockingQueue]
+
+
+def gone(world: World, name: str = "thumbs") -> bool:
+    return world.get("rq", name) == {}
+
+
+def delete(world: World, name: str = "thumbs") -> None:
+    world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--wait=false")
+
+
+def test_retain_keeps_the_items_and_needs_no_operator(world: World, items: Items) -> None:
+    operator = world.operator()
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    items().enqueue("a")
+    operator.process.kill9()
+    delete(world)
+    eventually_sync(lambda: gone(world))
+    assert items().length("main") == 1
+
+
+def test_delete_removes_the_queue_with_all_its_keys(world: World, items: Items) -> None:
+    world.operator()
+    world.queue(deletionPolicy="Delete")
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    items().enqueue_many(["a", "b"])
+    eventually_sync(lambda: world.replicas() == 1)
+    delete(world)
+    eventually_sync(lambda: gone(world), within=20)
+    assert world.replicas() == 0
+    left = cast("list[bytes]", world.redis.call("KEYS", f"cq:{{{world.namespace}.thumbs}}:*"))
+    assert [key for key in left if b":calls:" not in key] == []  # those end by themselves
+    assert "ItemsRemoved" in world.events()
+
+
+def test_delete_if_empty_keeps_a_queue_that_has_items(world: World, items: Items) -> None:
+    world.operator()
+    world.queue(deletionPolicy="DeleteIfEmpty", scaling={"mode": "Manual", "replicas": 0})
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    items().enqueue("a")
+    delete(world)
+    eventually_sync(lambda: gone(world), within=20)
+    assert items().length("main") == 1
+    assert not items().snapshot().paused
+    assert "ItemsKept" in world.events()
+
+
+def test_a_deletion_never_hangs_when_the_server_is_gone_for_good(world: World) -> None:
+    world.operator(CLAIMQ_DELETION_PATIENCE="2s")
+    world.queue(deletionPolicy="Delete", redis={"url": "redis://127.0.0.1:1/0"})
+    eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable", within=20)
+    delete(world)
+    eventually_sync(lambda: gone(world), within=30)
+    assert "ItemsLeftBehind" in world.events()
+
+
+def test_what_changed_while_no_operator_ran_is_found_by_the_next(world: World, items: Items) -> None:
+    first = world.operator()
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    first.process.kill9()
+    world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 2}}})
+    world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 3}}})
+    world.queue("second")
+    items("second").enqueue("a")
+    world.operator()
+    eventually_sync(lambda: world.replicas() == 3, within=20)
+    eventually_sync(lambda: world.replicas("second") == 1, within=20)
+
+
+def test_one_of_two_operators_works_and_the_other_follows_when_it_is_killed(
+    world: World, items: Items
+) -> None:
+    first = world.operator(CLAIMQ_OPERATOR_ID="first")
+    second = world.operator(CLAIMQ_OPERATOR_ID="second")
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    assert (first.metric("claimq_leader"), second.metric("claimq_leader")) == (1, 0)
+    assert second.metric("claimq_passes_total") == 0
+    first.process.kill9()
+    items().enqueue("a")
+    eventually_sync(lambda: world.replicas() == 1, within=20)
+    assert second.metric("claimq_leader") == 1
+
+
+def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
+    for identity in ("first", "second"):
+        world.operator(CLAIMQ_LEADER_ELECTION="false", CLAIMQ_OPERATOR_ID=identity)
+    world.queue(scaling={"itemsPerReplica": 2})
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    items().enqueue_many([str(number) for number in range(6)])
+    eventually_sync(lambda: world.replicas() == 3)
+    generation = world.get("deploy", "thumbs-worker")["metadata"]["generation"]
+    world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
+    eventually_sync(
+        lambda: (
+            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            == "app:2"
+        )
+    )
+    assert world.replicas() == 3
+    assert world.get("deploy", "thumbs-worker")["metadata"]["generation"] == generation + 1
+
+
+def test_sigterm_ends_it_in_good_order_and_gives_the_lease_up(world: World) -> None:
+    operator = world.operator()
+    eventually_sync(lambda: operator.metric("claimq_leader") == 1, within=15)
+    assert operator.process.terminate() == 0
+    assert world.get("lease", "claimq-operator")["spec"]["holderIdentity"] == ""
+
+
+def test_the_loops_show_that_they_run(world: World) -> None:
+    operator = world.operator()
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    assert operator.get("/livez") == (200, "ok")
+    assert operator.metric("claimq_loop_age_seconds", loop="event-loop") < 5

@@ -1,0 +1,235 @@
+"""What an operator does for a queue, on a real API server."""
+
+import base64
+import json
+import time
+from collections.abc import Callable
+
+from claimq.blocking import BlockingQueue
+from testkit.operator_world import World, container
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+Items = Callable[..., BlockingQueue]
+
+
+def test_a_first_item_orders_workers_within_a_second(world: World, items: Items) -> None:
+    world.operator()
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    began = time.monotonic()
+    items().enqueue("a")
+    eventually_sync(lambda: world.replicas() == 1)
+    assert time.monotonic() - began < 1.0
+    eventually_sync(lambda: world.status()["scaling"]["rule"] == "FromZero")
+    eventually_sync(lambda: "ScaledUp" in world.events())
+
+
+def test_the_policy_is_on_the_server_and_is_put_right_there(world: World, items: Items) -> None:
+    world.operator()
+    world.queue(requeueLimit=7)
+    eventually_sync(lambda: items().policy().requeue_limit == 7, within=15)
+    world.patch("rq", "thumbs", {"spec": {"requeueLimit": 2}})
+    eventually_sync(lambda: items().policy().requeue_limit == 2)
+
+
+def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> None:
+    world.operator()
+    world.queue()
+    eventually_sync(lambda: world.replicas() is not None, within=15)
+    foreign = {"metadata": {"annotations": {"team": "a"}}, "spec": {"minReadySeconds": 3}}
+    world.patch("deploy", "thumbs-worker", foreign)
+    container_of_ours = [{"name": "worker", "image": "evil:1"}]
+    drift = {"spec": {"template": {"spec": {"containers": container_of_ours}}}}
+    world.api.kubectl("patch", "deploy", "thumbs-worker", "-n", world.namespace, "-p", json.dumps(drift))
+    eventually_sync(
+        lambda: (
+            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            == "app:1"
+        )
+    )
+    found = world.get("deploy", "thumbs-worker")
+    assert found["metadata"]["annotations"]["team"] == "a"
+    assert found["spec"]["minReadySeconds"] == 3
+
+
+def test_a_deployment_that_somebody_deletes_is_made_again(world: World) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 2})
+    eventually_sync(lambda: world.replicas() == 2, within=15)
+    world.api.kubectl("delete", "deploy", "thumbs-worker", "-n", world.namespace, "--cascade=background")
+    eventually_sync(lambda: world.replicas() == 2)
+
+
+def test_the_scale_subresource_sets_the_number_in_mode_manual(world: World) -> None:
+    world.operator()
+    world.queue(scaling={"mode": "Manual", "replicas": 1})
+    eventually_sync(lambda: world.replicas() == 1, within=15)
+    world.api.kubectl("scale", "rq", "thumbs", "-n", world.namespace, "--replicas=3")
+    eventually_sync(lambda: world.replicas() == 3)
+    eventually_sync(lambda: world.condition("ScalingActive") == "False Manual")
+
+
+def test_in_mode_external_the_number_is_left_to_others_also_when_all_else_is_applied(world: World) -> None:
+    world.operator()
+    world.queue(scaling={"mode": "External"})
+    eventually_sync(lambda: world.replicas() == 0, within=15)
+    world.api.kubectl("scale", "deploy", "thumbs-worker", "-n", world.namespace, "--replicas=4")
+    world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
+    eventually_sync(
+        lambda: (
+            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            == "app:2"
+        )
+    )
+    assert world.replicas() == 4
+
+
+def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
+    # Left out by the manager that made it, and owned by nobody else, it would fall back to 1.
+    world.operator()
+    world.queue(scaling={"minReplicas": 3})
+    eventually_sync(lambda: world.replicas() == 3, within=15)
+    world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
+    eventually_sync(
+        lambda: (
+            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            == "app:2"
+        )
+    )
+    assert world.replicas() == 3
+
+
+def test_a_queue_that_rests_costs_no_write(world: World) -> None:
+    operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms")
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    eventually_sync(lambda: operator.metric("claimq_passes_total") >= 5)
+    before = operator.metric("claimq_kubernetes_requests_total", verb="apply")
+    passes = operator.metric("claimq_passes_total")
+    eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + 10)
+    assert operator.metric("claimq_kubernetes_requests_total", verb="apply") == before
+
+
+def test_one_queue_whose_server_is_gone_delays_no_other(
+    world: World, items: Items, start_server: Callable[..., Server]
+) -> None:
+    gone = start_server("valkey", tcp=True)
+    world.operator()
+    world.queue("broken", redis={"url": gone.tcp_url}, scaling={"minReplicas": 2})
+    world.queue("whole")
+    eventually_sync(lambda: world.replicas("broken") == 2, within=15)
+    gone.sigstop()
+    eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable", within=20)
+    began = time.monotonic()
+    items("whole").enqueue("a")
+    eventually_sync(lambda: world.replicas("whole") == 1)
+    assert time.monotonic() - began < 1.0
+    assert world.replicas("broken") == 2
+    assert world.condition("ScalingActive", "broken") == "False Unknown"
+    gone.sigcont()
+    eventually_sync(lambda: world.condition("RedisReachable", "broken").startswith("True"), within=30)
+
+
+def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
+    world: World, items: Items
+) -> None:
+    world.operator()
+    world.queue(redis={"secretRef": {"name": "redis"}})
+    eventually_sync(lambda: world.condition("Stalled") == "True SecretMissing", within=15)
+    url = base64.b64encode(b"redis://127.0.0.1:1/0").decode()
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "redis", "namespace": world.namespace},
+    }
+    world.api.create({**manifest, "data": {"url": url}})
+    eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable", within=30)
+    right = base64.b64encode(world.redis.tcp_url.encode()).decode()
+    world.patch("secret", "redis", {"data": {"url": right}})
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=40)
+    items().enqueue("a")
+    eventually_sync(lambda: world.replicas() == 1)
+
+
+def test_a_template_that_the_api_server_refuses_is_answered_by_a_condition(world: World) -> None:
+    world.operator()
+    worker = {"image": "app:1", "template": {"spec": {"nodeSelector": {"a b": "c"}}}}
+    world.queue(worker=worker)
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid", within=15)
+    assert "nodeSelector" in str(world.status()["conditions"])
+
+
+def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: Items) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 1, "itemsPerReplica": 1, "scaleDown": {"stabilizationWindow": "0s"}})
+    eventually_sync(lambda: world.replicas() == 1, within=15)
+    items().enqueue_many(["a", "b", "c"])
+    eventually_sync(lambda: world.replicas() == 3)
+    names = [
+        world.pod(name)["metadata"] for name in ("thumbs-worker-a", "thumbs-worker-b", "thumbs-worker-c")
+    ]
+    claimers = [items(worker=f"{one['name']}.{one['uid']}.1767225600500") for one in names]
+    claims = [claimer.claim(1)[0] for claimer in claimers]
+    eventually_sync(
+        lambda: world.status()["workers"] == {"desired": 3, "ready": 3, "busy": 3, "summary": "3/3"}
+    )
+    claimers[0].done(claims[0])
+    claimers[2].done(claims[2])
+    eventually_sync(lambda: world.replicas() == 1, within=15)
+    costs = {one["name"]: world.get("pod", one["name"])["metadata"].get("annotations", {}) for one in names}
+    key = "controller.kubernetes.io/pod-deletion-cost"
+    assert {name: found.get(key) for name, found in costs.items()} == {
+        "thumbs-worker-a": "-1000",
+        "thumbs-worker-b": None,
+        "thumbs-worker-c": "-1000",
+    }
+
+
+def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, items: Items) -> None:
+    operator = world.operator()
+    world.queue(busyExpiry="1h")
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
+    items().enqueue("a")
+    old = items(worker=f"thumbs-worker-a.{uid}.1767225600500")
+    new = items(worker=f"thumbs-worker-a.{uid}.1767226210000")
+    assert len(old.claim(1)) == 1
+    ended = {
+        "containerID": "containerd://1",
+        "exitCode": 137,
+        "reason": "OOMKilled",
+        "startedAt": "2026-01-01T00:00:00Z",
+        "finishedAt": "2026-01-01T00:10:00Z",
+    }
+    running = {"running": {"startedAt": "2026-01-01T00:10:05Z"}}
+    again = container("claimq-sidecar", running, restartCount=1, lastState={"terminated": ended})
+    world.pod_status("thumbs-worker-a", initContainerStatuses=[again])
+    (claim,) = eventually_sync(lambda: new.claim(1))
+    assert claim.item.crash_count == 1
+    assert claim.item.last_error == (
+        "claimq-sidecar ended: OOMKilled, exit code 137 (signal 9); pod thumbs-worker-a, node node-1, "
+        "image claimq-sidecar:1, run 1"
+    )
+    eventually_sync(lambda: "ClaimsGivenBack" in world.events())
+    assert operator.metric("claimq_claims_given_back_total") == 1
+    # The running one's claim is its own, however often the status is looked at.
+    passes = operator.metric("claimq_passes_total")
+    eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + 3)
+    assert new.length("busy") == 1
+
+
+def test_a_removed_pod_object_alone_proves_nothing(world: World, items: Items) -> None:
+    operator = world.operator()
+    world.queue(busyExpiry="1h")
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
+    items().enqueue("a")
+    items(worker=f"thumbs-worker-a.{uid}.1767225600500").claim(1)
+    eventually_sync(lambda: world.status()["workers"]["busy"] == 1)
+    world.api.kubectl(
+        "delete", "pod", "thumbs-worker-a", "-n", world.namespace, "--grace-period=0", "--force"
+    )
+    passes = operator.metric("claimq_passes_total")
+    eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + 5)
+    assert items().length("busy") == 1

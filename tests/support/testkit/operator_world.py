@@ -1,0 +1,158 @@
+"""The operator on a real API server without a cluster: it watches, applies and writes; the tests play the kubelet."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from typing import Any
+
+from testkit.api_server import ApiServer
+from testkit.places import new_directory
+from testkit.processes import Process
+from testkit.server import Server, free_port
+from testkit.waiting import eventually_sync
+
+Json = dict[str, Any]
+
+
+class Operator:
+    """One operator process on the API server."""
+
+    def __init__(self, api: ApiServer, namespace: str, **environment: str) -> None:
+        self.port = free_port()
+        self.log = new_directory() / "log"
+        settings = {
+            "CLAIMQ_SIDECAR_IMAGE": "claimq-sidecar:1",
+            "CLAIMQ_OPERATOR_NAMESPACE": namespace,
+            "CLAIMQ_NAMESPACES": namespace,
+            "CLAIMQ_HTTP_HOST": "127.0.0.1",
+            "CLAIMQ_HTTP_PORT": str(self.port),
+            "CLAIMQ_BUSY_PERIOD": "200ms",
+            "CLAIMQ_STATUS_PERIOD": "1s",
+            "CLAIMQ_LEASE_DURATION": "3s",
+        }
+        command = [sys.executable, "-m", "claimq_operator"]
+        self.process = Process(command, log=self.log, env={**api.environment(), **settings, **environment})
+
+    def get(self, path: str) -> tuple[int, str]:
+        """A request to its port; status 0 while it does not listen."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's series with these labels; 0 if there is none."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        lines = (
+            line for line in self.get("/metrics")[1].splitlines() if line.startswith((name + "{", name + " "))
+        )
+        return sum(float(line.rpartition(" ")[2]) for line in lines if all(one in line for one in wanted))
+
+
+class World:
+    """A namespace of a test's own, with a server for its queues and what acts in it."""
+
+    def __init__(self, api: ApiServer, redis: Server, namespace: str, stack: ExitStack) -> None:
+        self.api = api
+        self.redis = redis
+        self.namespace = namespace
+        self._stack = stack
+
+    def operator(self, **environment: str) -> Operator:
+        """Starts an operator and waits until it has listed everything."""
+        made = Operator(self.api, self.namespace, **environment)
+        self._stack.callback(made.process.kill9)
+        eventually_sync(lambda: made.get("/readyz")[0] == 200, within=30, why="the operator is ready")
+        return made
+
+    def queue(self, name: str = "thumbs", **spec: Any) -> Json:
+        """Creates a queue on this world's server."""
+        whole: Json = {"redis": {"url": self.redis.tcp_url}, "worker": {"image": "app:1"}, **spec}
+        created: Json = self.api.create(self.manifest(name, whole))
+        return created
+
+    def manifest(self, name: str, spec: Json) -> Json:
+        metadata = {"name": name, "namespace": self.namespace}
+        return {
+            "apiVersion": "claimq.dev/v1alpha1",
+            "kind": "ReliableQueue",
+            "metadata": metadata,
+            "spec": spec,
+        }
+
+    def get(self, kind: str, name: str) -> Json:
+        """One object; an empty one if there is none."""
+        done = self.api.kubectl_run("get", kind, name, "-n", self.namespace, "-o", "json")
+        found: Json = json.loads(done.stdout) if done.returncode == 0 else {}
+        return found
+
+    def status(self, name: str = "thumbs") -> Json:
+        found: Json = self.get("rq", name).get("status", {})
+        return found
+
+    def condition(self, kind: str, name: str = "thumbs") -> str:
+        """`Status Reason` of a condition."""
+        listed = self.status(name).get("conditions", [])
+        return next((f"{one['status']} {one['reason']}" for one in listed if one["type"] == kind), "")
+
+    def replicas(self, name: str = "thumbs") -> int | None:
+        count: int | None = self.get("deploy", f"{name}-worker").get("spec", {}).get("replicas")
+        return count
+
+    def patch(self, kind: str, name: str, changes: Json, *options: str) -> None:
+        self.api.kubectl(
+            "patch", kind, name, "-n", self.namespace, "--type=merge", f"-p={json.dumps(changes)}", *options
+        )
+
+    def events(self) -> list[str]:
+        """The reasons of all events, once each."""
+        listed = self.api.get("events", "-n", self.namespace)["items"]
+        return sorted({one["reason"] for one in listed})
+
+    def pod(self, name: str, queue: str = "thumbs", **status: Any) -> Json:
+        """A worker pod as the Deployment's controller would make it, with the status that the kubelet would write."""
+        labels = {
+            "claimq.dev/queue": queue,
+            "app.kubernetes.io/component": "worker",
+            "pod-template-hash": "a",
+        }
+        spec = {
+            "nodeName": "node-1",
+            "containers": [{"name": "worker", "image": "app:1"}],
+            "initContainers": [{"name": "claimq-sidecar", "image": "sidecar:1", "restartPolicy": "Always"}],
+        }
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels}
+        self.api.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "--validate=false"
+        )
+        self.pod_status(name, **status)
+        return self.get("pod", name)
+
+    def pod_status(self, name: str, **status: Any) -> None:
+        running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+        whole: Json = {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "initContainerStatuses": [container("claimq-sidecar", running)],
+            "containerStatuses": [container("worker", running)],
+            **status,
+        }
+        self.patch("pod", name, {"status": whole}, "--subresource=status")
+
+
+def container(name: str, state: Json, **more: Any) -> Json:
+    """The status of a container."""
+    return {
+        "name": name,
+        "image": f"{name}:1",
+        "imageID": "",
+        "ready": "running" in state,
+        "restartCount": 0,
+        "state": state,
+        **more,
+    }

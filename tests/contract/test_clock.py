@@ -119,3 +119,17 @@ async def test_a_queue_that_looks_only_at_itself_does_not_move_its_clock(queue: 
         await queue.snapshot()
         await queue.items(State.BUSY)
     assert (await queue.snapshot()).seq == before
+
+
+@pytest.mark.parametrize("period", [6, 12, 3600])
+async def test_a_dead_workers_item_returns_however_seldom_somebody_looks(
+    queue: ReliableQueue, other_worker: ReliableQueue, period: float
+) -> None:
+    """Each look finds a gap; the grace that it begins must not hold what the last look's grace held already."""
+    await held(queue)
+    looks = [await other_worker.claim(wait=0)]
+    while not looks[-1] and len(looks) < 12:
+        await move_clock(queue, period, gap=True)
+        looks.append(await other_worker.claim(wait=0))
+    assert [len(claims) for claims in looks][-1:] == [1]
+    assert (len(looks) - 2) * period <= 30 + 2 * period

@@ -14,6 +14,7 @@ _NOT_COUNTERS = {
     "clock_offset",
     "seen_at",
     "grace_until",
+    "grace_from",
     "client_items",
     "main_in_ring",
     "repair_worker",

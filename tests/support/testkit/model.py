@@ -37,7 +37,7 @@ class QueueModel:
 
     def __init__(self, name: str, now: int) -> None:
         """An empty queue."""
-        self.name, self.now, self.grace_until = name, now, 0
+        self.name, self.now, self.grace_until, self.grace_from = name, now, 0, 0
         self.policy, self.is_paused = Policy(), False
         self.counts: Counter[str] = Counter()
         self.batch = 0
@@ -305,9 +305,8 @@ class QueueModel:
 
     # Keeping order.
     def _expired(self) -> list[str]:
-        if self.now < self.grace_until:
-            return []
-        over = [token for token, held in self.busy.items() if held.lease_end <= self.now]
+        by = self.now if self.now >= self.grace_until else self.grace_from
+        over = [token for token, held in self.busy.items() if held.lease_end <= by]
         return sorted(over, key=lambda token: (self.busy[token].lease_end, token.encode()))
 
     def reap(self, limit: int) -> tuple[list[tuple[str, str, str]], int]:

@@ -10,9 +10,10 @@ local function is_main(key) return string.sub(key, -5) == ':main' end
 local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
-  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done')
+  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
+  q.grace_from = tonumber(seen[10]) or 0
   q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
   q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0}
   q.seq = (tonumber(seen[1]) or 0) + 1
@@ -20,18 +21,19 @@ local function open(main_key)
   if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
   elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
+    -- Leases that had ended before the gap get no other: a queue that is looked at seldom would otherwise never end one.
     local expiry = redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')
     q.grace_until = q.now + math.min(math.floor((tonumber(expiry) or 30000) / 3), 10000)
-    q.stepped = true
+    q.grace_from, q.stepped = q.seen_at, true
   end
-  q.expired_by = q.now >= q.grace_until and q.now or 0
+  q.expired_by = q.now >= q.grace_until and q.now or q.grace_from
   return q
 end
 
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
   if q.stepped then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until))
+    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from))
   elseif q.now - q.seen_at >= 1000 then
     redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now))
   end

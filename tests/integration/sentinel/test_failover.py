@@ -14,7 +14,7 @@ from claimq import Verdict
 from claimq.errors import StoreUnavailable
 from testkit.plugin import started
 from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit.server import Server, free_port
 from testkit.waiting import eventually, eventually_sync
 
 ITEMS = 300
@@ -150,3 +150,29 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
         eventually_sync(lambda: made.sentinels[2].is_running)
     finally:
         made.close()
+
+
+async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobody(server: Server) -> None:
+    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=20.0)) as store:
+        queue = store.queue("q", worker="w")
+        await queue.enqueue_many([b"1", b"2"])
+        claims = await queue.claim(1)
+        await queue.renew(claims)
+        server.call("REPLICAOF", "127.0.0.1", free_port())  # of nobody: it keeps its data and refuses writes
+        calls = [
+            asyncio.create_task(call) for call in (queue.done(claims), queue.claim(1), queue.enqueue(b"3"))
+        ]
+        await eventually(lambda: b"errorstat_READONLY" in _errors(server), why="a call was refused")
+        assert not any(call.done() for call in calls)
+        server.call("REPLICAOF", "NO", "ONE")
+        outcomes, claimed, enqueued = await asyncio.wait_for(asyncio.gather(*calls), 15)
+        assert [one.verdict for one in outcomes] == [Verdict.DONE]
+        assert [(claim.item.payload, claim.item.requeue_count) for claim in claimed] == [(b"2", 0)]
+        assert enqueued.length == 1
+        assert (await queue.stats()).get("fails", 0) == 0
+
+
+def _errors(server: Server) -> bytes:
+    text = server.call("INFO", "errorstats")
+    assert isinstance(text, bytes)
+    return text

@@ -19,6 +19,7 @@ from claimq_operator.observed import Fault
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.redis_servers import NoAccess
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.worker_pods import has_ended
 
 _Work = Callable[[QueueResource, QueueSpec, ReliableQueue], Awaitable[None]]
 _WORKERS_SECONDS = 60.0

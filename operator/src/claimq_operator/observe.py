@@ -14,7 +14,7 @@ from claimq_operator.queue_resource import QueueResource
 from claimq_operator.redis_servers import NoAccess
 from claimq_operator.surroundings import Surroundings
 from claimq_operator.upkeep import Kept, Upkeep
-from claimq_operator.worker_pods import read_pods
+from claimq_operator.worker_pods import has_ended, read_pods
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 _ASK_SECONDS = 30.0
@@ -94,7 +94,7 @@ class Observer:
             None if resource.is_paused else spec.to_policy(),
             deaths,
             now=now,
-            asks_workers=bool(self._around.sightings.pods(resource.key)),
+            asks_workers=not all(map(has_ended, self._around.sightings.pods(resource.key))),
         )
         self._around.sightings.dealt_with(deaths, resource.key)
         return _Answer(kept, await shared.look(now))

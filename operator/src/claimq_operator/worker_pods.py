@@ -29,7 +29,7 @@ class WorkerPod:
     node: str = ""
     is_ready: bool = False
     is_ending: bool = False
-    """It was told to end, or has ended: it is no capacity any more."""
+    """It was told to end: it is no capacity any more."""
     revision: str = ""
     deletion_cost: int = 0
     trouble: Trouble | None = None
@@ -65,28 +65,34 @@ def trimmed(pod: Mapping[str, Any]) -> Json:
     }
 
 
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether all its containers have ended for good; such an object may stay for long, as evicted pods' do."""
+    return part(pod, "status").get("phase") in ("Failed", "Succeeded")
+
+
 def read_pods(
     bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = ()
 ) -> tuple[WorkerPod, ...]:
-    """The pods with what each of them holds, the oldest name first."""
+    """The pods that have not ended, with what each of them holds, in the order of their names."""
     held: dict[str, int] = {}
     for info in workers:
         prefix = info.worker.rpartition(".")[0] + "."
         held[prefix] = held.get(prefix, 0) + info.busy
-    return tuple(sorted((_read(body, held) for body in bodies), key=lambda pod: pod.name))
+    return tuple(
+        sorted((_read(body, held) for body in bodies if not has_ended(body)), key=lambda pod: pod.name)
+    )
 
 
 def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
     metadata, status = body["metadata"], part(body, "status")
     conditions = {one["type"]: one for one in parts(status, "conditions")}
     name, uid = metadata["name"], metadata["uid"]
-    has_ended = status.get("phase") in ("Failed", "Succeeded")
     return WorkerPod(
         name=name,
         uid=uid,
         node=part(body, "spec").get("nodeName", ""),
         is_ready=conditions.get("Ready", {}).get("status") == "True",
-        is_ending=has_ended or "deletionTimestamp" in metadata,
+        is_ending="deletionTimestamp" in metadata,
         revision=part(metadata, "labels").get("pod-template-hash", ""),
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         trouble=_trouble(status, conditions),

@@ -35,6 +35,12 @@ def test_a_pod_on_its_way_out_is_not_taken_again() -> None:
     assert names(choose(there, 2)) == ["b"]
 
 
+def test_an_evicted_pod_whose_object_stays_is_no_worker_any_more() -> None:
+    evicted = pod_body("a")
+    evicted["status"]["phase"] = "Failed"
+    assert names(read_pods([evicted, pod_body("b")])) == ["b"]
+
+
 def test_victims_are_marked_before_the_number_is_lowered() -> None:
     step = step_down(pods("a", "b", busy=("b",)), 2, 1, Marks(), 10.0)
     assert (step.costs, step.may_lower) == ({"a": VICTIM_COST}, False)

@@ -52,6 +52,7 @@ delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
 payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
 items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
 picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
+GIVEN_BACK = ("fail", "permanent", "crash", "requeue", "interrupt")
 chunks = st.integers(1, 3)
 ages = st.sampled_from((0, 0, 1000, 5000))
 counts = st.one_of(st.none(), st.integers(1, 2))
@@ -133,7 +134,7 @@ class Operations(RuleBasedStateMachine):
     def claim_more(self, worker: str, count: int) -> None:
         self.world.claim("q", worker, count)
 
-    @rule(worker=workers, count=st.integers(1, 6), kind=st.sampled_from(("fail", "crash", "requeue", "interrupt")))
+    @rule(worker=workers, count=st.integers(1, 6), kind=st.sampled_from(GIVEN_BACK))
     def claim_and_give_back(self, worker: str, count: int, kind: str) -> None:
         self.world.claim("q", worker, count)
         held = [token for token, one in self.world.models["q"].busy.items() if one.worker == worker]

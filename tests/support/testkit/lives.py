@@ -152,7 +152,8 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
                     fates.setdefault(fate(item.text, chance), []).append(item)
                 for kind, chosen in fates.items():
                     end_over_sidecar(worker, log, kind, chosen)
-            except claimq.worker.WorkerError:  # what is in hand would be renewed as long as this process lives
+            except claimq.worker.WorkerError:
+                # What is in hand would be renewed as long as this process lives.
                 log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
                 worker.unclaim_quietly(worker.in_hand)
 

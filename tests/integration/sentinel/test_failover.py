@@ -163,7 +163,7 @@ async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobod
         claiming = asyncio.create_task(queue.claim(1))
         enqueueing = asyncio.create_task(queue.enqueue(b"3"))
         await eventually(lambda: b"errorstat_READONLY" in _errors(server), why="a call was refused")
-        assert not (ending.done() or claiming.done() or enqueueing.done())
+        assert not any(call.done() for call in (ending, claiming, enqueueing))
         server.call("REPLICAOF", "NO", "ONE")
         async with asyncio.timeout(15):
             assert [one.verdict for one in await ending] == [Verdict.DONE]

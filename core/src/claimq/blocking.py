@@ -211,6 +211,7 @@ class BlockingQueue:
     memory_usage = _Blocking(ReliableQueue.memory_usage)
     flush = _Blocking(ReliableQueue.flush)
     delete = _Blocking(ReliableQueue.delete)
+    explain = _Blocking(ReliableQueue.explain)
     wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 

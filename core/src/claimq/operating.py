@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from claimq.codec import check_name, kept_error
 from claimq.model import State
 from claimq.queue_part import QueuePart
+from claimq.redis_store.connection import Arg
 
 
 class Operating(QueuePart):
@@ -28,6 +30,18 @@ class Operating(QueuePart):
                 await self._connection.run("repair", [self._keys.main], [1])
                 return True
         return False
+
+    async def explain(self, worker: str, cause: str, *, within: float = 60.0, limit: int = 200) -> int:
+        """Writes onto items that ``worker`` gave back as crashed why they were; returns how many were told.
+
+        A sidecar knows at once that its app is gone, and the kubelet a moment later that it ran out of memory. Only
+        crashes of the last ``within`` seconds, among the newest ``limit`` items of each state, that bear no cause of
+        this kind yet (its text up to the first colon). Counts and places do not change; safe to repeat. Raises
+        StoreUnavailable. O(limit).
+        """
+        check_name("worker", worker)
+        args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
+        return int((await self._connection.run("explain", [self._keys.main], args))[1])
 
     async def delete(self, *, only_if_empty: bool = False) -> dict[State, int] | None:
         """Removes the whole queue, its policy and its counters too; returns how many items there were by state.

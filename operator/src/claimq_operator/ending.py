@@ -52,7 +52,7 @@ class Ending:
             await self._applier.order_none(deployment)
         waited = now - self._since
         if (
-            self._around.sightings.pods(resource.key)
+            not all(map(has_ended, self._around.sightings.pods(resource.key)))
             and waited < spec.worker.drain_timeout + _WORKERS_SECONDS
         ):
             return

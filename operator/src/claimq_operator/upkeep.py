@@ -133,8 +133,13 @@ class Upkeep:
             await queue.crash(tokens, death.cause)
         elif tokens:
             await queue.unclaim(tokens)
+        told = 0
+        if death.reason is Reason.CRASHED:  # what its sidecar gave back already does not know the cause
+            for info in workers:
+                if info.worker.startswith(death.prefix):
+                    told += await queue.explain(info.worker, death.cause)
         self._settled.add((death.container_id, death.before))
-        return len(tokens)
+        return len(tokens) + told
 
 
 _NOTHING = Policy().failed

@@ -1,0 +1,132 @@
+"""What only an operator does: waiting for a first item, telling why a worker died, removing a queue."""
+
+import asyncio
+
+import pytest
+
+from claimq import NewItem, Policy, ReliableQueue
+from claimq.model import State
+from claimq.policy import RetryDelay
+from testkit.server import Server
+
+CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 1"
+
+
+async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
+    waiting = asyncio.ensure_future(queue.wait_for_work(30.0))
+    await asyncio.sleep(0)
+    await other_worker.enqueue("a")
+    assert await asyncio.wait_for(waiting, 5.0)
+
+
+async def test_the_wake_token_is_still_there_for_a_claimer(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue("a")
+    assert await queue.wait_for_work(1.0)
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+    assert len(await queue.claim(1, wait=0)) == 1
+
+
+async def test_a_token_without_work_is_not_put_back(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue("a")
+    await queue.done(await queue.claim(1, wait=0))
+    server.call("DEL", "cq:{q}:wake")
+    server.call("LPUSH", "cq:{q}:wake", "1")
+    assert await queue.wait_for_work(1.0)
+    assert server.call("LLEN", "cq:{q}:wake") == 0
+
+
+async def test_nothing_to_do_is_told_when_the_time_is_over(queue: ReliableQueue) -> None:
+    assert not await queue.wait_for_work(0.05)
+    assert not await queue.wait_for_work(0)
+    with pytest.raises(ValueError, match="at least 0"):
+        await queue.wait_for_work(-1)
+
+
+@pytest.mark.parametrize("client", [None, "c"])
+async def test_a_cause_is_told_to_an_item_that_waits_again(queue: ReliableQueue, client: str | None) -> None:
+    await queue.enqueue("a", client=client)
+    await queue.crash(await queue.claim(1, wait=0), "the app ended its session without a verdict")
+    before = (await queue.snapshot()).lengths
+    assert await queue.explain("w1", CAUSE) == 1
+    (item,) = await queue.peek(1)
+    assert (item.last_error, item.crash_count, item.requeue_count) == (CAUSE, 1, 1)
+    assert item.history[-1].error == CAUSE[:200]
+    assert item.payload == b"a"
+    assert (await queue.snapshot()).lengths == before
+
+
+async def test_a_cause_is_told_wherever_the_item_is_by_now(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(requeue_limit=0))
+    await queue.enqueue("failed")
+    await queue.crash(await queue.claim(1, wait=0), "gone")
+    await queue.set_policy(Policy(requeue_limit=5))
+    await queue.enqueue("busy")
+    await queue.crash(await queue.claim(1, wait=0), "gone")
+    await other_worker.claim(1, wait=0)
+    await queue.set_policy(Policy(requeue_limit=5, retry_delay=RetryDelay(initial=60.0)))
+    await queue.enqueue("delayed")
+    await queue.crash(await queue.claim(1, wait=0), "gone")
+    (due,) = await queue.items(State.DELAYED)
+    assert await queue.explain("w1", CAUSE) == 3
+    for state in (State.FAILED, State.BUSY, State.DELAYED):
+        (located,) = await queue.items(state)
+        assert located.item.last_error == CAUSE
+        assert located.item.text == state.value
+    assert (await queue.items(State.DELAYED))[0].due_at == due.due_at
+
+
+async def test_nobody_is_told_twice_or_of_anothers_death(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.enqueue_many(["a", "b", "c"])
+    first, second, third = await queue.claim(3, wait=0)
+    await queue.crash(first, "gone")
+    await queue.fail(second, "a failure of its own")
+    await other_worker.crash(third, "gone")  # its token says whose it was: w1
+    assert await queue.explain("w2", CAUSE) == 0
+    assert await queue.explain("w1", CAUSE) == 2
+    assert await queue.explain("w1", CAUSE) == 0
+    assert await queue.explain("w1", "worker ended: exit code 1; pod p") == 0
+    assert "a failure of its own" in {item.last_error for item in await queue.peek(3)}
+
+
+async def test_a_crash_of_long_ago_is_not_explained(queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    await queue.crash(await queue.claim(1, wait=0), "gone")
+    assert await queue.explain("w1", CAUSE, within=-0.001) == 0
+
+
+async def test_delete_leaves_no_key_but_kept_replies(queue: ReliableQueue, server: Server) -> None:
+    await queue.set_policy(Policy(requeue_limit=2))
+    await queue.enqueue_many([NewItem("a", client="c"), NewItem("b", client="c")])
+    await queue.enqueue_many([NewItem("d", delay=60), NewItem("e", delay=60)])
+    await queue.fail(await queue.claim(1, wait=0), "no", permanent=True)
+    await queue.claim(1, wait=0)
+    gone = await queue.delete()
+    assert gone == {State.MAIN: 0, State.BUSY: 1, State.DELAYED: 2, State.FAILED: 1}
+    keys = server.call("KEYS", "cq:{q}:*")
+    assert isinstance(keys, list)
+    assert [key for key in keys if b":calls:" not in bytes(str(key), "utf-8")] == []
+    assert await queue.policy() == Policy()
+    assert await queue.delete() == dict.fromkeys((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), 0)
+
+
+@pytest.mark.parametrize("state", ["main", "busy", "delayed", "failed"])
+async def test_a_queue_with_an_item_in_any_state_is_kept_if_asked_to(
+    queue: ReliableQueue, state: str
+) -> None:
+    await queue.enqueue("a", delay=60 if state == "delayed" else None)
+    if state in ("busy", "failed"):
+        claims = await queue.claim(1, wait=0)
+        if state == "failed":
+            await queue.fail(claims, "no", permanent=True)
+    assert await queue.delete(only_if_empty=True) is None
+    assert await queue.length(state) == 1
+
+
+async def test_an_empty_queue_is_removed_if_asked_to(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(requeue_limit=2))
+    assert await queue.delete(only_if_empty=True) is not None
+    assert await queue.policy() == Policy()

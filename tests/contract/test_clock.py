@@ -45,6 +45,17 @@ async def test_the_grace_is_a_third_of_a_short_lease(queue: ReliableQueue) -> No
     assert len((await queue.reap()).expired) == 1
 
 
+async def test_the_grace_is_ten_seconds_at_most(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(busy_expiry=90))
+    await held(queue)
+    await move_clock(queue, 600, gap=True)
+    assert (await queue.reap()).expired == ()
+    await move_clock(queue, 9.5)
+    assert (await queue.reap()).expired == ()
+    await move_clock(queue, 1)
+    assert len((await queue.reap()).expired) == 1
+
+
 async def test_a_short_silence_is_no_gap(queue: ReliableQueue) -> None:
     await held(queue)
     await move_clock(queue, 28)

@@ -71,9 +71,12 @@ class DirectClient:
         try:
             async with asyncio.timeout(seconds):
                 connection = self._free.pop() if self._free else await self._connected()
-                reply = await _exchange(connection, words)
-                if then is not None:
-                    reply = await _exchange(connection, then)
+                # Both are packed before the wait: the second is then sent the sooner.
+                commands = [_packed(connection, one) for one in (words, then) if one is not None]
+                reply: Any = None
+                for command in commands:
+                    await connection.send_packed_command(command, check_health=False)
+                    reply = await connection.read_response(disable_decoding=True)
         except ResponseError:
             await self._give(connection, generation)
             raise
@@ -149,7 +152,5 @@ class DirectClient:
             await sentinel.aclose()
 
 
-async def _exchange(connection: Any, words: Sequence[Word]) -> Any:
-    packed = pack(tuple(words)) if pack else connection.pack_command(*words)
-    await connection.send_packed_command(packed, check_health=False)
-    return await connection.read_response(disable_decoding=True)
+def _packed(connection: Any, words: Sequence[Word]) -> Any:
+    return pack(tuple(words)) if pack else connection.pack_command(*words)

@@ -164,3 +164,20 @@ def test_the_document_has_no_right_that_a_server_does_not_know(server: Server) -
                 server.call("ACL", "SETUSER", "probe", right)
             except ReplyError as error:
                 pytest.fail(f"{right}: {error}")
+
+
+_STORES_AGAIN = ["hset", "zadd", "hincrby", "rpush", "lpush", "hdel", "zrem", "ltrim", "del", "pexpire"]
+
+
+@pytest.mark.parametrize("missing", _STORES_AGAIN)
+async def test_a_worker_without_one_right_to_write_takes_no_item_from_its_place(
+    server: Server, missing: str
+) -> None:
+    roles.give(server, "worker", [right for right in roles.documented("worker") if right != f"+{missing}"])
+    async with claimq.connect(server.url) as admin:
+        await admin.queue("mine").enqueue_many(["a", claimq.NewItem("b", client="c")])
+        settings = claimq.RedisSettings(roles.url(server, "worker"), retry_for=0.5)
+        async with claimq.connect(settings=settings) as store:
+            with pytest.raises(StoreMisused, match=f"docs/acl.md.*{missing.upper()}"):
+                await store.queue("mine").claim(2, wait=0)
+        assert sorted(item.text for item in await admin.queue("mine").peek(9)) == ["a", "b"]

@@ -5,34 +5,26 @@ Exit codes: 0 after a drain, 1 for a socket that cannot be had or a defect, 2 fo
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
+import signal
 import sys
-
-from claimq_sidecar import log_lines
-from claimq_sidecar.listening import CannotListen
-from claimq_sidecar.settings import InvalidSettings, SidecarSettings, unknown_variables
-from claimq_sidecar.supervisor import run
+from typing import NoReturn
 
 
 def main() -> int:
-    """Runs the sidecar and returns its exit code."""
-    try:
-        settings = SidecarSettings.from_environment(os.environ)
-    except InvalidSettings as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
-        return 2
-    log_lines.configure(settings.log_level)
-    log = logging.getLogger("claimq_sidecar")
-    for name in unknown_variables(os.environ):
-        log.warning("event=unknown_variable name=%s", name)
-    try:
-        return asyncio.run(run(settings))
-    except CannotListen as error:
-        log.error("event=cannot_listen error=%r", str(error))  # noqa: TRY400 - the message says it all
-        return 1
+    """Starts it. A SIGTERM that comes before it is ready to take one ends it at once.
+
+    Whoever is process 1 of a container gets no signal that it has not asked for: without this, a pod that is told to
+    end while it starts would live until its grace period is over.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    from claimq_sidecar.starting import main as start
+
+    return start()
+
+
+def _end(*_: object) -> NoReturn:
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,146 @@
+"""The way in: settings from the environment, then all loops in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from claimq_operator.cluster import ClusterUnavailable
+from claimq_operator.election import Election
+from claimq_operator.fleet import Fleet
+from claimq_operator.handlers import registry, watch
+from claimq_operator.http_port import HttpPort
+from claimq_operator.kube import KubernetesCluster
+from claimq_operator.liveness import Liveness
+from claimq_operator.metrics import Metrics
+from claimq_operator.recorder import Recorder
+from claimq_operator.redis_servers import RedisServers
+from claimq_operator.settings import InvalidSettings, OperatorSettings
+from claimq_operator.sightings import Sightings
+from claimq_operator.surroundings import Surroundings
+
+_log = logging.getLogger("claimq_operator")
+_TICK = 1.0
+
+
+def main() -> int:
+    """Runs the operator and returns its exit code."""
+    try:
+        settings = OperatorSettings.from_environment(os.environ)
+    except InvalidSettings as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
+        return 2
+    _configure_log(settings.log_level)
+    try:
+        return asyncio.run(_run(settings))
+    except ClusterUnavailable as error:
+        _log.error("event=no_cluster error=%r", str(error))
+        return 1
+
+
+def _configure_log(level: str) -> None:
+    line = "time=%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
+    logging.basicConfig(level=level.upper(), format=line, stream=sys.stderr)
+    quiet = logging.INFO if level == "debug" else logging.WARNING
+    for name in ("kopf", "aiohttp", "asyncio"):
+        logging.getLogger(name).setLevel(quiet)
+
+
+def _wall() -> float:
+    return time.time()  # noqa: TID251 - for what the API's objects show; nothing is measured by it
+
+
+async def _run(settings: OperatorSettings) -> int:
+    metrics, fleet = Metrics(), Fleet()
+    liveness = Liveness(asyncio.get_running_loop().time)
+    cluster = await KubernetesCluster.connect(metrics.told)
+    with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
+        servers = RedisServers(cluster, Path(directory))
+        around = Surroundings(
+            settings=settings,
+            cluster=cluster,
+            sightings=Sightings(fleet.changed),
+            servers=servers,
+            recorder=Recorder(cluster, _wall, settings.identity),
+            metrics=metrics,
+            liveness=liveness,
+            wall=_wall,
+        )
+        fleet.settle_in(around)
+        try:
+            return await _until_told(around, fleet)
+        finally:
+            await servers.close()
+            await cluster.close()
+
+
+async def _until_told(around: Surroundings, fleet: Fleet) -> int:
+    """Runs every loop until a signal comes, or until one of them ends by itself."""
+    settings, stop = around.settings, asyncio.Event()
+    port = HttpPort(around.metrics, around.liveness, fleet.listed.is_set)
+    loops: dict[str, Coroutine[Any, Any, None]] = {
+        "resync": fleet.resync(stop),
+        "watch": _watch_when_listed(around, fleet, stop),
+        "http": port.serve(settings.http_host, settings.http_port),
+        "lead": _lead(around, fleet),
+        "tick": _tick(around.liveness),
+    }
+    tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
+    told = asyncio.create_task(_told_to_end(stop))
+    _take_signals(stop)
+    await asyncio.wait({*tasks, told}, return_when=asyncio.FIRST_COMPLETED)
+    ended = [task for task in tasks if task.done()]
+    for task in ended:
+        _log.error("event=loop_ended loop=%s error=%r", task.get_name(), task.exception())
+    code = 1 if ended and not stop.is_set() else 0
+    stop.set()
+    for task in {*tasks, told}:
+        task.cancel()
+    await asyncio.gather(*tasks, told, return_exceptions=True)
+    _log.info("event=ended code=%d", code)
+    return code
+
+
+def _take_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
+async def _watch_when_listed(around: Surroundings, fleet: Fleet, stop: asyncio.Event) -> None:
+    """Kopf looks for the kinds that it watches once, at its start: they must be there by then."""
+    await fleet.listed.wait()
+    await watch(registry(around.sightings), around.settings, stop, lambda: _take_signals(stop))
+
+
+async def _lead(around: Surroundings, fleet: Fleet) -> None:
+    if not around.settings.elects_leader:
+        around.metrics.is_leader.set(1)
+        await fleet.work()
+        return
+    duration = around.settings.lease_duration
+
+    def told(is_leader: bool) -> None:
+        around.metrics.is_leader.set(is_leader)
+        around.liveness.ran("election", silent_for=3 * duration)
+
+    await Election(around.cluster, around.settings, around.wall).run(fleet.work, told)
+
+
+async def _told_to_end(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+async def _tick(liveness: Liveness) -> None:
+    """Shows that the event loop turns: a call that blocks it shows as a silence."""
+    while True:
+        liveness.ran("event-loop", silent_for=15.0)
+        await asyncio.sleep(_TICK)

@@ -22,12 +22,8 @@ class Reaping:
     """The cost of all; milliseconds of each call as its caller saw it, and of the server's longest script."""
 
     cost: Cost
-    calls_ms: list[float]
+    calls: Spread
     server_longest_ms: float
-
-    @property
-    def spread_ms(self) -> Spread:
-        return Spread.of(self.calls_ms)
 
 
 async def measure(bed: Bed, count: int) -> Reaping:
@@ -57,7 +53,7 @@ async def measure(bed: Bed, count: int) -> Reaping:
             f"after reaping {count} items: {lengths}",
         )
     bed.empty()
-    return Reaping(cost, calls, slowest)
+    return Reaping(cost, Spread.of(calls), slowest)
 
 
 def _move_clock(bed: Bed, stats: str, seconds: float) -> None:

@@ -59,7 +59,7 @@ async def work(store: claimq.Server) -> None:
     await queue.release_worker("w", Reason.CRASHED)
     for _ in range(3):
         await queue.reap()
-    await empty.claim(wait=0.02)
+    await empty.claim(wait=0.3)  # long enough that a busy machine begins to wait
     await bare.reap()
     for _ in range(2):
         await bare.done(await bare.claim(wait=0))

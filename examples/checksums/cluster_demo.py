@@ -24,7 +24,7 @@ from clusterkit.layout import Layout
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.sessions import existing
 from testkit.cluster_images import load_images
-from testkit.release import Release, namespace, provide_volume
+from testkit.release import Release, namespace, provide_volume, refuse_if_installed
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
@@ -84,6 +84,7 @@ def _cluster() -> Generator[Cluster]:
 
 
 def _demo(cluster: Cluster) -> Account:
+    refuse_if_installed(cluster)
     say("building the images of operator, sidecar and worker, and putting them on the nodes")
     images = load_images(cluster, "demo")
     with namespace(cluster, "claimq-demo") as system, namespace(cluster, WHERE):

@@ -7,7 +7,7 @@ import pytest
 
 from clusterkit import Cluster
 from testkit.cluster_images import ClusterImages, load_images
-from testkit.release import Release, namespace, provide_volume
+from testkit.release import Release, namespace, provide_volume, refuse_if_installed
 
 _numbers = itertools.count(1)
 
@@ -21,6 +21,7 @@ def images(kubernetes: Cluster) -> ClusterImages:
 @pytest.fixture(scope="module")
 def release(kubernetes: Cluster, images: ClusterImages) -> Iterator[Release]:
     """A release that serves the whole cluster, with a Valkey whose items survive it."""
+    refuse_if_installed(kubernetes)
     with namespace(kubernetes, "claimq-system") as name:
         made = Release(kubernetes, images, "claimq", name)
         provide_volume(kubernetes, name, f"data-{made.valkey}-0", "claimq-tests-valkey")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit import Cluster
+from clusterkit import Cluster, HarnessError
 from clusterkit.own_cluster import OwnCluster
 from testkit.chart import FOLDER
 from testkit.cluster_images import ClusterImages
@@ -93,6 +93,14 @@ def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
             },
         }
     )
+
+
+def refuse_if_installed(cluster: Cluster) -> None:
+    """HarnessError on a cluster where somebody has queues already: taking the release away would delete them."""
+    if CRD in cluster.kubectl("get", "crd", "-o", "name"):
+        raise HarnessError(
+            "this cluster has ReliableQueues already, and they would be deleted at the end: use another cluster"
+        )
 
 
 @contextmanager

@@ -6,13 +6,15 @@ that has items in hand, and compares every result with `sha256sum`. Exit code 0 
 wrong.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import unquote_to_bytes
 
 import yaml
 
@@ -33,7 +35,8 @@ from accounting import Account, FailedFile, Result, account  # noqa: E402 - see 
 
 FILES = 2000
 UNREADABLE = ("/etc/shadow", "/etc", "/nowhere/at/all", "/proc/1/mem", "/dev/null")
-PATIENCE = 240.0
+PATIENCE = 600.0
+SHOW_SECONDS = 2.0
 WHERE = "checksums"
 SHARED_GROUP = 64646
 
@@ -56,8 +59,14 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def _end(number: int, _: object) -> None:
+    """Ends by an exception, so that what was installed is taken away."""
+    sys.exit(128 + number)
+
+
 def main() -> int:
     """Runs it; the exit code."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         with _cluster() as cluster:
             found = _demo(cluster)
@@ -198,7 +207,7 @@ def _look(cluster: Cluster, script: str, stdin: str | None = None) -> list[str]:
 
 def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
     """Shows each change, kills a pod with items in hand, and waits until all is done and all workers are gone."""
-    shown = ""
+    shown, next_look = "", 0.0
     while time.monotonic() - began < PATIENCE:
         now = time.monotonic() - began
         seen = queue.snapshot()
@@ -215,21 +224,25 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
             if not pods:
                 story.moments["no worker left"] = now
                 return
-        row = release.cluster.kubectl(
-            "get", "rq", "checksums", f"--namespace={WHERE}", "--no-headers"
-        ).split()
-        line = " ".join(row[:-1])
-        if line != shown:
-            head = "NAME READY MAIN BUSY FAILED OLDEST WORKERS" if not shown else ""
-            say(f"{head}\n{now:6.1f} s  {line}" if head else f"{now:6.1f} s  {line}")
-            shown = line
+        if now >= next_look:
+            shown, next_look = _show(release.cluster, now, shown), now + SHOW_SECONDS
         time.sleep(0.5)
     raise DemoFailed(f"not done after {PATIENCE:.0f} s: kubectl describe rq checksums --namespace={WHERE}")
 
 
+def _show(cluster: Cluster, now: float, shown: str) -> str:
+    """The row of `kubectl get rq`, if it is another than the last."""
+    head, row = cluster.kubectl("get", "rq", "checksums", f"--namespace={WHERE}").splitlines()
+    line = row.rpartition(" ")[0].rstrip()
+    if line != shown:
+        say(f"          {head}\n{now:6.1f} s  {line}" if not shown else f"{now:6.1f} s  {line}")
+    return line
+
+
 def _workers(cluster: Cluster) -> list[str]:
-    words = ("get", "pods", f"--namespace={WHERE}", "--selector=claimq.dev/queue=checksums", "-o", "name")
-    return cluster.kubectl(*words).split()
+    path = f"/api/v1/namespaces/{WHERE}/pods?labelSelector=claimq.dev/queue=checksums"
+    found = cast("dict[str, Any]", cluster.api("GET", path))
+    return [one["metadata"]["name"] for one in found["items"]]
 
 
 def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
@@ -248,7 +261,7 @@ def _results(cluster: Cluster) -> list[Result]:
     found: list[Result] = []
     for line in _look(cluster, "cat /results/results.txt"):
         checksum, item_id, path = line.split(" ")
-        found.append(Result(checksum, item_id, path.encode()))
+        found.append(Result(checksum, item_id, unquote_to_bytes(path)))
     return found
 
 

@@ -20,6 +20,8 @@ _NOT_COUNTERS = {
     "repair_worker",
     "repair_cursor",
     "repair_call",
+    "policy_remove",
+    "policy_requeue",
 }
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from claimq.codec import check_name, kept_error
-from claimq.failed_items import read_fields
+from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
 from claimq.queue_part import BATCH, QueuePart
+
+_RELEASED_AT_ONCE = 500
 
 
 class Maintaining(QueuePart):
@@ -14,8 +16,11 @@ class Maintaining(QueuePart):
     processes at once."""
 
     async def policy(self) -> Policy:
-        """The policy in force; fields that were never set have their defaults. O(1)."""
-        return Policy.from_fields(read_fields(await self._connection.command("HGETALL", self._keys.config)))
+        """The policy in force; fields that were never set have their defaults. O(1).
+
+        Raises StoreMisused for a field that somebody has set to what it cannot be.
+        """
+        return read_policy(await self._connection.command("HGETALL", self._keys.config), self._keys.config)
 
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy (a pause by hand stays). It holds at once, also for what is queued, and for
@@ -70,25 +75,37 @@ class Maintaining(QueuePart):
         """Gives back at once all that a dead worker holds, in order: crashed to the tail and counted,
         interrupted to the head and not.
 
-        Safe to repeat: only what is still held is given back. Raises StoreUnavailable. O(held log held), in
-        calls of 500 items.
+        Safe to repeat: only what is still held is given back. Raises StoreUnavailable. O(held log n), in calls
+        of 500 items after one look at their tokens.
         """
         check_name("worker", worker)
+        kind = Reason(reason)
+        tokens = await self._tokens_of(worker)
+        starts = range(0, len(tokens), _RELEASED_AT_ONCE)
         total = Released()
-        more = True
-        while more:
+        # What goes to the head goes there the last first.
+        for start in reversed(starts) if kind is Reason.INTERRUPTED else starts:
+            part = tokens[start : start + _RELEASED_AT_ONCE]
             with self._connection.lane() as call:
-                args = [*call, worker, Reason(reason).value, kept_error(error), 500]
+                args = [*call, worker, kind.value, kept_error(error), *part]
                 reply = await self._connection.run("release_worker", [self._keys.main], args)
-            left, requeued, delayed, failed, unclaimed = map(int, reply[1].split())
+            requeued, delayed, failed, unclaimed = map(int, reply[1].split())
             total = Released(
                 total.requeued + requeued,
                 total.delayed + delayed,
                 total.failed + failed,
                 total.unclaimed + unclaimed,
             )
-            more = bool(left)
         return total
+
+    async def _tokens_of(self, worker: str) -> list[str]:
+        """What a worker holds, in the order of claiming."""
+        held = await self._connection.command("HKEYS", self._keys[f"busy:{worker}"])
+        numbered = [(token.rpartition(b"/")[2], token) for token in held]
+        return [
+            token.decode()
+            for _, token in sorted((int(number), token) for number, token in numbered if number.isdigit())
+        ]
 
     async def flush(self) -> dict[State, int]:
         """Removes every item in every state; returns how many there were. Policy and counters stay; live

@@ -1,11 +1,16 @@
 """What a hostile reading of the library found, each shown here on a real server."""
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 
+import pytest
+
 import claimq
-from claimq import ReliableQueue, State
+from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State
+from testkit.clock import move_clock
 from testkit.server import Server
 
 FORKS = """
@@ -46,3 +51,144 @@ async def test_a_bare_payload_that_reads_like_a_reply_can_be_looked_at(
     await store._connection.command("LPUSH", "cq:{q}:main", "STALE")
 
     assert [item.payload for item in await queue.peek(5)] == [b"STALE"]
+
+
+def times_called(server: Server, command: str) -> int:
+    """How often a command has run, also within scripts."""
+    told = server.call("INFO", "commandstats")
+    assert isinstance(told, bytes)
+    found = re.search(rf"cmdstat_{command}:calls=(\d+)", told.decode())
+    return int(found[1]) if found else 0
+
+
+@pytest.mark.parametrize("reason", Reason)
+async def test_releasing_a_worker_that_holds_much_reads_its_tokens_once(
+    valkey: Server, queue: ReliableQueue, reason: Reason
+) -> None:
+    await queue.enqueue_many([str(number) for number in range(1100)])
+    await queue.claim(1000)
+    await queue.claim(100)
+    before = times_called(valkey, "hkeys")
+
+    assert (await queue.release_worker("w1", reason)).total == 1100
+
+    assert times_called(valkey, "hkeys") - before == 1
+    assert [item.payload for item in await queue.peek(1100)] == [b"%d" % number for number in range(1100)]
+
+
+async def test_peeking_far_into_a_queue_of_many_clients_reads_only_what_it_returns(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    clients = 400
+    await queue.enqueue_many(
+        [NewItem(f"{turn}-{client}", client=f"c{client}") for client in range(clients) for turn in range(3)]
+    )
+    await queue.enqueue("alone")
+    order = [f"0-{client}" for client in range(clients)] + ["alone"]
+    order += [f"{turn}-{client}" for turn in (1, 2) for client in range(clients)]
+    before = times_called(valkey, "lindex") + times_called(valkey, "lrange")
+
+    offsets = (0, 5, 399, 400, 401, 799, 1190)
+    seen = [[item.text for item in await queue.peek(11, offset=offset)] for offset in offsets]
+
+    assert seen == [order[offset : offset + 11] for offset in offsets]
+    assert times_called(valkey, "lindex") + times_called(valkey, "lrange") - before <= len(offsets) * 14
+
+
+async def fail_many(queue: ReliableQueue, count: int, prefix: str = "i") -> None:
+    for start in range(0, count, 1000):
+        size = min(1000, count - start)
+        await queue.enqueue_many([NewItem("x", id=f"{prefix}{start + number}") for number in range(size)])
+        await queue.fail(await queue.claim(size), "broken", permanent=True)
+
+
+async def test_reapers_at_once_leave_as_many_failed_items_as_the_policy_says(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    await fail_many(queue, 600)
+    await queue.set_policy(Policy(failed=FailedPolicy(max_items=550)))
+    servers = [claimq.connect(valkey.url) for _ in range(6)]
+    reapers = [server.queue("q") for server in servers]
+    await asyncio.gather(*(reaper.policy() for reaper in reapers))
+
+    passes = await asyncio.gather(*(reaper.apply_failed_policy() for reaper in reapers))
+
+    assert sum(done.removed for done in passes) == 50
+    assert await queue.length(State.FAILED) == 550
+    for server in servers:
+        await server.close()
+
+
+async def test_a_pass_of_the_failed_policy_is_bounded_and_the_next_one_goes_on(
+    valkey: Server, store: claimq.Server, queue: ReliableQueue
+) -> None:
+    """Items that the filter leaves in failed for good are not read again and again."""
+    await queue.enqueue("twice")
+    await queue.fail(await queue.claim(), "broken", permanent=True)
+    await fail_many(queue, 6500)
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_older_than=0, remove_min_fail_count=2)))
+    last = (await queue.failed_items(1))[0].name
+    await queue.requeue_failed_item(last)
+    await queue.fail(await queue.claim(), "broken", permanent=True)
+
+    removed = [(await store.queue("q").apply_failed_policy(limit=100)).removed for _ in range(3)]
+    before = times_called(valkey, "evalsha")
+    again = await store.queue("q").apply_failed_policy(limit=100)
+
+    assert (removed, again.removed) == ([0, 0, 1], 0)
+    assert times_called(valkey, "evalsha") - before <= 31
+    assert await queue.length(State.FAILED) == 6500
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 1000])
+async def test_filters_meet_each_failed_item_once_also_where_many_failed_at_one_instant(
+    queue: ReliableQueue, chunk: int
+) -> None:
+    await fail_many(queue, 7, "once")
+    assert await queue.requeue_failed() == 7
+    await queue.enqueue_many([NewItem("x", id=f"new{number}") for number in range(5)])
+    await queue.fail(await queue.claim(12), "broken", permanent=True)  # all at one instant
+
+    assert await queue.requeue_failed(max_fail_count=1, chunk=chunk) == 5
+    removed = await queue.remove_failed(min_fail_count=2, chunk=chunk, log_limit=3)
+
+    assert (removed.count, len(removed.items)) == (7, 3)
+    assert await queue.length(State.FAILED) == 0
+
+
+async def test_ids_of_producers_are_forgotten_as_fast_as_they_come(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(id_window=1.0))
+    for batch in range(6):
+        await queue.enqueue_many([NewItem("x", id=f"{batch}-{number}") for number in range(500)])
+        await move_clock(queue, 2)
+
+    assert valkey.call("ZCARD", "cq:{q}:ids") == 500
+
+
+async def test_a_forged_history_without_end_does_not_block_the_server(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    meta = json.dumps({"history": [{"at": 1, "kind": "fail"}] * 60_000, "requeues": 1})
+    valkey.call("LPUSH", "cq:{q}:main", f"cq1 forged 1700000000000 - {meta}\nx")
+
+    await queue.fail(await queue.claim(wait=0), "broken")
+
+    [item] = await queue.peek()
+    assert (item.requeue_count, [entry.error for entry in item.history]) == (2, ["broken"])
+
+
+async def test_failed_items_that_share_an_id_are_told_apart_at_a_bounded_cost(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(requeue_limit=0))
+    for _ in range(2):
+        valkey.call("LPUSH", "cq:{q}:main", *["cq1 same 1700000000000 - -\nx"] * 300)
+        before = times_called(valkey, "hexists")
+        await queue.fail(await queue.claim(300), "broken")
+        assert times_called(valkey, "hexists") - before <= 300 * 10
+
+    names = {located.name for located in await queue.failed_items(1000)}
+    assert len(names) == 600
+    assert {"same", "same#2", "same#10"} < names

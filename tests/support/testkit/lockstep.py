@@ -71,8 +71,8 @@ class World:
                 if owner == name:
                     item.id = stored.lists["-"][0].id
                     assert re.fullmatch(r"bare-a\d+", item.id)
-            assert stored.number("grace_until") == model.grace_until
-            assert stored.number("grace_from") == model.grace_from
+            grace = (stored.number("grace_from"), stored.number("grace_until"))
+            assert grace == (model.grace_from, model.grace_until)
             found = [*inconsistencies(stored), *differences(model, stored, self.pushed[name])]
             assert found == [], "\n".join(found)
             assert stored.number("seq") >= self._seqs[name]
@@ -237,8 +237,7 @@ class World:
         seen = int(self.raw.hget(stats, "seen_at") or 0)
         assert milliseconds <= seen - model.now < milliseconds + 5000
         model.grace_from = model.now
-        model.now = seen
-        model.grace_until = seen + min(round(model.policy.busy_expiry * 1000) // 3, 10000)
+        model.now, model.grace_until = seen, seen + min(round(model.policy.busy_expiry * 1000) // 3, 10000)
         self._repair(name)
         self.tell_time()
 

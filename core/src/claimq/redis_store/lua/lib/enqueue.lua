@@ -69,7 +69,7 @@ local function write_group(group)
   local count = #group.envelopes
   if count == 0 then return end
   if group.own then
-    for _, old in ipairs(redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20)) do redis.call('ZREM', q.base .. 'ids', old) end
+    for _, old in ipairs(redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20 + 2 * count)) do redis.call('ZREM', q.base .. 'ids', old) end
     for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
   end
   q.enqueued = (q.enqueued or 0) + count

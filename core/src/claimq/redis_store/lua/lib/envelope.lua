@@ -13,7 +13,7 @@ local function read_meta(text)
     local value = meta[name]
     if value and not (type(value) == 'number' and value >= 0 and value < 1e15) then meta[name] = nil end
   end
-  if type(meta.history) ~= 'table' then meta.history = nil end
+  if type(meta.history) ~= 'table' or #meta.history > HISTORY then meta.history = nil end
   if type(meta.error) ~= 'string' then meta.error = nil end
   return meta
 end

@@ -35,11 +35,16 @@ local function settle(q, policy, item, kind, error, worker, delay)
   return 'requeued'
 end
 
--- Where in failed the item goes: under its id, or beside another failed item that has the same id of a producer's own.
+-- Where in failed the item goes: under its id, or beside other failed items that have the same id of a producer's own. Past ten of them the
+-- name is made of this call's number, so that it is found at once.
 local function failed_field(q, item)
   local field, again = item.id, 1
   while redis.call('HEXISTS', q.base .. 'failed:items', field) == 1 do
     again = again + 1
+    if again > 10 then
+      q.same = (q.same or 0) + 1
+      return item.id .. '#' .. whole(q.seq) .. '.' .. q.same
+    end
     field = item.id .. '#' .. again
   end
   return field

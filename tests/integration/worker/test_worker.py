@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -320,12 +319,12 @@ time.sleep(5)
             app.stdout.close()
 
 
-def test_a_batch_is_fast_enough_for_its_purpose(worker: Worker, queue: BlockingQueue) -> None:
-    """A loose bound that only a mistake breaks: the benchmarks measure."""
+def test_batches_go_through_whole(worker: Worker, queue: BlockingQueue) -> None:
     queue.enqueue_many([b"x" * 100] * 2000)
-    began, left = time.monotonic(), 2000
+    left = 2000
     while left:
         items = worker.claim(100, wait=0)
+        assert 0 < len(items) <= 100
         worker.done(items)
         left -= len(items)
-    assert time.monotonic() - began < 2.0
+    assert queue.lengths()[State.BUSY] == 0

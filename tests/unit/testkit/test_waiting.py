@@ -42,7 +42,7 @@ async def test_it_gives_up_in_time_and_tells_the_last_answer() -> None:
         await eventually(lambda: 0, within=0.1, why="main is empty")
     with pytest.raises(AssertionError, match="still not so"):
         eventually_sync(lambda: None, within=0.1)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 20
 
 
 async def test_another_error_is_no_answer() -> None:

@@ -29,6 +29,7 @@ from claimq_operator.surroundings import Surroundings
 
 _log = logging.getLogger("claimq_operator")
 _TICK = 1.0
+_LAST_SECONDS = 5.0
 
 
 def main() -> int:
@@ -85,20 +86,20 @@ async def _run(settings: OperatorSettings) -> int:
 
 async def _until_told(around: Surroundings, fleet: Fleet) -> int:
     """Runs every loop until a signal comes, or until one of them ends by itself."""
-    settings, stop = around.settings, asyncio.Event()
+    settings, stop, over = around.settings, asyncio.Event(), asyncio.Event()
     port = HttpPort(around.metrics, around.liveness, fleet.listed.is_set)
     loops: dict[str, Coroutine[Any, Any, None]] = {
         "resync": fleet.resync(stop),
-        "watch": _watch_when_listed(around, fleet, stop),
         "http": port.serve(settings.http_host, settings.http_port),
         "lead": _lead(around, fleet),
         "tick": _tick(around.liveness),
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
+    watching = asyncio.create_task(_watch_when_listed(around, fleet, stop, over), name="watch")
     told = asyncio.create_task(_told_to_end(stop))
     _take_signals(stop)
-    await asyncio.wait({*tasks, told}, return_when=asyncio.FIRST_COMPLETED)
-    ended = [task for task in tasks if task.done()]
+    await asyncio.wait({*tasks, watching, told}, return_when=asyncio.FIRST_COMPLETED)
+    ended = [task for task in (*tasks, watching) if task.done()]
     for task in ended:
         _log.error("event=loop_ended loop=%s error=%r", task.get_name(), task.exception())
     code = 1 if ended and not stop.is_set() else 0
@@ -106,6 +107,11 @@ async def _until_told(around: Surroundings, fleet: Fleet) -> int:
     for task in {*tasks, told}:
         task.cancel()
     await asyncio.gather(*tasks, told, return_exceptions=True)
+    # Last, since kopf cancels every task that it does not know when it ends: the lease is given up by then.
+    over.set()
+    await asyncio.wait({watching}, timeout=_LAST_SECONDS)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
     _log.info("event=ended code=%d", code)
     return code
 
@@ -115,10 +121,12 @@ def _take_signals(stop: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
-async def _watch_when_listed(around: Surroundings, fleet: Fleet, stop: asyncio.Event) -> None:
+async def _watch_when_listed(
+    around: Surroundings, fleet: Fleet, stop: asyncio.Event, over: asyncio.Event
+) -> None:
     """Kopf looks for the kinds that it watches once, at its start: they must be there by then."""
     await fleet.listed.wait()
-    await watch(registry(around.sightings), around.settings, stop, lambda: _take_signals(stop))
+    await watch(registry(around.sightings), around.settings, over, lambda: _take_signals(stop))
 
 
 async def _lead(around: Surroundings, fleet: Fleet) -> None:

@@ -29,7 +29,7 @@ def _locked(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=shown)
 def test_every_image_starts_from_one_minor_version_of_python(path: Path) -> None:
-    (default,) = [value for word, value in _instructions(path) if value.startswith("PYTHON_IMAGE=")]
+    (default,) = [value for _, value in _instructions(path) if value.startswith("PYTHON_IMAGE=")]
     assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim", default)
     stages = {value.split()[2] for word, value in _instructions(path) if word == "FROM" and " AS " in value}
     bases = {value.split()[0] for word, value in _instructions(path) if word == "FROM"}

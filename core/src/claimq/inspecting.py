@@ -192,7 +192,9 @@ class Inspecting(FailedItems):
 
 def _lines(log: list[Any]) -> bytes:
     """Members and scores in turn, a line each. A shared client that speaks RESP3 gives pairs, scores as numbers."""
-    words = [word for entry in log for word in (entry if isinstance(entry, list | tuple) else (entry,))]
+    words: list[Any] = []
+    for entry in log:
+        words += entry if isinstance(entry, list | tuple) else [entry]
     return b"\n".join(word if isinstance(word, bytes) else repr(word).encode() for word in words)
 
 

@@ -1,51 +1,11 @@
-"""Sidecars as fixtures."""
+"""What the tests of the sidecar need beside the fixtures of all integration tests."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
-import claimq.blocking
-from claimq.blocking import BlockingQueue
-from claimq.policy import Policy
 from testkit.server import Server
 from testkit.sidecars import Sidecar
-
-StartSidecar = Callable[..., Sidecar]
-
-
-@pytest.fixture
-def start_sidecar() -> Iterator[StartSidecar]:
-    """Starts sidecars of the test's own: start_sidecar(url, drain_timeout="1s"). All end with it."""
-    mine: list[Sidecar] = []
-
-    def start(url: str, *, wait: bool = True, **settings: str) -> Sidecar:
-        mine.append(Sidecar(url, **settings))
-        return mine[-1].start(wait=wait)
-
-    yield start
-    for made in mine:
-        made.close()
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    """The queue `q` on the shared Valkey, for looking at it from outside."""
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q", worker="watcher")
-
-
-@pytest.fixture
-def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
-    """A sidecar of the queue `q`, as worker `w`."""
-    return start_sidecar(valkey.url)
-
-
-@pytest.fixture
-def hasty(queue: BlockingQueue) -> Policy:
-    """The queue's leases last 0.6 s."""
-    policy = Policy(busy_expiry=0.6)
-    queue.set_policy(policy)
-    return policy
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Sidecars as fixtures."""
+"""Sidecars as fixtures, for the tests of the sidecar and of its client."""
 
 from collections.abc import Callable, Iterator
 

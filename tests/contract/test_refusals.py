@@ -332,6 +332,13 @@ async def delete(world: World) -> Call:
     return world.first.delete
 
 
+@scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
+async def explain(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_key_of_another_type_refuses_the_call_and_nothing_has_changed(
     world: World, name: str
@@ -368,7 +375,7 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
-        "claim", "delete", "done", "done_enqueue", "enqueue", "flush", "give_back", "reap", "release_worker",
+        "claim", "delete", "done", "done_enqueue", "enqueue", "explain", "flush", "give_back", "reap", "release_worker",
         "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

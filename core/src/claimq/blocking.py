@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import inspect
 import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -39,7 +40,8 @@ class _Loop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="claimq", daemon=True)
+        self._waited_for: set[concurrent.futures.Future[Any]] = set()
+        self._thread = threading.Thread(target=self._serve, name="claimq", daemon=True)
         self._thread.start()
 
     @property
@@ -55,29 +57,55 @@ class _Loop:
         if not self._thread.is_alive():
             work.close()
             raise StoreUnavailable("this connection is closed; connect anew")
-        tasks: list[asyncio.Task[R]] = []
+        tasks: list[asyncio.Task[R]] = []  # at most one
         outcome: concurrent.futures.Future[R] = concurrent.futures.Future()
 
         def begin() -> None:
             tasks.append(self.loop.create_task(_guarded(work)))
             tasks[0].add_done_callback(lambda task: _hand_over(task, outcome))
 
-        self.loop.call_soon_threadsafe(begin)
+        self._waited_for.add(outcome)
+        try:
+            self._soon(begin)
+        except StoreUnavailable:
+            self._waited_for.discard(outcome)
+            work.close()
+            raise
         try:
             return outcome.result()
         except BaseException:
             if not outcome.done():
-                self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+                self._soon(lambda: [task.cancel() for task in tasks])
                 concurrent.futures.wait([outcome])
             raise
+        finally:
+            self._waited_for.discard(outcome)
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # the loop ended before it began
+                work.close()
+
+    def _soon(self, call: Callable[[], object]) -> None:
+        try:
+            self.loop.call_soon_threadsafe(call)
+        except RuntimeError as error:  # the loop was closed just now
+            raise StoreUnavailable("this connection is closed; connect anew") from error
 
     def stop(self) -> None:
-        """Ends the thread. What is still running is cancelled; its claims are left to the leases."""
+        """Ends the thread. What is still running is cancelled; its claims are left to the leases.
+
+        Other threads that wait for a call get StoreUnavailable.
+        """
         if not self.is_of_this_process or not self._thread.is_alive():
             return
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(timeout=5)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(timeout=5)
+        ended = asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
+        ended.add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.loop.stop))
+        self._thread.join(timeout=5)  # a plain handler that is still at work ends the loop when it is done
+        for outcome in list(self._waited_for):
+            with suppress(concurrent.futures.InvalidStateError):  # it has ended just now
+                outcome.set_exception(StoreUnavailable(_CLOSED))
+
+    def _serve(self) -> None:
+        self.loop.run_forever()
+        self.loop.run_until_complete(_cancel_all())  # what other threads began while it ended
         self.loop.close()
 
 
@@ -103,9 +131,14 @@ async def _guarded(work: Coroutine[Any, Any, R]) -> R:
         raise _Left(reason) from None
 
 
+_CLOSED = "this connection was closed during the call"
+
+
 def _hand_over(task: asyncio.Task[R], outcome: concurrent.futures.Future[R]) -> None:
+    if outcome.done():  # its caller was told already that the connection is closed
+        return
     if task.cancelled():
-        outcome.set_exception(StoreUnavailable("this connection was closed during the call"))
+        outcome.set_exception(StoreUnavailable(_CLOSED))
     elif (error := task.exception()) is not None:
         outcome.set_exception(error.reason if isinstance(error, _Left) else error)
     else:
@@ -151,9 +184,11 @@ class _BlockingConsume(_Blocking[P, R]):
 
 
 @contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, given: object) -> Generator[tuple[asyncio.Event, list[str]]]:
+def _signals(
+    loop: asyncio.AbstractEventLoop, given: object
+) -> Generator[tuple[asyncio.Event | threading.Event, list[str]]]:
     """While this lasts, SIGINT and SIGTERM set the event; the list has the name of the first that came."""
-    stop = given if isinstance(given, asyncio.Event) else asyncio.Event()
+    stop = given if isinstance(given, asyncio.Event | threading.Event) else asyncio.Event()
     caught: list[str] = []
 
     def note(number: int, _: object) -> None:

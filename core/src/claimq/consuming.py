@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
 import logging
 import signal
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,14 @@ from typing import Any
 
 from claimq.claiming import Claiming
 from claimq.errors import StoreUnavailable
+from claimq.handling import Handler, call_handler
 from claimq.lease_keeper import LeaseKeeper
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue_part import BATCH
 
 _log = logging.getLogger(__name__)
+
+_LOOK_FOR_STOP = 0.05
 
 
 class OnFailure(StrEnum):
@@ -40,9 +42,6 @@ class Consumed:
     failed: int = 0
     lost: int = 0
     stopped_by: str = ""
-
-
-Handler = Callable[[Any], Awaitable[object] | object]
 
 
 @dataclass(slots=True)
@@ -140,6 +139,8 @@ class _Run:
         try:
             return [] if claiming.cancelled() else claiming.result()
         except StoreUnavailable as error:
+            if self.queue.is_closed:
+                raise
             _log.warning("claiming from %s: %s", self.queue.name, error)
             await _wait(self.stop, 1.0)
             return []
@@ -190,17 +191,9 @@ class _Run:
         """Runs the handler on claims (one, or the whole chunk) and says what became of them; false if the handler
         wants the program to end."""
         argument = [claim.item for claim in claims] if self.process_all else claims[0].item
-        error: Exception | None = None
-        interrupted = False
-        try:
-            if inspect.iscoroutinefunction(self.handler):
-                await self.handler(argument)
-            else:
-                interrupted = await self._call_in_thread(argument)
-        except Exception as raised:  # noqa: BLE001 - whatever a handler raises is its item's failure, kept with the item
-            error = raised
-        except (SystemExit, KeyboardInterrupt) as leaving:
-            self.error = leaving
+        error, interrupted = await call_handler(self.handler, argument, self.threads)
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            self.error = error
             self.end("exit")
             return False
         if error is None or self.on_failure is OnFailure.DROP:
@@ -217,22 +210,6 @@ class _Run:
             raise asyncio.CancelledError
         return True
 
-    async def _call_in_thread(self, argument: object) -> bool:
-        """Calls a plain function. A thread cannot be interrupted, so a cancellation waits for its end: answers whether
-        there was one. What the function returns is awaited if it can be."""
-        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-        running = loop.run_in_executor(self.threads, lambda: context.run(self.handler, argument))
-        interrupted = False
-        while not running.done():
-            try:
-                await asyncio.wait({running})
-            except asyncio.CancelledError:
-                interrupted = True
-        result = running.result()
-        if inspect.isawaitable(result):
-            await result
-        return interrupted
-
     async def _settle(self, verdict: Callable[[], Awaitable[list[Outcome]]]) -> list[Outcome]:
         """Tells a verdict, through an outage of any length unless a stop is wanted: then the leases decide."""
         while True:
@@ -242,6 +219,8 @@ class _Run:
                 _log.warning("a verdict could not be told: %s", error)
                 if self.stop.is_set():
                     return []
+                if self.queue.is_closed:  # by its owner: no outage, and it will not end
+                    raise
                 await _wait(self.stop, 1.0)
 
     def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], *, failed: bool) -> None:
@@ -269,7 +248,7 @@ class Consuming(Claiming):
         die_on_error: bool = False,
         on_failure: OnFailure | str = OnFailure.REQUEUE,
         handle_signals: bool = True,
-        stop: asyncio.Event | None = None,
+        stop: asyncio.Event | threading.Event | None = None,
     ) -> Consumed:
         """Claims items and calls ``handler(item)`` for each, ``concurrency`` loops at once, until something
         ends it.
@@ -287,7 +266,7 @@ class Consuming(Claiming):
         seconds between chunks.
 
         Outages of the server are waited out; a lease that ran out meanwhile counts in ``lost``. Raises
-        StoreMisused. If the process dies, the leases decide.
+        StoreMisused, and StoreUnavailable if the server is closed under it. If the process dies, the leases decide.
         """
         if concurrency < 1 or chunk < 1 or (max_items is not None and max_items < 0) or pause < 0:
             raise ValueError("concurrency and chunk are at least 1, max_items and pause at least 0")
@@ -310,7 +289,7 @@ class Consuming(Claiming):
         run: _Run,
         concurrency: int,
         max_seconds: float | None,
-        stop: asyncio.Event | None,
+        stop: asyncio.Event | threading.Event | None,
         *,
         handle_signals: bool,
     ) -> None:
@@ -339,8 +318,12 @@ def _number(claim: Claim) -> int:
     return int(claim.token.rpartition("/")[2])
 
 
-async def _end_with(stop: asyncio.Event, run: _Run) -> None:
-    await stop.wait()
+async def _end_with(stop: asyncio.Event | threading.Event, run: _Run) -> None:
+    if isinstance(stop, asyncio.Event):
+        await stop.wait()
+    else:  # of another thread; to wait for it would stop this one
+        while not stop.is_set():  # noqa: ASYNC110 - the event is not of this loop, which therefore cannot wait for it
+            await asyncio.sleep(_LOOK_FOR_STOP)
     run.end("stop")
 
 

@@ -27,6 +27,11 @@ class QueuePart:
         self._connection = connection
         self._keys = Keys(name)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection was closed; every call then raises StoreUnavailable."""
+        return self._connection.is_closed
+
     def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs work that must not end with its caller; closing the server waits for it."""
         return self._connection.in_background(work)

@@ -269,6 +269,11 @@ class Connection:
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - spreads retries, guards no secret
             pause = min(pause * 2, _LONGEST_PAUSE)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` has been called."""
+        return self._closed
+
     def client(self, use: str) -> Any:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
         if self._closed:

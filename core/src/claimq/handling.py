@@ -1,0 +1,66 @@
+"""Calling a handler of the caller's, which may be a coroutine function or a plain one, and may raise anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+Handler = Callable[[Any], Awaitable[object] | object]
+
+
+async def call_handler(
+    handler: Handler, argument: object, threads: ThreadPoolExecutor
+) -> tuple[BaseException | None, bool]:
+    """Calls it: what it raised (also SystemExit and KeyboardInterrupt), and whether its caller was cancelled meanwhile
+    and has still to obey.
+
+    A coroutine is interrupted by a cancellation of the caller. A plain function runs in a thread, which cannot be:
+    the cancellation waits for its end. What it returns is awaited if it can be.
+    """
+    if inspect.iscoroutinefunction(handler):
+        return await _awaited(handler(argument)), False
+    context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+
+    def call() -> tuple[object, BaseException | None]:
+        try:
+            return context.run(handler, argument), None
+        except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration, and would never be done
+            return None, error
+
+    running = loop.run_in_executor(threads, call)
+    interrupted = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            interrupted = True
+    result, error = running.result()
+    if inspect.isawaitable(result):
+        error = await _awaited(result)
+    return _as_failure(error), interrupted
+
+
+async def _awaited(work: Awaitable[object]) -> BaseException | None:
+    try:
+        await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _as_failure(error)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - it is the item's failure, kept with it
+        return error
+    return None
+
+
+def _as_failure(error: BaseException | None) -> BaseException | None:
+    """A handler may wait for something that was cancelled. That is its item's failure and ends nothing else."""
+    if not isinstance(error, asyncio.CancelledError):
+        return error
+    failure = RuntimeError("something that the handler waited for was cancelled (CancelledError)")
+    failure.__cause__ = error
+    return failure

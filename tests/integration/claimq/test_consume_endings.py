@@ -1,0 +1,79 @@
+"""What consume() made of unusual endings of handlers and of the server, found by a hostile reading."""
+
+import asyncio
+import threading
+
+import pytest
+
+import claimq
+from claimq import Item, ReliableQueue, State, StoreUnavailable
+from testkit.waiting import eventually
+
+
+async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item(
+    queue: ReliableQueue,
+) -> None:
+    await queue.enqueue("a")
+
+    def handler(item: Item) -> object:
+        return next(iter(()))
+
+    consumed = await asyncio.wait_for(queue.consume(handler, max_items=1), 10)
+
+    assert consumed.failed == 1
+    assert (await queue.peek())[0].last_error == "StopIteration: "
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_handler_that_lets_a_foreign_cancellation_through_fails_its_item(
+    queue: ReliableQueue, in_thread: bool
+) -> None:
+    """It must neither end the program nor go back uncounted: the item would be the first of the next program too."""
+    await queue.enqueue_many(["a", "b"])
+
+    async def handler(item: Item) -> None:
+        if item.text == "a":
+            waiting = asyncio.ensure_future(asyncio.sleep(60))
+            waiting.cancel()
+            await waiting
+
+    def plain(item: Item) -> None:
+        if item.text == "a":
+            raise asyncio.CancelledError
+
+    consumed = await queue.consume(plain if in_thread else handler, max_items=2)
+
+    assert (consumed.done, consumed.failed) == (1, 1)
+    [item] = await queue.peek(2)
+    assert (item.text, item.fail_count) == ("a", 1)
+    assert "CancelledError" in (item.last_error or "")
+
+
+async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["a", "b", "c"])
+    begun, may_end = threading.Event(), threading.Event()
+
+    def handler(item: Item) -> None:
+        begun.set()
+        may_end.wait(10)
+        raise ValueError("broken")
+
+    consuming = asyncio.ensure_future(queue.consume(handler))
+    await asyncio.to_thread(begun.wait, 10)
+    consuming.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.shield(consuming), 10)
+    assert await queue.length(State.MAIN) == 3
+
+
+async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: ReliableQueue) -> None:
+    consuming = asyncio.ensure_future(queue.consume(print))
+    await eventually(lambda: len(store._connection._clients) > 1)
+
+    await store.close()
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await asyncio.wait_for(consuming, 10)

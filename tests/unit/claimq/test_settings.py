@@ -107,3 +107,16 @@ def test_any_text_is_a_url_or_a_value_error(text: str) -> None:
             parse_url(url)
         except ValueError:
             continue
+
+
+@pytest.mark.parametrize("letter", ["/", "?", "#", "[", "]", "\u2100", "/1?"])
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+sentinel", "redis+cluster"])
+def test_a_password_that_is_not_encoded_is_not_repeated(scheme: str, letter: str) -> None:
+    with pytest.raises(ValueError, match="percent-encode") as caught:
+        RedisSettings(url=f"{scheme}://user:can{letter}ary@host:6379/0")
+    assert "ary" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_socket_may_have_an_at_in_its_path() -> None:
+    assert parse_url("unix:///run/a@b.sock?db=2").socket_path == "/run/a@b.sock"

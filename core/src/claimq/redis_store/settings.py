@@ -67,7 +67,7 @@ def parse_url(url: str) -> Endpoint:
         begins = f"begins with {scheme[:20]!r}" if found else "has no '://'"  # then a password may be in it
         raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
-    parts = urlsplit(url)
+    parts = _split(url, may_have_at=kind == "unix")
     userinfo, _, hosts = parts.netloc.rpartition("@")
     username, _, password = userinfo.partition(":")
     path = [piece for piece in unquote(parts.path).split("/") if piece]
@@ -91,6 +91,20 @@ def parse_url(url: str) -> Endpoint:
         username=unquote(username) or None,
         password=unquote(password) or None,
     )
+
+
+def _split(url: str, *, may_have_at: bool) -> SplitResult:
+    """Splits a URL. A password that is not encoded would end up in another part, and from there in a message."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose text may have the password in it
+        parts = None
+    if parts is None or ("@" in url and "@" not in parts.netloc and not may_have_at):
+        raise ValueError(
+            "the URL of the server cannot be read; in a user or password percent-encode '/', '?', '#', '[' and ']' "
+            "(a '/' is %2F), or give them apart as username and password"
+        )
+    return parts
 
 
 def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:

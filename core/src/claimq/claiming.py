@@ -71,15 +71,19 @@ class Claiming(QueuePart):
         loop = asyncio.get_running_loop()
         started = loop.time()
         pause: float | None = None
+        reaped = False
         while True:
             looked = await self._look(count, pause)
             if looked.claims:
                 return looked.claims
-            if looked.again:
-                pause = None
-                continue
             longest = looked.wait if wait is DEFAULT else wait
             left = None if longest is None else started + longest - loop.time()
+            if looked.again and (left is None or left > 0 or not reaped):
+                pause, reaped = (
+                    None,
+                    True,
+                )  # there may be much to reap: once also without time, then while there is
+                continue
             if left is not None and left <= 0:
                 return []
             pause = min(bound for bound in (IDLE_POLL, left, looked.next_due_in) if bound is not None)
@@ -236,7 +240,17 @@ class Claiming(QueuePart):
         Verdicts UNCLAIMED, LOST. Errors and cost as :meth:`fail`.
         """
         listed = [claims] if isinstance(claims, Claim | str) else list(claims)
-        return await self._settle("give_back", listed, ["interrupt", "", ""])
+        words: list[Arg] = ["interrupt", "", ""]
+        if len(listed) <= BATCH:
+            return await self._settle("give_back", listed, words)
+        # Of several calls each puts its items before those of the call before it: the last ones first.
+        places = sorted(range(len(listed)), key=lambda place: _number(listed[place]))
+        outcomes: dict[int, Outcome] = {}
+        for start in reversed(range(0, len(places), BATCH)):
+            part = places[start : start + BATCH]
+            said = await self._settle("give_back", [listed[place] for place in part], words)
+            outcomes.update(zip(part, said, strict=True))
+        return [outcomes[place] for place in range(len(listed))]
 
     async def crash(self, claims: Claims, error: str) -> list[Outcome]:
         """Their holder died: counted as a crash, to the tail of main, or to failed at the limit.
@@ -267,6 +281,11 @@ class Claiming(QueuePart):
                 )
             outcomes += _outcomes(groups, reply[1].decode().split())
         return outcomes
+
+
+def _number(claim: Claim | str) -> int:
+    number = (claim if isinstance(claim, str) else claim.token).rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]]:

@@ -17,6 +17,7 @@ from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 
+_ONE_STEP = 10_000
 _PROBE = "cq:{report}:main"
 _OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
@@ -67,9 +68,18 @@ class Server:
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none. Raises CrossSlot where they do not
-        share a server slot."""
+        """Adds items to several queues in one atomic step, all or none: 10,000 at most, so that the step does not
+        block the server for long.
+
+        Raises CrossSlot where they do not share a server slot, ValueError for too many, and as
+        :meth:`ReliableQueue.enqueue`.
+        """
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
+        count = sum(len(batch.ids) for batch in batches.values())
+        if count > _ONE_STEP:
+            raise ValueError(
+                f"one atomic step takes at most {_ONE_STEP} items, not {count}; make several calls"
+            )
         keys = {name: Keys(name) for name in batches}
         done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
         return {name: done[keys[name]] for name in batches}

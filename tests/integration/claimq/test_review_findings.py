@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import claimq
-from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State
+from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, Verdict
 from testkit.clock import move_clock
 from testkit.server import Server
 
@@ -192,3 +192,33 @@ async def test_failed_items_that_share_an_id_are_told_apart_at_a_bounded_cost(
     names = {located.name for located in await queue.failed_items(1000)}
     assert len(names) == 600
     assert {"same", "same#2", "same#10"} < names
+
+
+async def test_unclaiming_more_than_one_call_takes_keeps_the_order_of_claiming(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([str(number) for number in range(2100)])
+    claims = [claim for size in (1000, 1000, 100) for claim in await queue.claim(size)]
+    shuffled = claims[1500:] + claims[:1500]
+
+    outcomes = await queue.unclaim([*shuffled, "w1/99999"])
+
+    assert [outcome.token for outcome in outcomes[:-1]] == [claim.token for claim in shuffled]
+    assert {outcome.verdict for outcome in outcomes[:-1]} == {Verdict.UNCLAIMED}
+    assert outcomes[-1].verdict is Verdict.LOST
+    assert [item.payload for item in await queue.peek(2100)] == [b"%d" % number for number in range(2100)]
+
+
+async def test_a_claim_that_may_not_wait_does_not_reap_for_long(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem("x", delay=1) for _ in range(450)])
+    await queue.pause()
+    await move_clock(queue, 2)
+
+    assert await queue.claim(wait=0) == []
+
+    lengths = await queue.lengths()
+    assert (lengths[State.MAIN], lengths[State.DELAYED]) == (200, 250)
+
+
+async def test_one_step_over_several_queues_is_bounded(store: claimq.Server, queue: ReliableQueue) -> None:
+    with pytest.raises(ValueError, match="at most 10000 items, not 10001; make several calls"):
+        await store.enqueue({"q": ["x"] * 10_001})
+    assert await queue.length() == 0

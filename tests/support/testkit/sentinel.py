@@ -94,11 +94,23 @@ class Sentinel:
                 new = self.primary()
             except LookupError:
                 return None
-            return new if new is not old and _role(new) == b"master" else None
+            return new if new is not old and _role(new) == b"master" and self._is_settled() else None
 
         found = eventually_sync(successor, within=within, why="the sentinels made another server the primary")
         assert found is not None
         return found
+
+    def _is_settled(self) -> bool:
+        """No sentinel is in the middle of a failover, and all are at the same one: another does not follow at once."""
+        epochs: set[object] = set()
+        for one in self.sentinels:
+            reply = one.call("SENTINEL", "MASTER", NAME)
+            assert isinstance(reply, list)
+            told = dict(zip(reply[::2], reply[1::2], strict=True))
+            if told[b"flags"] != b"master":
+                return False
+            epochs.add(told[b"config-epoch"])
+        return len(epochs) == 1
 
     def close(self) -> None:
         """Kills all. For good."""

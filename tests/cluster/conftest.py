@@ -2,13 +2,17 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 import clusterkit
 from testkit import tiers
+from testkit.cluster_images import ClusterImages, load_images
+from testkit.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.release import Release, provide_volume, refuse_if_installed
+from testkit.release import namespace as namespace_of
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
 BRING_UP_SECONDS = 1800
@@ -65,3 +69,58 @@ def sample_image(kubernetes: clusterkit.Cluster) -> str:
     dockerfile = Path(__file__).with_name("sample") / "Dockerfile"
     built = kubernetes.build_image(dockerfile, "claimq-harness-sample:1", target="answer")
     return kubernetes.load_image(built)
+
+
+@pytest.fixture(scope="session")
+def images(kubernetes: clusterkit.Cluster) -> ClusterImages:
+    """This repository's images, on every node."""
+    return load_images(kubernetes)
+
+
+@pytest.fixture(scope="session")
+def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[Release]:
+    """A release of the chart that serves the whole cluster, with a Valkey whose items survive it.
+
+    One for all tests: whoever changes it puts it back as it was.
+    """
+    refuse_if_installed(kubernetes)
+    with namespace_of(kubernetes, "claimq-system") as name:
+        made = Release(kubernetes, images, "claimq", name)
+        provide_volume(kubernetes, name, f"data-{made.valkey}-0", "claimq-tests-valkey")
+        made.install("--set=valkey.enabled=true")
+        yield made
+        kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=60s")
+        made.uninstall()
+        kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture
+def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
+    """A namespace of somebody who uses queues; the queues in it are deleted before the namespace."""
+    with namespace_of(kubernetes, f"team-{next(_numbers)}") as name:
+        yield name
+        kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=90s")
+
+
+@pytest.fixture
+def queue(release: Release, team: str) -> Iterator[QueueOnCluster]:
+    """A queue `work` of the team's on the release's Valkey; the test applies it."""
+    with queue_on(release, team) as made:
+        yield made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure: what the operator said, and how queues and pods are."""
+    report = yield
+    release = getattr(item, "funcargs", {}).get("release")
+    if report.failed and isinstance(release, Release):
+        for words in (
+            ["logs", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--tail=60"],
+            ["get", "reliablequeues,pods", "--all-namespaces", "-o", "wide"],
+            ["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"],
+            ["get", "reliablequeues", "--all-namespaces", "-o", "jsonpath={.items[*].status.conditions}"],
+        ):
+            said = release.cluster.run("kubectl", *words, check=False)
+            report.sections.append((f"kubectl {' '.join(words)}", (said.stdout + said.stderr)[-8000:]))
+    return report

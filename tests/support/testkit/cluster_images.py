@@ -1,5 +1,6 @@
 """The images of this repository, built once for a run of the tests and put where a cluster's nodes find them."""
 
+import os
 import shutil
 import tempfile
 import tomllib
@@ -10,7 +11,8 @@ from clusterkit import Cluster
 from testkit import binaries
 from testkit.tree import ROOT
 
-TAG = "tests"
+# Another tag keeps the images of two checkouts apart that are tested on one machine at the same time.
+TAG = os.environ.get("CLAIMQ_IMAGE_TAG") or "tests"
 
 
 @dataclass(frozen=True)

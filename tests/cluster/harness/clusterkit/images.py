@@ -28,6 +28,7 @@ rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED
 rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 """
 _KEPT_ARCHIVES = 2
+_MOST_LAYERS = 120
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A tool that is started so has its own process numbers and mounts; it ends with us, and with it all that it started.
 _ALONE = [
@@ -178,7 +179,7 @@ def _archive(number: str, full: str) -> Path:
         # The newest few stay: another run may be about to load the one that it has built.
         for old in sorted(folder.glob("*.tar"), key=lambda file: file.stat().st_mtime)[:-_KEPT_ARCHIVES]:
             old.unlink(missing_ok=True)
-        _buildah("rmi", "--prune")
+        _forget_old_layers()
         half = archive.with_suffix(".new")
         half.unlink(missing_ok=True)
         _buildah(
@@ -186,6 +187,12 @@ def _archive(number: str, full: str) -> Path:
         )
         half.rename(archive)
     return archive
+
+
+def _forget_old_layers() -> None:
+    """Unnamed images are what unchanged layers are built from: all of them go, but only when there are many."""
+    if len(_buildah("images", "--quiet", "--filter=dangling=true").split()) > _MOST_LAYERS:
+        _buildah("rmi", "--prune")
 
 
 def _store() -> Path:

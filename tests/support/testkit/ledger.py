@@ -1,0 +1,86 @@
+"""What workers in pods did, written down on the server by themselves: who began and ended which item, and when.
+
+The clock is that of the workers' nodes, which on a cluster of this machine is one for all.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, cast
+
+import redis
+
+WORKER = """
+import os, socket, sys, time
+import redis, claimq.worker
+
+ledger, seconds = os.environ["LEDGER"], float(os.environ.get("WORK_SECONDS", "0.05"))
+server = redis.Redis.from_url(os.environ["LEDGER_URL"], socket_timeout=5, socket_connect_timeout=5, retry=None)
+
+def note(what, item):
+    row = {"at": repr(time.time()), "pod": socket.gethostname(), "what": what, "item": item.id, "text": item.text,
+           "version": os.environ.get("VERSION", "")}
+    for _ in range(1200):
+        try:
+            return server.xadd(ledger, row)
+        except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
+            time.sleep(0.1)
+    sys.exit("the ledger is out of reach")
+
+with claimq.worker.connect() as worker:
+    for item in worker.items():
+        with item:
+            note("began", item)
+            work = getattr(sys.modules["__main__"], "work", None)
+            if work:
+                work(item)
+            time.sleep(seconds)
+            note("ended", item)
+            outcome = item.done()
+            note(outcome.verdict, item)
+"""
+"""A worker for `python -c` in the sidecar's image. Each item: began, then work(item) if the program defines it and
+WORK_SECONDS of sleep, ended, and what its verdict did (done, lost, ...). LEDGER and LEDGER_URL say where to write."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a worker's. `at` in Unix seconds by its node's clock."""
+
+    at: float
+    pod: str
+    what: str
+    item: str
+    text: str
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All lines so far, in the order in which the server took them."""
+
+    entries: tuple[Entry, ...]
+
+    def of(self, what: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.what == what]
+
+    def times(self, what: str) -> Counter[str]:
+        """How often each item has such a line."""
+        return Counter(entry.item for entry in self.of(what))
+
+    def pods_of(self, what: str) -> dict[str, set[str]]:
+        """Item to the pods that wrote such a line for it."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for entry in self.of(what):
+            found[entry.item].add(entry.pod)
+        return dict(found)
+
+
+def key(queue: str) -> str:
+    return f"ledger:{queue}"
+
+
+def read(url: str, queue: str) -> Ledger:
+    """What has been written for a queue; redis' own errors when the server is out of reach."""
+    with redis.Redis.from_url(url, decode_responses=True) as server:
+        rows = cast("list[tuple[str, dict[str, Any]]]", server.xrange(key(queue)))
+    return Ledger(tuple(Entry(at=float(row.pop("at")), **row) for _, row in rows))

@@ -6,18 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq.duration import parse_duration
+from claimq.environment import LOG_LEVELS, Environment
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-
-
-class InvalidSettings(Exception):
-    """The environment has mistakes; ``problems`` holds all of them, one line each, naming the variable and the fix."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,92 +50,43 @@ class OperatorSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> OperatorSettings:
-        """Reads the CLAIMQ_ variables. Raises :class:`InvalidSettings` with every problem."""
-        reader = _Reader(environ)
+        """Reads the CLAIMQ_ variables. Raises InvalidSettings with every problem."""
+        reader = Environment(environ)
         settings = cls(
-            sidecar_image=reader.image(),
+            sidecar_image=_image(reader),
             sidecar_pull_policy=reader.choice(
-                "CLAIMQ_SIDECAR_PULL_POLICY", ("Always", "IfNotPresent", "Never")
+                "CLAIMQ_SIDECAR_PULL_POLICY", ("Always", "IfNotPresent", "Never"), None
             ),
-            namespaces=reader.namespaces(),
+            namespaces=_namespaces(reader),
             own_namespace=reader.text("CLAIMQ_OPERATOR_NAMESPACE") or "default",
             identity=reader.text("CLAIMQ_OPERATOR_ID") or reader.text("HOSTNAME") or "claimq-operator",
             elects_leader=reader.boolean("CLAIMQ_LEADER_ELECTION", default=True),
             lease_name=reader.text("CLAIMQ_LEASE_NAME") or "claimq-operator",
-            lease_duration=reader.seconds("CLAIMQ_LEASE_DURATION", 15.0, at_least=3.0),
+            lease_duration=reader.duration("CLAIMQ_LEASE_DURATION", 15.0, at_least=3.0),
             http_host=reader.text("CLAIMQ_HTTP_HOST") or "",
             http_port=reader.port("CLAIMQ_HTTP_PORT", 8080),
-            busy_period=reader.seconds("CLAIMQ_BUSY_PERIOD", 1.0, at_least=0.1),
-            idle_period=reader.seconds("CLAIMQ_IDLE_PERIOD", 10.0, at_least=0.1),
-            status_period=reader.seconds("CLAIMQ_STATUS_PERIOD", 10.0, at_least=1.0),
-            resync_period=reader.seconds("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
-            deletion_patience=reader.seconds("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
-            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS) or "info",
+            busy_period=reader.duration("CLAIMQ_BUSY_PERIOD", 1.0, at_least=0.1),
+            idle_period=reader.duration("CLAIMQ_IDLE_PERIOD", 10.0, at_least=0.1),
+            status_period=reader.duration("CLAIMQ_STATUS_PERIOD", 10.0, at_least=1.0),
+            resync_period=reader.duration("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
+            deletion_patience=reader.duration("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
+            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
         )
-        if reader.problems:
-            raise InvalidSettings(reader.problems)
+        reader.end()
         return settings
 
 
-class _Reader:
-    """Takes values out of the environment and notes what is wrong with them."""
+def _image(reader: Environment) -> str:
+    image = reader.text("CLAIMQ_SIDECAR_IMAGE")
+    if image is None:
+        reader.bad("CLAIMQ_SIDECAR_IMAGE", "is not set; give the image of this release's sidecar")
+    return image or ""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.problems: list[str] = []
 
-    def text(self, name: str) -> str | None:
-        """The value; an empty one counts as absent."""
-        return self._environ.get(name, "").strip() or None
-
-    def bad(self, name: str, fix: str) -> None:
-        self.problems.append(f"{name}: {fix}")
-
-    def image(self) -> str:
-        image = self.text("CLAIMQ_SIDECAR_IMAGE")
-        if image is None:
-            self.bad("CLAIMQ_SIDECAR_IMAGE", "is not set; give the image of this release's sidecar")
-        return image or ""
-
-    def namespaces(self) -> tuple[str, ...]:
-        text = self.text("CLAIMQ_NAMESPACES") or ""
-        names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-        for name in names:
-            if not _NAMESPACE.fullmatch(name):
-                self.bad("CLAIMQ_NAMESPACES", f'"{name}" is no namespace; give names separated by commas')
-        return names
-
-    def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
-        text = self.text(name)
-        if text is not None and text not in allowed:
-            self.bad(name, f'is "{text}"; give one of {", ".join(allowed)}')
-            return None
-        return text
-
-    def boolean(self, name: str, *, default: bool) -> bool:
-        text = self.text(name)
-        if text is not None and text not in ("true", "false"):
-            self.bad(name, f'is "{text}"; give true or false')
-        return default if text is None else text == "true"
-
-    def seconds(self, name: str, default: float, *, at_least: float) -> float:
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            found = parse_duration(text)
-        except ValueError as error:
-            self.bad(name, str(error))
-            return default
-        if found < at_least:
-            self.bad(name, f'is "{text}"; give at least {at_least:g}s')
-        return found
-
-    def port(self, name: str, default: int) -> int:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.isascii() and text.isdigit() and int(text[:6]) <= 65535:
-            return int(text)
-        self.bad(name, f'is "{text}"; give a port from 1 to 65535, or 0 for any that is free')
-        return default
+def _namespaces(reader: Environment) -> tuple[str, ...]:
+    text = reader.text("CLAIMQ_NAMESPACES") or ""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            reader.bad("CLAIMQ_NAMESPACES", f'"{name}" is no namespace; give names separated by commas')
+    return names

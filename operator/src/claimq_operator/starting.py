@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from claimq.environment import InvalidSettings
 from claimq_operator.cluster import ClusterUnavailable
 from claimq_operator.election import Election
 from claimq_operator.fleet import Fleet
@@ -23,7 +24,7 @@ from claimq_operator.liveness import Liveness
 from claimq_operator.metrics import Metrics
 from claimq_operator.recorder import Recorder
 from claimq_operator.redis_servers import RedisServers
-from claimq_operator.settings import InvalidSettings, OperatorSettings
+from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
 from claimq_operator.surroundings import Surroundings
 

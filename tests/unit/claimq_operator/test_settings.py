@@ -2,7 +2,8 @@
 
 import pytest
 
-from claimq_operator.settings import InvalidSettings, OperatorSettings
+from claimq.environment import InvalidSettings
+from claimq_operator.settings import OperatorSettings
 
 
 def test_only_the_sidecars_image_has_to_be_given() -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from claimq_sidecar.settings import InvalidSettings, SidecarSettings, unknown_variables
+from claimq.environment import InvalidSettings
+from claimq_sidecar.settings import SidecarSettings, unknown_variables
 
 GOOD = {"CLAIMQ_REDIS_URL": "redis://u:topsecret@localhost:6379/0", "CLAIMQ_QUEUE": "thumbnails"}
 

@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.codec import check_name
-from claimq.duration import parse_duration
+from claimq.environment import LOG_LEVELS, Environment
 from claimq.manifest import RedisSpec, SentinelSpec
-from claimq.quantity import parse_size
 from claimq.redis_store.settings import RedisSettings, parse_url
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 _LONGEST_SOCKET_PATH = 107
-
-
-class InvalidSettings(Exception):
-    """The environment has mistakes; ``problems`` holds all of them, one line each, naming the variable and the fix."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +89,7 @@ class SidecarSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:
-        """Reads the CLAIMQ_ variables. Raises :class:`InvalidSettings` with every problem."""
+        """Reads the CLAIMQ_ variables. Raises InvalidSettings with every problem."""
         reader = _Reader(environ)
         settings = cls(
             redis=reader.redis(),
@@ -111,16 +101,13 @@ class SidecarSettings:
             socket_mode=reader.mode("CLAIMQ_SOCKET_MODE", 0o660),
             health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
             health_port=reader.port("CLAIMQ_HEALTH_PORT", 9464),
-            drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", at_least=0) or 0.0
-            if reader.text("CLAIMQ_DRAIN_TIMEOUT")
-            else 25.0,
-            leaves_at_sigterm=reader.choice("CLAIMQ_LEAVE_AT_SIGTERM", ("true", "false"), "false") == "true",
-            processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", at_least=0.001),
-            max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024),
+            drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", 25.0),
+            leaves_at_sigterm=reader.boolean("CLAIMQ_LEAVE_AT_SIGTERM", default=False),
+            processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", None, at_least=0.001),
+            max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024, least="1Ki"),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
         )
-        if reader.problems:
-            raise InvalidSettings(reader.problems)
+        reader.end()
         return settings
 
 
@@ -147,19 +134,8 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     )
 
 
-class _Reader:
-    """Takes values out of the environment and notes what is wrong with them."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.problems: list[str] = []
-
-    def text(self, name: str) -> str | None:
-        """The value; an empty one counts as absent, as it does in a manifest's ``value: ""``."""
-        return self._environ.get(name, "").strip() or None
-
-    def bad(self, name: str, fix: str) -> None:
-        self.problems.append(f"{name}: {fix}")
+class _Reader(Environment):
+    """Reads what only a sidecar is told."""
 
     def name(self, variable: str, kind: str, default: str | None) -> str:
         value = self.text(variable) or default
@@ -192,48 +168,6 @@ class _Reader:
         self.bad(name, f'is "{text}"; give permissions in octal, for instance 0660')
         return default
 
-    def port(self, name: str, default: int) -> int:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.isascii() and text.isdigit() and int(text[:6]) <= 65535:
-            return int(text)
-        self.bad(name, f'is "{text}"; give a port from 1 to 65535, or 0 for any that is free')
-        return default
-
-    def duration(self, name: str, *, at_least: float) -> float | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            seconds = parse_duration(text)
-        except ValueError as error:
-            self.bad(name, str(error))
-            return None
-        if seconds < at_least:
-            self.bad(name, f'is "{text}"; give more than nothing, or leave it out for no limit')
-        return seconds
-
-    def size(self, name: str, default: int) -> int:
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            size = parse_size(text)
-        except ValueError as error:
-            self.bad(name, str(error))
-            return default
-        if size < 1024:
-            self.bad(name, f'is "{text}"; give at least 1Ki')
-        return size
-
-    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        text = (self.text(name) or default).lower()
-        if text not in allowed:
-            self.bad(name, f'is "{text}"; give one of {", ".join(allowed)}')
-            return default
-        return text
-
     def redis(self) -> RedisSource:
         source = RedisSource(
             url=self.text("CLAIMQ_REDIS_URL"),
@@ -246,7 +180,7 @@ class _Reader:
             key_file=self._readable("CLAIMQ_REDIS_KEY_FILE"),
             sentinel=self._sentinel(),
             sentinel_password_file=self._file("CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"),
-            cluster=self.choice("CLAIMQ_REDIS_CLUSTER", ("true", "false"), "false") == "true",
+            cluster=self.boolean("CLAIMQ_REDIS_CLUSTER", default=False),
         )
         if self.text("CLAIMQ_REDIS_PASSWORD") and self.text("CLAIMQ_REDIS_PASSWORD_FILE"):
             self.bad("CLAIMQ_REDIS_PASSWORD_FILE", "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")

@@ -7,9 +7,10 @@ import logging
 import os
 import sys
 
+from claimq.environment import InvalidSettings
 from claimq_sidecar import log_lines
 from claimq_sidecar.listening import CannotListen
-from claimq_sidecar.settings import InvalidSettings, SidecarSettings, unknown_variables
+from claimq_sidecar.settings import SidecarSettings, unknown_variables
 from claimq_sidecar.supervisor import run
 
 

@@ -48,8 +48,8 @@ def up(
 ) -> None:
     """Run the queues of a manifest on this machine, until Ctrl-C.
 
-    Starts a Valkey of its own (unless --redis or the manifest names a server), then workers as the items ask for
-    them: each a sidecar and the manifest's command, which finds the sidecar's socket in $CLAIMQ_SOCKET.
+    Starts a Valkey of its own (unless --redis or the manifest's spec.redis.url names a server), then workers as the
+    items ask for them: each a sidecar and the manifest's command, which finds the sidecar's socket in $CLAIMQ_SOCKET.
     """
     manifests = load_manifests(file, url=url, command=command)
     here = Path.cwd() if str(file) == "-" else file.absolute().parent

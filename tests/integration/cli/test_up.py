@@ -307,7 +307,6 @@ def test_an_app_that_holds_an_item_for_too_long_is_killed(
     ("change", "code", "words"),
     [
         ({"redis": {"url": "redis://127.0.0.1:1/0"}}, 3, "start the server and try again"),
-        ({"redis": {"secretRef": {"name": "s"}}}, 5, "spec.redis.secretRef: names a Secret"),
         ({"scaling": {"minReplicas": 9, "maxReplicas": 2}}, 5, "spec.scaling"),
         ({"wroker": {}}, 5, "spec.wroker: is not a field"),
     ],
@@ -321,3 +320,13 @@ def test_what_cannot_start_says_why_and_leaves_nothing(
     assert "Traceback" not in up.text
     assert not up.directory.state_file.exists()
     assert up.left() == []
+
+
+def test_a_manifest_whose_server_is_in_a_clusters_secret_gets_one_of_its_own(
+    start_up: StartUp, worker: list[str], claimq: Claimq, tmp_path: Path
+) -> None:
+    redis = {"secretRef": {"name": "redis"}, "user": "somebody-of-the-cluster"}
+    up = start_up({**spec(worker), "redis": redis})
+    up.until_says("trial: spec.redis names the Secret redis, and there are none here")
+    claimq("enqueue", "trial", "one")
+    eventually_sync(lambda: done(tmp_path) == ["one"], within=30)

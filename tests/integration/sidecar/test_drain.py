@@ -5,6 +5,8 @@ import signal
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.server import Server
@@ -122,3 +124,40 @@ def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, q
     assert sidecar.post("/v1/claim")["draining"]
     eventually_sync(lambda: not sidecar.info["draining"], within=10.0)
     assert len(sidecar.claim()) == 1
+
+
+ELSEWHERE = "127.0.0.2"
+
+
+@pytest.mark.parametrize("path", ["/drain", "/worker/prestop"])
+@pytest.mark.parametrize("headers", [{}, {"claimq-lifecycle-key": "guessed"}, {"claimq-lifecycle-key": ""}])
+def test_who_is_elsewhere_and_has_no_key_begins_no_drain(
+    valkey: Server, start_sidecar: Callable[..., Sidecar], path: str, headers: dict[str, str]
+) -> None:
+    sidecar = start_sidecar(valkey.url, lifecycle_key="the-key")
+    refused = sidecar.health(path, source=ELSEWHERE, headers=headers)
+    assert refused.status == 403
+    assert refused.json["type"] == "urn:claimq:problem:key-needed"
+    assert "Claimq-Lifecycle-Key" in refused.json["detail"]
+    assert "the-key" not in refused.body.decode()
+    assert not sidecar.info["draining"]
+    for probe in ("/healthz", "/readyz", "/metrics", "/worker/livez"):
+        assert sidecar.health(probe, source=ELSEWHERE).status == 200
+
+
+@pytest.mark.parametrize(
+    ("source", "headers"), [(ELSEWHERE, {"claimq-lifecycle-key": "the-key"}), ("127.0.0.1", {})]
+)
+def test_the_kubelet_shows_the_key_and_the_pod_itself_needs_none(
+    valkey: Server, start_sidecar: Callable[..., Sidecar], source: str, headers: dict[str, str]
+) -> None:
+    sidecar = start_sidecar(valkey.url, lifecycle_key="the-key")
+    assert sidecar.health("/drain", source=source, headers=headers).json == {"drained": True, "in_hand": 0}
+    assert sidecar.info["draining"]
+
+
+def test_without_a_key_set_whoever_reaches_the_port_may_drain(
+    valkey: Server, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url)
+    assert sidecar.health("/drain", source=ELSEWHERE).status == 200

@@ -174,11 +174,20 @@ class Sidecar:
         self._sessions.append(OpenSession(self, body))
         return self._sessions[-1]
 
-    def health(self, path: str, timeout: float = 60.0) -> Answer:
-        """GET on the health port."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=timeout)
+    def health(
+        self,
+        path: str,
+        timeout: float = 60.0,
+        *,
+        source: str = "127.0.0.1",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """GET on the health port, from an address of this machine."""
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.health_port, timeout=timeout, source_address=(source, 0)
+        )
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=dict(headers or {}))
             reply = connection.getresponse()
             return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
         finally:

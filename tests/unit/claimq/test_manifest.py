@@ -283,12 +283,18 @@ def test_local_mode_keeps_a_namespace_in_the_queue_s_name() -> None:
     assert local(document).spec.queue_name == "demo.checksums"
 
 
-def test_local_mode_has_no_secrets_and_no_images_and_says_what_to_give() -> None:
+def test_local_mode_takes_a_manifest_whose_server_only_a_secret_knows() -> None:
+    document = copy.deepcopy(LOCAL)
+    document["spec"]["redis"] = {"secretRef": {"name": "redis"}}
+    redis = local(document).spec.redis
+    assert redis is not None
+    assert redis.address() is None
+
+
+def test_local_mode_runs_no_images_and_says_what_to_give() -> None:
     with pytest.raises(InvalidSpec) as raised:
         local(SMALL)
     assert {problem.field: problem.message for problem in raised.value.problems} == {
-        "spec.redis.secretRef": "names a Secret, and there are none in local mode; give --redis URL, or leave out "
-        "redis to get a server of its own",
         "spec.worker.command": "is missing; local mode runs a program, not an image: give the program and its "
         "arguments, or --command",
     }
@@ -313,15 +319,18 @@ def test_local_mode_blames_a_wrong_worker_once() -> None:
     assert [problem.field for problem in raised.value.problems] == ["spec.worker"]
 
 
-def test_the_example_is_a_good_manifest_for_local_mode_and_with_a_server_for_a_cluster() -> None:
+def test_the_example_is_a_good_manifest_for_local_mode_and_for_a_cluster() -> None:
     document = yaml.safe_load(EXAMPLE.read_text())
     spec = local(document).spec
     assert spec.queue_name == "checksums"
     assert spec.worker.command == ("python3", "worker.py")
     assert spec.scaling.max_replicas > 1
     assert spec.scaling.min_replicas == 0
-    document["spec"]["redis"] = {"secretRef": {"name": "redis"}}
-    assert parse_manifest(document).spec.worker.image
+    on_cluster = parse_manifest(document).spec
+    assert on_cluster.redis is not None
+    assert on_cluster.redis.secret_ref is not None
+    # The kubelet would ask a registry for `latest` each time, and find nothing where nodes were given the image.
+    assert not on_cluster.worker.image.endswith(":latest")
 
 
 json_values = st.recursive(

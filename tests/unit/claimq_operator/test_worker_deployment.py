@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+import claimq_sidecar.probes
 from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import WorkerDeployment, deployment
+from claimq_operator.manifests.sidecar import lifecycle_key
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 
@@ -88,6 +90,21 @@ def test_the_app_is_drained_before_it_gets_sigterm(build: Build) -> None:
     assert app_of(made)["lifecycle"]["preStop"]["httpGet"]["path"] == "/worker/prestop"
     assert sidecar_of(made)["lifecycle"]["preStop"]["httpGet"]["path"] == "/drain"
     assert made.left_out == ()
+
+
+def test_the_hooks_show_the_key_that_the_sidecar_asks_for(build: Build) -> None:
+    made = build()
+    key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
+    for container in (app_of(made), sidecar_of(made)):
+        shown = container["lifecycle"]["preStop"]["httpGet"]["httpHeaders"]
+        assert shown == [{"name": claimq_sidecar.probes.KEY_HEADER, "value": key}]
+    assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
+
+
+def test_each_queue_has_a_key_of_its_own_that_stays() -> None:
+    one, other = "5a2e6d0e-0000-4000-8000-000000000001", "5a2e6d0e-0000-4000-8000-000000000002"
+    assert lifecycle_key(one) == lifecycle_key(one) != lifecycle_key(other)
+    assert one not in lifecycle_key(one)
 
 
 def test_a_hook_of_the_apps_own_is_kept_and_said(build: Build) -> None:

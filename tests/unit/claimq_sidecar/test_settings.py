@@ -46,8 +46,10 @@ def test_every_variable_has_its_effect() -> None:
             "CLAIMQ_REDIS_USERNAME": "app",
             "CLAIMQ_REDIS_PASSWORD": "p",
             "CLAIMQ_LEAVE_AT_SIGTERM": "true",
+            "CLAIMQ_LIFECYCLE_KEY": "k",
         }
     )
+    assert settings.lifecycle_key == "k"
     assert settings.leaves_at_sigterm
     assert (settings.worker, settings.socket, settings.socket_mode) == ("pod-1", Path("/x/s"), 0o600)
     assert (settings.health_host, settings.health_port) == ("0.0.0.0", 0)

@@ -44,10 +44,23 @@ class Exchange:
         self.path: str = scope["path"]
         self.method: str = scope["method"]
         self.connection: Connection = scope.get(KEY) or Connection()
-        self._length = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._addresses = (scope.get("client"), scope.get("server"))
+        self._length = self.header("content-length")
         self.status = 0
         self.waited = 0.0
         """Seconds of this exchange that a claim waited for items."""
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name; None if there is none."""
+        wanted = name.lower().encode()
+        return next((value.decode("latin-1") for key, value in self._headers if key == wanted), None)
+
+    @property
+    def is_from_here(self) -> bool:
+        """Whether it comes from the very address that it asks: on TCP, from the same network namespace."""
+        client, server = self._addresses
+        return client is not None and server is not None and client[0] == server[0]
 
     async def body(self) -> bytes:
         """The whole body.

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
+from typing import Final
+
 from claimq_sidecar.asgi import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
+from claimq_sidecar.problems import key_needed
 from claimq_sidecar.sidecar import Sidecar
+
+KEY_HEADER: Final = "Claimq-Lifecycle-Key"
+"""The header of a hook in which it shows CLAIMQ_LIFECYCLE_KEY."""
 
 
 class Probes:
@@ -43,12 +50,14 @@ class Probes:
 
     async def _drain(self, exchange: Exchange) -> None:
         """Stops claiming; answers when nothing is in hand or the drain time is over."""
+        self._check_key(exchange)
         self._sidecar.begin_drain()
         drained = await self._sidecar.rested()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.hands)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
         """For the app's preStop hook: like /drain, but claims go on if only the app is restarted."""
+        self._check_key(exchange)
         await self._sidecar.app_told_to_end()
         await exchange.reply_json({"in_hand": len(self._sidecar.hands)})
 
@@ -61,3 +70,14 @@ class Probes:
         limit = self._sidecar.settings.processing_timeout
         why = f"{len(overdue)} items are over the processing time-out of {limit:g} s"
         await exchange.reply_json({"status": "stuck", "why": why, "tokens": overdue[:10]}, status=503)
+
+    def _check_key(self, exchange: Exchange) -> None:
+        """Raises a Refusal for who is outside of the pod and does not show the key.
+
+        Whoever asks from the very address that is asked shares the pod: its app might as well claim and end items.
+        """
+        key = self._sidecar.settings.lifecycle_key
+        shown = exchange.header(KEY_HEADER) or ""
+        if key is None or exchange.is_from_here or hmac.compare_digest(shown.encode(), key.encode()):
+            return
+        raise key_needed(exchange.path, KEY_HEADER)

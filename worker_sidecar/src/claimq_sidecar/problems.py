@@ -74,6 +74,17 @@ def not_found(path: str, paths: Iterable[str]) -> Refusal:
     )
 
 
+def key_needed(path: str, header: str) -> Refusal:
+    """Somebody outside of the pod asks for what only the kubelet may ask for."""
+    return Refusal(
+        403,
+        "key-needed",
+        "Only the kubelet and this pod may ask for this",
+        f"{path} ends the claims of this worker; ask from inside the pod, or show CLAIMQ_LIFECYCLE_KEY in the header "
+        f"{header}, as the hooks of the pod do",
+    )
+
+
 def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusal:
     """The path is right and the method is not."""
     listed = ", ".join(sorted(allowed))

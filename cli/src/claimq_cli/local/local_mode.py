@@ -9,7 +9,7 @@ import secrets
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from claimq.manifest import Manifest
@@ -108,7 +108,9 @@ class LocalMode:
                 serving = await self._serve()
             where = self.options.directory
             self.runners = [
-                QueueRunner(number, manifest, self._url_of(manifest) or self._embedded_url, where, self)
+                QueueRunner(
+                    number, self._here(manifest), self._url_of(manifest) or self._embedded_url, where, self
+                )
                 for number, manifest in enumerate(self.options.manifests)
             ]
             await self._run_queues(earlier)
@@ -120,6 +122,18 @@ class LocalMode:
     def _url_of(self, manifest: Manifest) -> str | None:
         redis = manifest.spec.redis
         return self.options.url or (redis.address() if redis is not None else None)
+
+    def _here(self, manifest: Manifest) -> Manifest:
+        """The manifest without the server that only a cluster's Secret knows: its user is not this one's."""
+        redis = manifest.spec.redis
+        if redis is None or self._url_of(manifest) is not None:
+            return manifest
+        secret = redis.secret_ref.name if redis.secret_ref is not None else ""
+        self.note(
+            f"{manifest.spec.queue_name}: spec.redis names the Secret {secret}, and there are none here: its items are "
+            "on a server of its own (--redis URL for another)"
+        )
+        return replace(manifest, spec=replace(manifest.spec, redis=None))
 
     async def _run_queues(self, earlier: RunState | None) -> None:
         for runner in self.runners:

@@ -47,8 +47,9 @@ def parse_manifest(
     """The manifest that ``document`` holds; raises :class:`claimq.errors.InvalidSpec` with every problem at once.
 
     ``local``: for one machine without a cluster. Then ``redis`` and ``worker.image`` may be absent, ``worker.command``
-    may not, and a ``secretRef`` is a problem, since there are no Secrets. ``redis_url`` stands in for ``spec.redis``
-    (which is still checked) and ``command`` for the worker's command and arguments.
+    may not; a Secret that ``spec.redis`` names is not there, so the caller provides a server as if ``redis`` were
+    absent. ``redis_url`` stands in for ``spec.redis`` (which is still checked) and ``command`` for the worker's command
+    and arguments.
     """
     reading = Reading(
         root=QueueSpec, not_required=frozenset(("spec.redis", "spec.worker.image")) if local else frozenset()
@@ -136,12 +137,6 @@ def _label(reading: Reading, given: Mapping[object, object], key: str, longest: 
 
 
 def _local(reading: Reading, spec: QueueSpec) -> None:
-    if spec.redis is not None and spec.redis.url is None and spec.redis.secret_ref is not None:
-        reading.add(
-            "spec.redis.secretRef",
-            "names a Secret, and there are none in local mode; give --redis URL, or leave out redis to get a server of "
-            "its own",
-        )
     if not spec.worker.command and not reading.has_problem_in("spec.worker.command"):
         reading.add(
             "spec.worker.command",

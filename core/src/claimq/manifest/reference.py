@@ -37,8 +37,12 @@ An unknown field is an error, and so is a value out of bounds; all mistakes of a
 
 `metadata.name` has at most {LONGEST_NAME} characters, so that the names of the pods fit into a label.
 
-In local mode (`claimq up -f FILE`) `redis` and `worker.image` may be absent, `worker.command` may not, and `secretRef`
-is an error unless `--redis URL` is given.
+In local mode (`claimq up -f FILE`) `redis` and `worker.image` may be absent, and `worker.command` may not. There are no
+Secrets there: a queue whose address is in one (`redis.secretRef`) gets a server of its own, unless `--redis URL` names
+another.
+
+This page and the CustomResourceDefinition are made from the same declarations, so
+`kubectl explain reliablequeues.spec --recursive` says the same.
 """
 
 

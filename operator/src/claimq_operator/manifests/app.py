@@ -10,7 +10,14 @@ from claimq.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.labels import APP_CONTAINER
 from claimq_operator.manifests.merging import by_name, over, without_empty
-from claimq_operator.manifests.sidecar import LOCKED_DOWN, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME, http_get
+from claimq_operator.manifests.sidecar import (
+    LOCKED_DOWN,
+    SOCKET,
+    SOCKET_DIRECTORY,
+    SOCKET_VOLUME,
+    hook,
+    http_get,
+)
 
 OWN_PRE_STOP = (
     'the app has a preStop hook of its own, so claimq\'s is left out: end it with a GET of "/worker/prestop" on port '
@@ -30,8 +37,8 @@ class App:
     left_out: tuple[str, ...] = ()
 
 
-def app(spec: QueueSpec) -> App:
-    """The app's container."""
+def app(spec: QueueSpec, key: str) -> App:
+    """The app's container; ``key`` is the queue's lifecycle key."""
     given = _given(spec.worker)
     left_out: list[str] = []
     lifecycle: Json = {**part(given, "lifecycle")}
@@ -39,7 +46,7 @@ def app(spec: QueueSpec) -> App:
         left_out.append(OWN_PRE_STOP)
     else:
         # Answers when nothing is in hand or the drain time is over; SIGTERM comes after that.
-        lifecycle["preStop"] = {"httpGet": http_get("/worker/prestop")}
+        lifecycle["preStop"] = {"httpGet": hook("/worker/prestop", key)}
     injected: Json = {"lifecycle": lifecycle}
     if spec.processing_timeout is not None:
         if "livenessProbe" in given:

@@ -13,7 +13,7 @@ from claimq_operator.labels import APP_CONTAINER, child_labels, child_name, sele
 from claimq_operator.manifests import redis_access
 from claimq_operator.manifests.app import app
 from claimq_operator.manifests.merging import by_name, over, without_empty
-from claimq_operator.manifests.sidecar import sidecar, socket_volume
+from claimq_operator.manifests.sidecar import lifecycle_key, sidecar, socket_volume
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 
@@ -35,7 +35,7 @@ def deployment(
     resource: QueueResource, spec: QueueSpec, settings: OperatorSettings, *, replicas: int | None = None
 ) -> WorkerDeployment:
     """The Deployment; ``replicas`` only when it is made, since the number has another owner afterwards."""
-    template, left_out = _template(resource.name, spec, settings)
+    template, left_out = _template(resource, spec, settings)
     body: Json = {
         "apiVersion": DEPLOYMENTS.api_version,
         "kind": DEPLOYMENTS.kind,
@@ -60,15 +60,18 @@ def deployment(
     return WorkerDeployment(body, left_out)
 
 
-def _template(name: str, spec: QueueSpec, settings: OperatorSettings) -> tuple[Json, tuple[str, ...]]:
+def _template(
+    resource: QueueResource, spec: QueueSpec, settings: OperatorSettings
+) -> tuple[Json, tuple[str, ...]]:
     metadata = spec.worker.template.metadata
     given: Mapping[str, Any] = spec.worker.template.spec
-    made = app(spec)
+    key = lifecycle_key(resource.uid)
+    made = app(spec, key)
     others = [one for one in parts(given, "containers") if one.get("name") != APP_CONTAINER]
     own: Json = {
         "containers": [made.container, *others],
         # Behind the template's own: a network proxy among those is there when the sidecar starts.
-        "initContainers": [*parts(given, "initContainers"), sidecar(spec, settings)],
+        "initContainers": [*parts(given, "initContainers"), sidecar(spec, settings, key)],
         "volumes": by_name(_volumes(spec), parts(given, "volumes")),
         "securityContext": over(part(given, "securityContext"), _pod_security()),
     }
@@ -77,7 +80,7 @@ def _template(name: str, spec: QueueSpec, settings: OperatorSettings) -> tuple[J
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": math.ceil(spec.worker.drain_timeout) + GRACE_MARGIN,
     }
-    labels = {**metadata.labels, **child_labels(name)}
+    labels = {**metadata.labels, **child_labels(resource.name)}
     head = without_empty({"labels": labels, "annotations": dict(metadata.annotations)})
     return {"metadata": head, "spec": over(own, over(given, defaults))}, made.left_out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from claimq.duration import format_duration
 from claimq.manifest import QueueSpec
 from claimq_operator.cluster import Json
@@ -14,6 +16,8 @@ SOCKET_VOLUME = "claimq-socket"
 SOCKET_DIRECTORY = "/run/claimq"
 SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
 HEALTH_PORT = 9464
+KEY_HEADER = "Claimq-Lifecycle-Key"
+"""The header in which a hook shows the key; the sidecar goes by the same name."""
 
 LOCKED_DOWN: Json = {
     "allowPrivilegeEscalation": False,
@@ -27,8 +31,14 @@ def socket_volume() -> Json:
     return {"name": SOCKET_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
 
 
-def sidecar(spec: QueueSpec, settings: OperatorSettings) -> Json:
-    """The container."""
+def lifecycle_key(uid: str) -> str:
+    """What the hooks of a queue's pods show, so that no other pod can begin a drain: made from the queue's uid, which
+    is random and stays. Whoever may read the pods of the namespace can read it, and nobody else."""
+    return hashlib.sha256(f"claimq lifecycle {uid}".encode()).hexdigest()[:32]
+
+
+def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
+    """The container; ``key`` is the queue's lifecycle key."""
     redis = spec.redis
     mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
     if redis is not None and redis_access.projections(redis):
@@ -39,7 +49,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings) -> Json:
             "image": spec.sidecar.image or settings.sidecar_image,
             "imagePullPolicy": settings.sidecar_pull_policy,
             "restartPolicy": "Always",
-            "env": _environment(spec),
+            "env": _environment(spec, key),
             "ports": [{"name": "claimq-health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
             "resources": without_empty(
                 {
@@ -52,7 +62,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings) -> Json:
             "readinessProbe": _probe("/readyz", period=5, failures=3),
             "livenessProbe": _probe("/healthz", period=10, failures=6),
             # Called when the pod is told to end: claims stop at once. SIGTERM comes when the app has exited.
-            "lifecycle": {"preStop": {"httpGet": http_get("/drain")}},
+            "lifecycle": {"preStop": {"httpGet": hook("/drain", key)}},
             "securityContext": {**LOCKED_DOWN, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
             "volumeMounts": mounts,
         }
@@ -60,8 +70,13 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings) -> Json:
 
 
 def http_get(path: str) -> Json:
-    """A call of the kubelet's to the sidecar."""
+    """A probe: a call of the kubelet's to the sidecar, which changes nothing."""
     return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
+
+
+def hook(path: str, key: str) -> Json:
+    """A hook: a call of the kubelet's that begins a drain, so it shows the key."""
+    return {**http_get(path), "httpHeaders": [{"name": KEY_HEADER, "value": key}]}
 
 
 def _probe(path: str, *, period: int, failures: int) -> Json:
@@ -73,7 +88,7 @@ def _probe(path: str, *, period: int, failures: int) -> Json:
     }
 
 
-def _environment(spec: QueueSpec) -> list[Json]:
+def _environment(spec: QueueSpec, key: str) -> list[Json]:
     own: list[Json] = [
         _field("POD_NAME", "metadata.name"),
         _field("POD_UID", "metadata.uid"),
@@ -83,6 +98,7 @@ def _environment(spec: QueueSpec) -> list[Json]:
         {"name": "CLAIMQ_SOCKET", "value": SOCKET},
         _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
         {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
+        {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},
         # It comes when the app has exited, or two seconds before the kubelet kills both: no time to wait.
         {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
         {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},

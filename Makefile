@@ -35,7 +35,7 @@ demo: setup-runtime ## the main job on this machine: checksums of all files belo
 
 .PHONY: test
 test: check ## all checks and all tests, as continuous integration runs them
-	$(PYTEST)
+	@$(PYTEST); failed=$$?; $(TEST_CLUSTER) || failed=1; exit $$failed
 
 .PHONY: check
 check: setup lint types ## formatting, lint, types, import contracts (no tests)
@@ -91,4 +91,4 @@ clean: ## removes everything that was made here (.venv, caches, logs)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Targets on a real Kubernetes cluster (cluster-up, cluster-down, cluster-shell, test-cluster).
--include tests/cluster/cluster.mk
+include tests/cluster/cluster.mk

@@ -27,6 +27,13 @@ cluster-shell: ## a shell in which kubectl and helm work on it
 cluster-demo: setup ## the main job on it: the chart, the checksum example, a pod killed, every checksum proved
 	@PYTHONPATH=tests/cluster/harness:tests/support $(BIN)/python examples/checksums/cluster_demo.py
 
+# How many clusters the tests work on side by side; they wait more than they compute. 0: one, in this process.
+CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,2)
+
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes, which they bring up and take down
-	$(BIN)/pytest -n 0 $(ARGS) tests/cluster
+	@$(TEST_CLUSTER)
+
+# What is built once, first and in sight. Where it can't be built, the tests say that they had no cluster.
+TEST_CLUSTER = { test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true; } && \
+  $(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadfile $(ARGS) tests/cluster

@@ -42,10 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def kubernetes() -> Iterator[clusterkit.Cluster]:
-    """A cluster with two nodes that is up, for all tests of the run."""
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        pytest.fail("the tests of the cluster share one: run them with -n 0 (make test-cluster)")
-    with clusterkit.session(nodes=2) as cluster:
+    """A cluster with two nodes that is up, for all tests of this process: each has one of its own."""
+    name, process = os.environ.get("CLAIMQ_CLUSTER"), os.environ.get("PYTEST_XDIST_WORKER")
+    if process and os.environ.get("KUBE_CONTEXT"):
+        pytest.fail("an existing cluster is one for all tests: run them in one process (make test-cluster)")
+    if process:
+        name = f"{name or 'claimq-tests'}-{process}"
+    with clusterkit.session(nodes=2, name=name) as cluster:
         yield cluster
 
 

@@ -249,3 +249,17 @@ def test_any_other_cluster_needs_a_registry_and_the_error_says_so(programs: Path
             cluster.load_image(image(tmp_path))
     finally:
         cluster.close()
+
+
+def test_too_few_inotify_instances_are_told_before_a_kubelet_fails_for_them() -> None:
+    ask = "from clusterkit.watches import shortage; print(shortage(2))"
+    few = f"echo 5 > /proc/sys/user/max_inotify_instances && exec {sys.executable} -c '{ask}'"
+    said = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", few],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).with_name("harness"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "needs 34 inotify instances and the kernel has 5 left" in said.stdout, said.stderr
+    assert "sysctl fs.inotify.max_user_instances=1024" in said.stdout

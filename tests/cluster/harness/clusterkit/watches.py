@@ -1,0 +1,37 @@
+"""Whether the kernel has room for a cluster's watches of files: without, kubelets fail in ways nobody guesses."""
+
+import ctypes
+import os
+from pathlib import Path
+
+_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+# Counted on clusters that run: a kubelet and its containerd hold 7, the control plane 8. Half as many again for pods.
+_PER_NODE = 11
+_PER_CLUSTER = 12
+
+
+def shortage(nodes: int) -> str | None:
+    """What to do about too few inotify instances for a cluster of so many nodes; None when there are enough.
+
+    It takes as many as the cluster will, and puts them back.
+    """
+    wanted = _PER_CLUSTER + _PER_NODE * nodes
+    library = ctypes.CDLL(None, use_errno=True)
+    taken: list[int] = []
+    try:
+        for _ in range(wanted):
+            descriptor = int(library.inotify_init1(os.O_CLOEXEC))
+            if descriptor < 0:
+                break
+            taken.append(descriptor)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+    if len(taken) == wanted:
+        return None
+    limit = _LIMIT.read_text().strip()
+    return (
+        f"a cluster with {nodes} nodes needs {wanted} inotify instances and the kernel has {len(taken)} left of "
+        f"{limit}; take other clusters down (make cluster-down), or allow more: sysctl "
+        f"fs.inotify.max_user_instances=1024"
+    )

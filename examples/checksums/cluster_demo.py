@@ -14,9 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote_to_bytes
-
-import yaml
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
@@ -32,13 +29,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
 
 from accounting import Account, FailedFile, Result, account  # noqa: E402 - see above
+from on_cluster import UNREADABLE, ChecksumsOnCluster, failed  # noqa: E402 - see above
 
 FILES = 2000
-UNREADABLE = ("/etc/shadow", "/etc", "/nowhere/at/all", "/proc/1/mem", "/dev/null")
 PATIENCE = 600.0
 SHOW_SECONDS = 2.0
 WHERE = "checksums"
-SHARED_GROUP = 64646
 
 
 class DemoFailed(Exception):
@@ -99,28 +95,26 @@ def _demo(cluster: Cluster) -> Account:
     with namespace(cluster, "claimq-demo") as system, namespace(cluster, WHERE):
         release = Release(cluster, images, "claimq", system)
         provide_volume(cluster, system, f"data-{release.valkey}-0", "claimq-demo-valkey")
-        provide_volume(cluster, WHERE, "results", "claimq-demo-results")
+        example = ChecksumsOnCluster(release, WHERE, "claimq-demo-results")
         try:
             say("$ helm install claimq charts/claimq --set valkey.enabled=true")
             release.install("--set=valkey.enabled=true")
-            return _job(release)
+            return _job(example)
         finally:
-            cluster.kubectl("delete", "rq", "--all", f"--namespace={WHERE}", "--timeout=60s")
+            example.clear()
             release.uninstall()
-            for volume in ("claimq-demo-valkey", "claimq-demo-results"):
-                cluster.kubectl("delete", "pv", volume, "--ignore-not-found", "--wait=false")
+            cluster.kubectl("delete", "pv", "claimq-demo-valkey", "--ignore-not-found", "--wait=false")
 
 
-def _job(release: Release) -> Account:
-    cluster, story = release.cluster, Story()
-    cluster.apply(_claim(), _looker(release.images.checksums), namespace=WHERE)
-    cluster.kubectl("wait", "pod/look", f"--namespace={WHERE}", "--for=condition=Ready", "--timeout=90s")
-    paths = [*_look(cluster, f"find /usr /opt /var -xdev -type f 2>/dev/null | head -n {FILES}"), *UNREADABLE]
-    paths = [path for path in paths if path.isascii()]
+def _job(example: ChecksumsOnCluster) -> Account:
+    release, story = example.release, Story()
+    example.prepare()
+    paths = example.paths(FILES)
     say("$ kubectl apply -f examples/checksums/queue.yaml")
-    cluster.apply(manifest(release), namespace=WHERE)
+    manifest = example.manifest()
+    release.cluster.apply(manifest, namespace=WHERE)
     with release.server_url() as url, claimq.blocking.connect(url) as server:
-        queue = server.queue(f"{WHERE}.checksums")
+        queue = server.queue(example.on_server)
         began = time.monotonic()
         for at in range(0, len(paths), 500):
             part = [path.encode() for path in paths[at : at + 500]]
@@ -129,80 +123,14 @@ def _job(release: Release) -> Account:
             f"enqueued the paths of {len(story.paths):,} files, {len(UNREADABLE)} of them unreadable on purpose"
         )
         _watch(release, queue, story, began)
-        failed = {
-            located.item.id: FailedFile(
-                located.item.payload,
-                located.item.last_error or "",
-                located.item.requeue_count,
-            )
-            for located in queue.items(State.FAILED, 1000)
-        }
+        given_up = {item_id: FailedFile(*told) for item_id, told in failed(queue).items()}
         counters = queue.snapshot().counters
-    _tell_failed(failed)
-    results = _results(cluster)
-    sums = _sums(cluster, list(story.paths.values()))
-    found = account(story.paths, results, failed, sums, manifest(release)["spec"]["requeueLimit"])
+    _tell_failed(given_up)
+    results = [Result(*one) for one in example.results()]
+    sums = example.sums(list(story.paths.values()))
+    found = account(story.paths, results, given_up, sums, manifest["spec"]["requeueLimit"])
     _tell(story, found, counters)
     return found
-
-
-def manifest(release: Release) -> dict[str, Any]:
-    """The example's, with the images and the server of this cluster, and a place for results that outlives a pod."""
-    document: dict[str, Any] = yaml.safe_load((HERE / "queue.yaml").read_text())
-    spec = document["spec"]
-    spec["redis"] = {"url": release.redis_url}
-    spec["worker"] |= {
-        "image": release.images.checksums,
-        "env": [{"name": "CHECKSUMS_RESULTS", "value": "/results/results.txt"}],
-        "template": {
-            "spec": {
-                "volumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "results"}}],
-                "containers": [
-                    {"name": "worker", "volumeMounts": [{"name": "results", "mountPath": "/results"}]}
-                ],
-            }
-        },
-    }
-    return document
-
-
-def _claim() -> dict[str, Any]:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "results"},
-        "spec": spec,
-    }
-
-
-def _looker(image: str) -> dict[str, Any]:
-    """A pod of the workers' image that does nothing: there `sha256sum` sees the same files."""
-    container = {
-        "name": "look",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sleep", "3600"],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": "results", "mountPath": "/results"}],
-    }
-    security = {"runAsNonRoot": True, "fsGroup": SHARED_GROUP, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "look"},
-        "spec": {
-            "containers": [container],
-            "securityContext": security,
-            "terminationGracePeriodSeconds": 1,
-            "volumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "results"}}],
-        },
-    }
-
-
-def _look(cluster: Cluster, script: str, stdin: str | None = None) -> list[str]:
-    words = ("exec", "--stdin", f"--namespace={WHERE}", "look", "--", "sh", "-c", script)
-    return cluster.kubectl(*words, stdin=stdin, timeout=180).splitlines()
 
 
 def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
@@ -255,24 +183,6 @@ def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
             say(f"          killed the pod {pod} with {info.busy} items in hand")
             return pod
     return ""
-
-
-def _results(cluster: Cluster) -> list[Result]:
-    found: list[Result] = []
-    for line in _look(cluster, "cat /results/results.txt"):
-        checksum, item_id, path = line.split(" ")
-        found.append(Result(checksum, item_id, unquote_to_bytes(path)))
-    return found
-
-
-def _sums(cluster: Cluster, paths: list[bytes]) -> dict[bytes, str]:
-    """What `sha256sum` says of the same files, without those that it cannot read."""
-    names = "\n".join(path.decode() for path in paths if path.decode() not in UNREADABLE) + "\n"
-    sums: dict[bytes, str] = {}
-    for line in _look(cluster, "xargs -d '\\n' sha256sum -- 2>/dev/null; true", stdin=names):
-        checksum, _, path = line.partition("  ")
-        sums[path.encode()] = checksum
-    return sums
 
 
 def _tell_failed(failed: dict[str, FailedFile]) -> None:

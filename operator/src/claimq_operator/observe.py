@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.manifest import QueueSpec, RedisSpec
 from claimq.model import ServerReport
 from claimq.reliable_queue import ReliableQueue
+from claimq_operator.manifests.redis_access import place
 from claimq_operator.observed import Fault, Observed
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.redis_servers import NoAccess
@@ -78,10 +79,10 @@ class Observer:
         except NoAccess as error:
             return self._failed(resource, spec.redis, error.fault)
         except ClaimqError as error:
-            return self._failed(resource, spec.redis, fault_of(error))
+            return self._failed(resource, spec.redis, _at(spec.redis, fault_of(error)))
         except TimeoutError:
-            said = f"the server has not answered within {_ASK_SECONDS:g} s"
-            return self._failed(resource, spec.redis, Fault("Unreachable", said))
+            fault = Fault("Unreachable", f"the server has not answered within {_ASK_SECONDS:g} s")
+            return self._failed(resource, spec.redis, _at(spec.redis, fault))
         self._pause, self._retry_at, self._fault = 0.0, float("-inf"), None
         return answer
 
@@ -106,6 +107,14 @@ class Observer:
         self._retry_at = asyncio.get_running_loop().time() + self._pause
         self._fault = fault
         return _Answer(fault=fault)
+
+
+def _at(redis: RedisSpec, fault: Fault) -> Fault:
+    """The fault with the field that leads to the server."""
+    if fault.reason == "Full":
+        return fault
+    said = f"{fault.message}; it is the server of {place(redis)}: correct that, or mend the server"
+    return replace(fault, message=said)
 
 
 def fault_of(error: ClaimqError) -> Fault:

@@ -54,6 +54,14 @@ class Observed:
         return sum(pod.busy > 0 for pod in self.live_pods)
 
     @property
+    def newest_revision(self) -> str | None:
+        """The newer template, while pods of more than one are there; None while all are made from the same."""
+        revisions = {pod.revision for pod in self.live_pods}
+        if len(revisions) < 2:
+            return None
+        return max(self.live_pods, key=lambda pod: pod.created_at).revision
+
+    @property
     def is_rolling_out(self) -> bool:
         """Whether pods of an older template are still there, or the newest template is not acted on yet."""
         if self.deployment is None:

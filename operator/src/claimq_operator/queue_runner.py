@@ -129,10 +129,9 @@ class QueueRunner:
         try:
             await self._applier.children(decided, observed, now)
         except Refused as error:
-            reason = "Forbidden" if error.forbidden else "ChildInvalid"
             if self._refusal is None:
                 self.mark_dirty()  # so that the status tells it at once
-            self._refusal = Fault(reason, str(error), needs_person=True)
+            self._refusal = _refusal(error)
             return
         self._refusal = None
 
@@ -187,6 +186,14 @@ class QueueRunner:
                 with suppress(asyncio.CancelledError, ClaimqError):
                     await one
         return bool(done)
+
+
+def _refusal(error: Refused) -> Fault:
+    """A child that the API server will not take, and what a person can do about it."""
+    if error.forbidden:
+        said = f"{error}; give the operator the permission, or remove what in the namespace forbids it"
+        return Fault("Forbidden", said, needs_person=True)
+    return Fault("ChildInvalid", f"{error}; correct spec.worker.template", needs_person=True)
 
 
 def _may_wait(observed: Observed, decided: Plan) -> bool:

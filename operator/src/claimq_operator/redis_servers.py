@@ -19,7 +19,7 @@ from claimq.model import ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
 from claimq_operator.cluster import SECRETS, Cluster, ClusterUnavailable, Json, NotThere, Refused, part
-from claimq_operator.manifests.redis_access import projections
+from claimq_operator.manifests.redis_access import place, projections
 from claimq_operator.observed import Fault
 from claimq_operator.queue_resource import Key
 
@@ -123,7 +123,8 @@ class RedisServers:
                 max_connections=_CONNECTIONS,
             )
         except ValueError as error:
-            raise NoAccess(Fault("AddressInvalid", str(error), needs_person=True)) from error
+            said = f"{place(redis)}: {error}"
+            raise NoAccess(Fault("AddressInvalid", said, needs_person=True)) from error
 
     async def _secret(self, namespace: str, name: str) -> Json:
         now = asyncio.get_running_loop().time()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq_operator.cluster import parts
+from claimq_operator.conditions.workers_available import ROLLOUT_BLOCKED
 from claimq_operator.conditions.workers_available import TYPE as WORKERS
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Plan
@@ -52,7 +53,7 @@ async def tell(
 
 def changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
     """A word about each condition that has become bad, or good again. Ready says nothing that the others do not."""
-    known = {one["type"]: one for one in parts(before, "conditions")}
+    known: dict[str, Mapping[str, Any]] = {one["type"]: one for one in parts(before, "conditions")}
     notes: list[Note] = []
     for one in parts(after, "conditions"):
         last = known.get(one["type"], {}).get("status")
@@ -69,6 +70,12 @@ def changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> l
             and one["reason"] != "Starting"
         ):
             notes.append(Note("WorkersUnavailable", one["message"], warning=True))
+        elif (
+            one["type"] == WORKERS  # Ready says the same
+            and one["reason"] == ROLLOUT_BLOCKED
+            and known.get(WORKERS, {}).get("reason") != ROLLOUT_BLOCKED
+        ):
+            notes.append(Note(ROLLOUT_BLOCKED, one["message"], warning=True))
     return notes
 
 

@@ -18,6 +18,8 @@ class Trouble:
 
     reason: str
     message: str
+    pod: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class WorkerPod:
     is_ending: bool = False
     """It was told to end: it is no capacity any more."""
     revision: str = ""
+    created_at: str = ""
+    """As the API writes instants, which can be compared as text."""
     deletion_cost: int = 0
     trouble: Trouble | None = None
     busy: int = 0
@@ -52,14 +56,15 @@ def queue_of(body: Mapping[str, Any]) -> Key | None:
 def trimmed(pod: Mapping[str, Any]) -> Json:
     """What is kept in memory of a pod: a cluster may have thousands."""
     metadata, spec = pod["metadata"], part(pod, "spec")
-    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "deletionTimestamp")
+    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
+    instants = ("creationTimestamp", "deletionTimestamp")
     images = [
         {"name": one["name"], "image": one.get("image", "")}
         for kind in ("containers", "initContainers")
         for one in parts(spec, kind)
     ]
     return {
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {key: metadata[key] for key in (*kept, *instants) if key in metadata},
         "spec": {"nodeName": spec.get("nodeName", ""), "containers": images},
         "status": part(pod, "status"),
     }
@@ -94,8 +99,9 @@ def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
         is_ready=conditions.get("Ready", {}).get("status") == "True",
         is_ending="deletionTimestamp" in metadata,
         revision=part(metadata, "labels").get("pod-template-hash", ""),
+        created_at=metadata.get("creationTimestamp", ""),
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
-        trouble=_trouble(status, conditions),
+        trouble=_trouble(name, status, conditions),
         busy=held.get(worker_prefix(name, uid), 0),
     )
 
@@ -107,18 +113,31 @@ def _cost(text: str) -> int:
         return 0
 
 
-def _trouble(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> Trouble | None:
+def _trouble(
+    pod: str, status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]
+) -> Trouble | None:
     """The first thing that keeps the pod from working, if anything says so."""
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
-        return Trouble(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
+        return Trouble(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""), pod)
     for kind in ("initContainerStatuses", "containerStatuses"):
         for one in parts(status, kind):
             waiting = part(part(one, "state"), "waiting")
             reason = waiting.get("reason", "")
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
-                return Trouble(reason, f"container {one['name']}: {waiting.get('message') or reason}")
+                said = f"container {one['name']}: {waiting.get('message') or reason}{_last_end(one)}"
+                return Trouble(reason, said, pod, one["name"])
     return None
+
+
+def _last_end(container: Mapping[str, Any]) -> str:
+    """How the container's last run ended, where there was one: what it waits for says only that it waits."""
+    ended = part(part(container, "lastState"), "terminated")
+    if not ended:
+        return ""
+    words = [word for word in (ended.get("reason"), ended.get("message")) if word and word != "Error"]
+    told = f" ({': '.join(words)[:300]})" if words else ""
+    return f"; its last run ended with exit code {ended.get('exitCode', 0)}{told}"
 
 
 def started_at(worker: str) -> float | None:

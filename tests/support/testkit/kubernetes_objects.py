@@ -7,14 +7,23 @@ from claimq.model import Snapshot, State
 Body = dict[str, Any]
 
 
-def pod_body(name: str, *, ready: bool = True, ending: bool = False, cost: int | None = None) -> Body:
+def pod_body(
+    name: str,
+    *,
+    ready: bool = True,
+    ending: bool = False,
+    cost: int | None = None,
+    revision: str = "aaa",
+    created: str = "2026-01-01T00:00:00Z",
+) -> Body:
     """A worker pod whose containers run."""
     metadata: Body = {
         "name": name,
         "namespace": "media",
         "uid": f"uid-{name}",
         "resourceVersion": "1",
-        "labels": {"claimq.dev/queue": "thumbs", "pod-template-hash": "aaa"},
+        "labels": {"claimq.dev/queue": "thumbs", "pod-template-hash": revision},
+        "creationTimestamp": created,
     }
     if ending:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -41,6 +41,24 @@ with claimq.worker.connect() as worker:
 """A worker for `python -c` in the sidecar's image. Each item: began, then work(item) if the program defines it and
 WORK_SECONDS of sleep, ended, and what its verdict did (done, lost, ...). LEDGER and LEDGER_URL say where to write."""
 
+GATED = (
+    """
+import time
+
+def work(item):
+    for _ in range(6000):
+        try:
+            if server.sismember(ledger + ":gate", item.text):
+                return
+        except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
+            pass
+        time.sleep(0.05)
+    sys.exit("nobody opens the gate")
+"""
+    + WORKER
+)
+"""The same, but an item stays in hand until its text is in the set `gate(queue)`."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -77,6 +95,10 @@ class Ledger:
 
 def key(queue: str) -> str:
     return f"ledger:{queue}"
+
+
+def gate(queue: str) -> str:
+    return f"{key(queue)}:gate"
 
 
 def read(url: str, queue: str) -> Ledger:

@@ -1,10 +1,12 @@
 """One ReliableQueue on a real cluster, as a test sees it: its object, its pods, its items, and who holds them."""
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
+
+import redis
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
@@ -41,13 +43,16 @@ class QueueOnCluster:
         """The queue's name on the server."""
         return f"{self.namespace}.{self.name}"
 
-    def apply(self, *, program: str = ledger.WORKER, seconds: float = 0.05, **spec: Any) -> None:
-        """Applies the manifest. `program` is Python that runs in the sidecar's image; `worker` and others of `spec`
-        are joined to what is said here."""
+    def apply(
+        self, *, program: str = ledger.WORKER, seconds: float = 0.05, version: str = "", **spec: Any
+    ) -> None:
+        """Applies the manifest. `program` is Python that runs in the sidecar's image, `version` what it calls itself in
+        the ledger; `worker` and others of `spec` are joined to what is said here."""
         env = {
             "LEDGER": ledger.key(self.on_server),
             "LEDGER_URL": self.release.redis_url,
             "WORK_SECONDS": str(seconds),
+            "VERSION": version,
         }
         worker: Json = {
             "image": self.release.images.sidecar,
@@ -65,6 +70,16 @@ class QueueOnCluster:
                 "spec": {"redis": {"url": self.release.redis_url}, "worker": worker, **spec},
             }
         )
+
+    def delete(self) -> None:
+        """`kubectl delete`, which does not wait for the end."""
+        self.cluster.kubectl("delete", "rq", self.name, f"--namespace={self.namespace}", "--wait=false")
+
+    def is_gone(self) -> bool:
+        """Whether the object is gone."""
+        path = f"/apis/claimq.dev/v1alpha1/namespaces/{self.namespace}/reliablequeues"
+        found = cast("Json", self.cluster.api("GET", path))["items"]
+        return self.name not in [one["metadata"]["name"] for one in found]
 
     def patch(self, spec: Mapping[str, Any]) -> None:
         """A merge patch of the spec."""
@@ -88,6 +103,13 @@ class QueueOnCluster:
         for one in self.get().get("status", {}).get("conditions", []):
             if one["type"] == kind:
                 return f"{one['status']} {one['reason']}"
+        return ""
+
+    def message(self, kind: str) -> str:
+        """The message of a condition; empty if it is not there."""
+        for one in self.get().get("status", {}).get("conditions", []):
+            if one["type"] == kind:
+                return str(one["message"])
         return ""
 
     def row(self) -> dict[str, str]:
@@ -117,6 +139,14 @@ class QueueOnCluster:
         found = cast("Json", self.cluster.api("GET", path))["items"]
         return {one["metadata"]["name"]: one for one in found}
 
+    def revisions(self) -> dict[str, set[str]]:
+        """Template (its hash) to the worker pods that were made from it and are not told to end."""
+        found: dict[str, set[str]] = {}
+        for name, pod in self.pods().items():
+            if "deletionTimestamp" not in pod["metadata"]:
+                found.setdefault(pod["metadata"]["labels"]["pod-template-hash"], set()).add(name)
+        return found
+
     def events(self) -> dict[str, str]:
         """Reason to the last message of the queue's events."""
         path = f"/api/v1/namespaces/{self.namespace}/events?fieldSelector=involvedObject.name%3D{self.name}"
@@ -138,6 +168,17 @@ class QueueOnCluster:
                 pod = info.worker.partition(".")[0]
                 found[pod] = found.get(pod, 0) + info.busy
         return found
+
+    def keys(self) -> set[str]:
+        """The keys of the queue on the server, those that end by themselves left out."""
+        with redis.Redis.from_url(self.url, decode_responses=True) as server:
+            found = cast("Iterator[str]", server.scan_iter(f"cq:{{{self.on_server}}}:*", count=1000))
+            return {key for key in found if server.ttl(key) == -1}
+
+    def open(self, *texts: str) -> None:
+        """Lets workers that run `ledger.GATED` end the items with these texts, now and later."""
+        with redis.Redis.from_url(self.url) as server:
+            server.sadd(ledger.gate(self.on_server), *texts)
 
     def ledger(self) -> Ledger:
         return ledger.read(self.url, self.on_server)

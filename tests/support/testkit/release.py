@@ -59,6 +59,20 @@ class Release:
         with self.cluster.forward(self.namespace, self.valkey, 6379) as port:
             yield f"redis://127.0.0.1:{port}/0"
 
+    @contextmanager
+    def operator_with(self, **environment: str) -> Generator[None]:
+        """The operator with these variables, and as it was before again at the end."""
+        self._set([f"{name}={value}" for name, value in environment.items()])
+        try:
+            yield
+        finally:
+            self._set([f"{name}-" for name in environment])
+
+    def _set(self, words: list[str]) -> None:
+        where = (f"deployment/{self.operator}", f"--namespace={self.namespace}")
+        self.cluster.kubectl("set", "env", *where, *words)
+        self.cluster.kubectl("rollout", "status", *where, "--timeout=120s", timeout=130)
+
     def get(self, *what: str) -> Any:
         """`kubectl get -o json`."""
         return json.loads(self.cluster.kubectl("get", "-o", "json", *what))

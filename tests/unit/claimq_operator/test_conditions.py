@@ -7,8 +7,10 @@ import pytest
 
 from claimq.model import ServerReport, ServerWarning
 from claimq_operator.conditions import View, all_conditions, dated
+from claimq_operator.conditions.advice import advice
 from claimq_operator.conditions.finding import Finding
 from claimq_operator.observed import Fault, Observed
+from claimq_operator.worker_pods import Trouble
 from testkit.kubernetes_objects import Body, pod_body, snapshot
 
 Look = Callable[..., Observed]
@@ -47,14 +49,59 @@ def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
     assert conditions["WorkersAvailable"].status == "False"
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
-def test_what_the_kubelet_complains_of_is_told(observed: Look, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "field"),
+    [
+        ("ImagePullBackOff", "spec.worker.image"),
+        ("CrashLoopBackOff", "spec.worker.command"),
+        ("CreateContainerConfigError", "spec.worker.env"),
+    ],
+)
+def test_what_the_kubelet_complains_of_is_told_with_the_field(
+    observed: Look, reason: str, field: str
+) -> None:
     conditions = found(observed(replicas=1, pods=[waiting("a", reason)]), wanted=1)
     assert conditions["WorkersAvailable"].reason == conditions["Ready"].reason == reason
-    assert (
-        conditions["WorkersAvailable"].message
-        == "none of 1 workers is ready: pod a: container worker: it does not"
-    )
+    said = conditions["WorkersAvailable"].message
+    assert said.startswith("none of 1 workers is ready: pod a: container worker: it does not; ")
+    assert field in said
+
+
+def test_a_crash_tells_how_the_last_run_ended(observed: Look) -> None:
+    body = waiting("a", "CrashLoopBackOff")
+    ended = {"exitCode": 127, "reason": "StartError", "message": "nosuch: not found"}
+    body["status"]["containerStatuses"][0]["lastState"] = {"terminated": ended}
+    said = found(observed(replicas=1, pods=[body]), wanted=1)["WorkersAvailable"].message
+    assert "its last run ended with exit code 127 (StartError: nosuch: not found)" in said
+    assert "kubectl logs a --container=worker --previous" in said
+
+
+def test_a_new_template_that_does_not_get_on_is_told_beside_workers_that_do(observed: Look) -> None:
+    new = waiting("b", "ErrImagePull")
+    new["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:09Z"}
+    new["metadata"]["labels"]["pod-template-hash"] = "bbb"
+    look = observed(replicas=1, pods=[pod_body("a"), new])
+    conditions = found(look, wanted=1)
+    for kind in ("WorkersAvailable", "Ready"):
+        assert (conditions[kind].status, conditions[kind].reason) == ("True", "RolloutBlocked")
+        assert "ErrImagePull: pod b: container worker: it does not; correct spec.worker.image" in (
+            conditions[kind].message
+        )
+
+
+def test_an_old_template_that_did_not_get_on_is_no_word_more_when_the_new_one_does(observed: Look) -> None:
+    new = pod_body("b", revision="bbb", created="2026-01-01T00:00:09Z")
+    look = observed(replicas=1, pods=[waiting("a", "ErrImagePull"), new])
+    assert found(look, wanted=1)["WorkersAvailable"].reason == "AllReady"
+
+
+def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
+    image = "ImagePullBackOff"
+    assert "spec.worker.image" in advice(Trouble(image, "", "a", "worker"))
+    assert "spec.sidecar.image" in advice(Trouble(image, "", "a", "claimq-sidecar"))
+    assert 'the image of "proxy" in spec.worker.template' in advice(Trouble(image, "", "a", "proxy"))
+    assert "spec.worker.resources.requests" in advice(Trouble("Unschedulable", "", "a"))
+    assert advice(Trouble("SomethingNew", "", "a", "worker")) == ""
 
 
 def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
@@ -70,7 +117,10 @@ def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
     condition = found(replace(look, deployment=deployment), wanted=1)["WorkersAvailable"]
     assert (condition.reason, condition.message) == (
         "FailedCreate",
-        "none of 1 workers is ready: exceeded quota",
+        (
+            "none of 1 workers is ready: exceeded quota; correct spec.worker.template or spec.worker.resources, "
+            "or let the namespace's quota, limits or Pod Security take them"
+        ),
     )
 
 

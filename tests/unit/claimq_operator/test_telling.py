@@ -44,6 +44,13 @@ def test_mistakes_are_told_by_their_reason() -> None:
     assert [(note.reason, note.warning) for note in notes] == [("SpecInvalid", True)]
 
 
+def test_a_rollout_that_is_blocked_is_told_once_and_not_by_ready_again() -> None:
+    works = conditions(Ready=("True", "Working"), WorkersAvailable=("True", "AllReady"))
+    stuck = conditions(Ready=("True", "RolloutBlocked"), WorkersAvailable=("True", "RolloutBlocked"))
+    assert [note.reason for note in changed_conditions(works, stuck)] == ["RolloutBlocked"]
+    assert changed_conditions(stuck, stuck) == []
+
+
 def test_a_change_of_the_number_is_told_once_though_it_takes_several_passes(observed: Look) -> None:
     told, look = Told(), observed(replicas=1)
     decided = Plan(replicas=3, decision=Decision(3, ScalingRule.TARGET_AGE, "old items", ScalingState()))

@@ -1,28 +1,14 @@
 """The judge of the demo must find every kind of mistake, and its worker must read nothing but files."""
 
 import hashlib
-import importlib.util
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "checksums"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"checksums_{name}", EXAMPLE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
+from testkit.examples import load
 
 accounting, odd_files, worker = load("accounting"), load("odd_files"), load("worker")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimq_operator.conditions.finding import FALSE, TRUE, UNKNOWN, Finding
-from claimq_operator.conditions.workers_available import STARTING
+from claimq_operator.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 
 TYPE = "Ready"
 
@@ -20,4 +20,6 @@ def ready(redis: Finding, workers: Finding, stalled: Finding, suspended: Finding
         return Finding(TYPE, TRUE, "WorkersStarting", workers.message)
     if workers.status != TRUE:
         return Finding(TYPE, FALSE, workers.reason, workers.message)
+    if workers.reason == ROLLOUT_BLOCKED:
+        return Finding(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
     return Finding(TYPE, TRUE, "Working", "the server answers and there are workers where some are wanted")

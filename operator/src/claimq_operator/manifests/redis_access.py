@@ -55,6 +55,13 @@ def projections(redis: RedisSpec) -> list[tuple[str, str, str]]:
     return found
 
 
+def place(redis: RedisSpec) -> str:
+    """Where the queue's manifest says how to reach the server, for messages."""
+    if redis.secret_ref is None:
+        return "spec.redis.url"
+    return f'spec.redis.secretRef (key "{redis.secret_ref.key}" of the Secret "{redis.secret_ref.name}")'
+
+
 def volume(redis: RedisSpec) -> Json | None:
     """The volume with the secrets' files; None when there is none to mount."""
     sources = [

@@ -1,0 +1,132 @@
+"""The checksum example on a real Kubernetes: what it needs there, and what became of it.
+
+Results are on a volume that outlives the pods. A pod of the workers' own image, which does nothing, sees the same files
+as they do and can read the results: there `sha256sum` is asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import yaml
+
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from testkit.release import Release, provide_volume
+
+MANIFEST = Path(__file__).resolve().with_name("queue.yaml")
+NAME = "checksums"
+UNREADABLE = ("/etc/shadow", "/etc", "/nowhere/at/all", "/proc/1/mem", "/dev/null")
+"""Paths of which the worker's image gives no checksum, for five different reasons."""
+
+_SHARED_GROUP = 64646
+_RESULTS = "/results/results.txt"
+
+
+@dataclass(frozen=True)
+class ChecksumsOnCluster:
+    """The example in one namespace. ``volume``: the cluster-wide name of the volume with the results."""
+
+    release: Release
+    where: str
+    volume: str
+
+    @property
+    def on_server(self) -> str:
+        """The queue's name on the server."""
+        return f"{self.where}.{NAME}"
+
+    def prepare(self) -> None:
+        """The volume, the pod that looks, and the Secret with the server's address."""
+        cluster = self.release.cluster
+        provide_volume(cluster, self.where, "results", self.volume)
+        secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis"}}
+        secret["stringData"] = {"url": self.release.redis_url}
+        cluster.apply(secret, _claim(), _looker(self.release.images.checksums), namespace=self.where)
+        cluster.kubectl(
+            "wait", "pod/look", f"--namespace={self.where}", "--for=condition=Ready", "--timeout=90s"
+        )
+
+    def clear(self) -> None:
+        """The queue and its pods gone, and the volume let go."""
+        cluster = self.release.cluster
+        cluster.kubectl("delete", "rq", "--all", f"--namespace={self.where}", "--timeout=60s")
+        cluster.kubectl("delete", "pv", self.volume, "--ignore-not-found", "--wait=false")
+
+    def paths(self, count: int) -> list[str]:
+        """So many files of the workers' image, and what nobody can read."""
+        found = self._look(f"find /usr /opt /var -xdev -type f 2>/dev/null | head -n {count}")
+        return [path for path in (*found, *UNREADABLE) if path.isascii()]
+
+    def manifest(self) -> dict[str, Any]:
+        """The example's, with the image of this checkout and a place for results that outlives a pod."""
+        document: dict[str, Any] = yaml.safe_load(MANIFEST.read_text())
+        spec = document["spec"]
+        mount = {"name": "worker", "volumeMounts": [{"name": "results", "mountPath": "/results"}]}
+        spec["worker"] |= {
+            "image": self.release.images.checksums,
+            "env": [{"name": "CHECKSUMS_RESULTS", "value": _RESULTS}],
+            "template": {"spec": {"volumes": [_results_volume()], "containers": [mount]}},
+        }
+        return document
+
+    def results(self) -> list[tuple[str, str, bytes]]:
+        """What the workers wrote: (checksum, item id, path) each."""
+        lines = [line.split(" ") for line in self._look(f"cat {_RESULTS}")]
+        return [(checksum, item_id, unquote_to_bytes(path)) for checksum, item_id, path in lines]
+
+    def sums(self, paths: Sequence[bytes]) -> dict[bytes, str]:
+        """What `sha256sum` says of the same files, without those that nobody can read."""
+        names = "".join(f"{path.decode()}\n" for path in paths if path.decode() not in UNREADABLE)
+        lines = self._look("xargs -d '\\n' sha256sum -- 2>/dev/null; true", stdin=names)
+        told = [line.partition("  ") for line in lines]
+        return {path.encode(): checksum for checksum, _, path in told}
+
+    def _look(self, script: str, stdin: str | None = None) -> list[str]:
+        words = ("exec", "--stdin", f"--namespace={self.where}", "look", "--", "sh", "-c", script)
+        return self.release.cluster.kubectl(*words, stdin=stdin, timeout=180).splitlines()
+
+
+def failed(queue: BlockingQueue) -> dict[str, tuple[bytes, str, int]]:
+    """Item id to (path, reason, requeue count) of what is in *failed*."""
+    items = [located.item for located in queue.items(State.FAILED, 1000)]
+    return {item.id: (item.payload, item.last_error or "", item.requeue_count) for item in items}
+
+
+def _results_volume() -> dict[str, Any]:
+    return {"name": "results", "persistentVolumeClaim": {"claimName": "results"}}
+
+
+def _claim() -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "results"},
+        "spec": spec,
+    }
+
+
+def _looker(image: str) -> dict[str, Any]:
+    container = {
+        "name": "look",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "3600"],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "results", "mountPath": "/results"}],
+    }
+    security = {"runAsNonRoot": True, "fsGroup": _SHARED_GROUP, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "look"},
+        "spec": {
+            "containers": [container],
+            "securityContext": security,
+            "terminationGracePeriodSeconds": 1,
+            "volumes": [_results_volume()],
+        },
+    }

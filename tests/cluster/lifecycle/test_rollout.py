@@ -1,0 +1,76 @@
+"""The workers' template changes under load: old workers finish what they hold; nothing is lost, failed or repeated."""
+
+import pytest
+
+from testkit.queue_on_cluster import QueueOnCluster
+
+pytestmark = pytest.mark.cluster
+
+
+def keep_loaded(queue: QueueOnCluster) -> None:
+    """More items whenever hardly any waits: the workers are never without."""
+    if queue.counters()["in main"] < 20:
+        queue.enqueue(30)
+
+
+def versions(queue: QueueOnCluster, what: str = "done") -> list[str]:
+    return sorted({entry.version for entry in queue.ledger().of(what)})
+
+
+def test_two_changes_of_the_template_one_in_the_middle_of_the_other_cost_no_item_anything(
+    queue: QueueOnCluster,
+) -> None:
+    scaling = {"minReplicas": 3, "maxReplicas": 3}
+    queue.apply(version="1", seconds=0.3, scaling=scaling)
+    queue.enqueue(60)
+    queue.wait("version 1 works", lambda: versions(queue) == ["1"])
+
+    def both_work() -> bool:
+        keep_loaded(queue)
+        return "2" in versions(queue, "began")
+
+    queue.apply(version="2", seconds=0.3, scaling=scaling)
+    queue.wait("version 2 works too", both_work)
+    assert len(queue.revisions()) == 2, "the first change was over before the second"
+    queue.apply(version="3", seconds=0.3, scaling=scaling)
+
+    def only_the_last_is_left() -> bool:
+        keep_loaded(queue)
+        pods = queue.pods()
+        writers = {entry.pod for entry in queue.ledger().of("began") if entry.version == "3"}
+        return len(pods) == 3 and set(pods) <= writers
+
+    queue.wait("three workers of version 3 work and no other is left", only_the_last_is_left)
+    queue.wait_until_done()
+    ledger, seen = queue.ledger(), queue.counters()
+    once = dict.fromkeys(queue.known, 1)
+    assert (ledger.times("began"), ledger.times("done")) == (once, once)
+    assert versions(queue) == ["1", "2", "3"]
+    assert seen["done"] == len(once)
+    assert [seen.get(what, 0) for what in ("failed", "requeued", "crashes", "expired")] == [0, 0, 0, 0]
+    queue.wait("all is well", lambda: queue.condition("WorkersAvailable") == "True AllReady")
+
+
+def test_an_image_that_does_not_exist_leaves_the_old_workers_at_work_and_says_so(
+    queue: QueueOnCluster,
+) -> None:
+    scaling = {"minReplicas": 2, "maxReplicas": 2}
+    queue.apply(scaling=scaling)
+    queue.wait("both work", lambda: queue.condition("WorkersAvailable") == "True AllReady")
+    before = set(queue.pods())
+    queue.patch({"worker": {"image": "registry.example/nobody-has-this:1"}})
+
+    def says_so() -> bool:
+        said = queue.message("WorkersAvailable")
+        return ("ImagePullBackOff" in said or "ErrImagePull" in said) and "spec.worker.image" in said
+
+    queue.wait("the condition names the fault and the field", says_so)
+    assert queue.condition("WorkersAvailable") == "True RolloutBlocked"
+    assert queue.condition("Ready") == "True RolloutBlocked"
+    queue.enqueue(40)
+    queue.wait_until_done()
+    assert {entry.pod for entry in queue.ledger().of("done")} <= before
+    queue.patch({"worker": {"image": queue.release.images.sidecar}})
+    queue.wait("all is well again", lambda: queue.condition("WorkersAvailable") == "True AllReady")
+    queue.wait("the broken pod is gone", lambda: set(queue.pods()) == before)
+    assert queue.condition("Ready") == "True Working"

@@ -147,8 +147,8 @@ class QueueRunner:
             _log.warning("event=status_not_written queue=%s/%s error=%r", *self.key, str(error))
 
     def _show(self, observed: Observed, decided: Plan) -> None:
-        wanted = decided.status["workers"]["desired"]
-        counts = {"desired": wanted, "ready": observed.ready, "busy": observed.busy_workers}
+        workers = decided.status["workers"]
+        counts = {kind: workers[kind] for kind in ("desired", "ready", "busy")}
         self._around.metrics.see_queue(self.key, observed.snapshot, counts)
         if decided.decision is not None:
             self._around.metrics.decisions.labels(*self.key, decided.decision.rule.value).inc()

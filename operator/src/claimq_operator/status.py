@@ -36,7 +36,7 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
         "observedGeneration": resource.generation,
         "conditions": conditions,
         "selector": selector_text(resource.name),
-        "workers": _workers(view),
+        "workers": _workers(view, before),
     }
     if resource.spec is not None:
         status["queueName"] = resource.spec.queue_name
@@ -57,12 +57,14 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
     return status
 
 
-def _workers(view: View) -> Json:
-    ready, wanted = view.observed.ready, view.wanted
+def _workers(view: View, before: Mapping[str, Any]) -> Json:
+    ready, wanted, busy = view.observed.ready, view.wanted, view.observed.busy_workers
+    if view.observed.snapshot is None:  # who holds claims is known from the server alone
+        busy = part(before, "workers").get("busy", 0)
     return {
         "desired": wanted,
         "ready": ready,
-        "busy": view.observed.busy_workers,
+        "busy": busy,
         "summary": f"{ready}/{wanted}",
     }
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,10 +14,11 @@ from claimq.errors import StoreUnavailable
 from claimq.model import State
 from clusterkit import Cluster
 from clusterkit.commands import eventually
-from clusterkit.own_cluster import OwnCluster
 from testkit import ledger
+from testkit.containers import running
 from testkit.ledger import Ledger
 from testkit.release import Release
+from testkit.servers_on_cluster import Address, on_release
 
 Json = dict[str, Any]
 APP, SIDECAR = "worker", "claimq-sidecar"
@@ -25,18 +26,24 @@ APP, SIDECAR = "worker", "claimq-sidecar"
 
 @dataclass(frozen=True)
 class QueueOnCluster:
-    """`items` reaches the queue on the release's Valkey through a forwarded port."""
+    """`items` reaches the queue on its server through a forwarded port; `notes`: where its workers write the ledger."""
 
     release: Release
     namespace: str
     name: str
     items: BlockingQueue
-    url: str
+    server: Address
+    notes: Address
     known: list[str] = field(default_factory=list[str])
 
     @property
     def cluster(self) -> Cluster:
         return self.release.cluster
+
+    @property
+    def url(self) -> str:
+        """The queue's server, for a program outside of the cluster."""
+        return self.server.outside
 
     @property
     def on_server(self) -> str:
@@ -50,7 +57,7 @@ class QueueOnCluster:
         the ledger; `worker` and others of `spec` are joined to what is said here."""
         env = {
             "LEDGER": ledger.key(self.on_server),
-            "LEDGER_URL": self.release.redis_url,
+            "LEDGER_URL": self.notes.inside,
             "WORK_SECONDS": str(seconds),
             "VERSION": version,
         }
@@ -59,15 +66,17 @@ class QueueOnCluster:
             "command": ["python", "-c"],
             "args": [program],
             "drainTimeout": "20s",
-            "env": [{"name": name, "value": value} for name, value in env.items()],
         }
         worker |= cast("Json", spec.pop("worker", {}))
+        worker["env"] = [{"name": name, "value": value} for name, value in env.items()] + worker.get(
+            "env", []
+        )
         self.cluster.apply(
             {
                 "apiVersion": "claimq.dev/v1alpha1",
                 "kind": "ReliableQueue",
                 "metadata": {"name": self.name, "namespace": self.namespace},
-                "spec": {"redis": {"url": self.release.redis_url}, "worker": worker, **spec},
+                "spec": {"redis": {"url": self.server.inside}, "worker": worker, **spec},
             }
         )
 
@@ -125,13 +134,23 @@ class QueueOnCluster:
             head[start:end].strip(): line[start:end].strip() for start, end in zip(starts, ends, strict=True)
         }
 
-    def replicas(self) -> int | None:
-        """What the worker Deployment asks for; None while there is none."""
+    def deployment(self) -> Json | None:
+        """The worker Deployment; None while there is none."""
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments"
         for one in cast("Json", self.cluster.api("GET", path))["items"]:
             if one["metadata"]["name"] == f"{self.name}-worker":
-                return int(one["spec"]["replicas"])
+                return cast("Json", one)
         return None
+
+    def replicas(self) -> int | None:
+        """What the worker Deployment asks for; None while there is none."""
+        found = self.deployment()
+        return None if found is None else int(found["spec"]["replicas"])
+
+    def generation(self) -> int:
+        """How often the spec of the worker Deployment has been changed, its making counted."""
+        found = self.deployment()
+        return 0 if found is None else int(found["metadata"]["generation"])
 
     def pods(self) -> dict[str, Json]:
         """Worker pods by name, those that are ending too."""
@@ -146,6 +165,37 @@ class QueueOnCluster:
             if "deletionTimestamp" not in pod["metadata"]:
                 found.setdefault(pod["metadata"]["labels"]["pod-template-hash"], set()).add(name)
         return found
+
+    def lives(self) -> dict[str, tuple[int, str]]:
+        """Worker pods: how often their containers have been restarted, and since when they are ready."""
+        return {
+            name: (
+                sum(one["restartCount"] for one in _containers(pod["status"])),
+                next(
+                    (
+                        one["lastTransitionTime"]
+                        for one in pod["status"].get("conditions", [])
+                        if is_ready(one)
+                    ),
+                    "",
+                ),
+            )
+            for name, pod in self.pods().items()
+        }
+
+    def status_is_right(self) -> bool:
+        """Whether the object's status says what the server and the cluster say, and that all is well."""
+        said = self.get()
+        status, seen = said.get("status", {}), self.counters()
+        ready = sum(since != "" for _, since in self.lives().values())
+        return (
+            status.get("observedGeneration") == said["metadata"]["generation"]
+            and status.get("items") == {state.value: seen[f"in {state.value}"] for state in State}
+            and (status["workers"]["desired"], status["workers"]["ready"]) == (self.replicas(), ready)
+            and self.condition("Ready") == "True Working"
+            and self.condition("RedisReachable").startswith("True ")
+            and self.condition("ScalingActive") == "True Auto"
+        )
 
     def events(self) -> dict[str, str]:
         """Reason to the last message of the queue's events."""
@@ -177,11 +227,11 @@ class QueueOnCluster:
 
     def open(self, *texts: str) -> None:
         """Lets workers that run `ledger.GATED` end the items with these texts, now and later."""
-        with redis.Redis.from_url(self.url) as server:
+        with redis.Redis.from_url(self.notes.outside) as server:
             server.sadd(ledger.gate(self.on_server), *texts)
 
     def ledger(self) -> Ledger:
-        return ledger.read(self.url, self.on_server)
+        return ledger.read(self.notes.outside, self.on_server)
 
     # Waiting and breaking.
 
@@ -220,38 +270,13 @@ class QueueOnCluster:
 
     def kill_container(self, pod: str, container: str = APP) -> None:
         """SIGKILL to all processes of a container of the pod, from outside, as the kernel would."""
-        node, number = self._container(pod, container)
-        self._own().run_on_node(
-            node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", "--all", number
-        )
+        running(self.cluster, self.namespace, pod, container).kill()
 
     def force_delete(self, pod: str) -> None:
         """The pod without a grace period, as somebody does who is in a hurry."""
         self.cluster.kubectl(
             "delete", "pod", pod, f"--namespace={self.namespace}", "--grace-period=0", "--force"
         )
-
-    def _container(self, pod: str, container: str) -> tuple[str, str]:
-        """The node of a running container, and its id there; the kubelet says so a moment after it has started."""
-        found: list[str] = []
-
-        def is_running() -> bool:
-            known = self.pods()[pod]
-            states = known["status"]
-            ids = [
-                one["containerID"].removeprefix("containerd://")
-                for one in (*states.get("containerStatuses", []), *states.get("initContainerStatuses", []))
-                if one["name"] == container and "running" in one["state"]
-            ]
-            found[:] = [known["spec"]["nodeName"], *ids] if ids else []
-            return bool(found)
-
-        self.wait(f"the container {container} of {pod} runs", is_running, timeout=60)
-        return found[0], found[1]
-
-    def _own(self) -> OwnCluster:
-        assert isinstance(self.cluster, OwnCluster)
-        return self.cluster
 
     def _tell(self) -> str:
         try:
@@ -262,8 +287,28 @@ class QueueOnCluster:
         return f"{seen}; pods {pods}; replicas {self.replicas()}"
 
 
+def is_ready(condition: Json) -> bool:
+    """Whether a condition of a pod says that it is ready."""
+    return bool(condition["type"] == "Ready" and condition["status"] == "True")
+
+
+def _containers(status: Json) -> list[Json]:
+    return [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
+
+
 @contextmanager
-def queue_on(release: Release, namespace: str, name: str = "work") -> Generator[QueueOnCluster]:
-    """A queue of the release's Valkey that nobody has applied yet."""
-    with release.server_url() as url, claimq.blocking.connect(url) as server:
-        yield QueueOnCluster(release, namespace, name, server.queue(f"{namespace}.{name}"), url)
+def queue_on(
+    release: Release,
+    namespace: str,
+    name: str = "work",
+    *,
+    server: Address | None = None,
+    notes: Address | None = None,
+) -> Generator[QueueOnCluster]:
+    """A queue that nobody has applied yet, on the release's Valkey or another server. `notes`: where its workers
+    write their ledger, if not on that server too."""
+    with ExitStack() as stack:
+        at = server or stack.enter_context(on_release(release))
+        connected = stack.enter_context(claimq.blocking.connect(at.outside))
+        items = connected.queue(f"{namespace}.{name}")
+        yield QueueOnCluster(release, namespace, name, items, at, notes or at)

@@ -4,13 +4,15 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from clusterkit import Cluster, HarnessError
+from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.chart import FOLDER
 from testkit.cluster_images import ClusterImages
 
+Json = dict[str, Any]
 CRD = "reliablequeues.claimq.dev"
 
 
@@ -76,6 +78,20 @@ class Release:
     def get(self, *what: str) -> Any:
         """`kubectl get -o json`."""
         return json.loads(self.cluster.kubectl("get", "-o", "json", *what))
+
+    def pods(self, component: str = "operator") -> dict[str, Json]:
+        """The pods of a component (operator, valkey) by name, without those that are ending."""
+        query = f"labelSelector=app.kubernetes.io%2Finstance%3D{self.name},app.kubernetes.io%2Fcomponent%3D{component}"
+        path = f"/api/v1/namespaces/{self.namespace}/pods?{query}"
+        found = cast("Json", self.cluster.api("GET", path))["items"]
+        return {one["metadata"]["name"]: one for one in found if "deletionTimestamp" not in one["metadata"]}
+
+    def wait_for_operators(self, count: int = 1) -> None:
+        """Until so many run, all of them ready and of the newest template."""
+        deployment = f"deployment/{self.operator}"
+        words = ("rollout", "status", deployment, f"--namespace={self.namespace}", "--timeout=120s")
+        self.cluster.kubectl(*words, timeout=130)
+        eventually(f"{count} operators run", lambda: len(self.pods()) == count, timeout=60, every=0.2)
 
     def uninstall(self) -> None:
         """`helm uninstall`, the definition and the volumes too; queues must be gone already."""

@@ -55,6 +55,13 @@ def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
     assert {key: status[key] for key in before} == before
 
 
+def test_of_an_unknown_queue_the_busy_workers_are_not_none(observed: Look) -> None:
+    look = observed(unknown=True)
+    before = {"workers": {"desired": 2, "ready": 2, "busy": 2}}
+    view = View(replace(look, resource=replace(look.resource, status=before)), None, 2)
+    assert build(view, None, now=0.0)["workers"]["busy"] == 2
+
+
 def test_nothing_in_it_is_empty_since_an_emptied_object_becomes_null_and_is_refused(observed: Look) -> None:
     report = ServerReport("valkey", "9.1", "standalone", ())
     status = status_of(replace(observed(), report=report))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Verdict
 from claimq_sidecar.hands import Hands
 from claimq_sidecar.verdicts import Verdicts
 
 _SHARE = 3
+_AFTER_FAULT = 0.5
+"""After an outage the store gives holders a third of a lease, at most ten seconds, to renew: no whole period may be
+left to wait when it answers again."""
 _log = logging.getLogger("claimq_sidecar.renewer")
 
 
@@ -30,24 +33,32 @@ class Renewer:
 
     async def run(self) -> None:
         """Renews until it is cancelled. An outage is tried through: the store gives holders time to renew after it."""
+        is_answered = True
         while True:
             lease = self._hands.shortest_lease()
             self._period = None if lease is None else lease / _SHARE
+            pause = self._period
+            if pause is not None and not is_answered:
+                pause = min(pause, _AFTER_FAULT)
             try:
-                async with asyncio.timeout(self._period):
+                async with asyncio.timeout(pause):
                     await self._sooner.wait()
                 self._sooner.clear()
             except TimeoutError:
-                await self._renew()
+                is_answered = await self._renew()
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
+        """Whether the store answered, or nothing had to be asked."""
         tokens = self._hands.to_renew(asyncio.get_running_loop().time())
         if not tokens:
-            return
+            return True
         try:
             outcomes = await self._verdicts.renew(tokens)
+        except StoreUnavailable:
+            return False
         except ClaimqError:
-            return
+            return True
         lost = sum(outcome.verdict is Verdict.LOST for outcome in outcomes)
         if lost:
             _log.warning("event=claims_lost claims=%d", lost)
+        return True

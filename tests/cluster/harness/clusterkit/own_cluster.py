@@ -1,7 +1,8 @@
 """A cluster that the harness brought up on this machine."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import signal
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from clusterkit import images
@@ -93,6 +94,16 @@ class OwnCluster(Cluster):
     def kill_apiserver(self) -> None:
         """End the API server at once, as a crash would."""
         self.processes.stop(API_SERVER, grace=0)
+
+    @contextmanager
+    def frozen_apiserver(self) -> Generator[int]:
+        """The API server stopped by SIGSTOP: it takes requests and answers none. Gives its process number."""
+        pid = self.processes.pid(API_SERVER)
+        self.processes.cgroup.signal(pid, signal.SIGSTOP)
+        try:
+            yield pid
+        finally:
+            self.processes.cgroup.signal(pid, signal.SIGCONT)
 
     def run_on_node(self, node: str, *argv: str) -> str:
         return run([*Space(self._named(node).name, self.processes).entering(), *argv]).stdout

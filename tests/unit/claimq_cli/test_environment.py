@@ -33,6 +33,12 @@ def test_the_sidecar_understands_every_variable_that_it_gets() -> None:
     assert (settings.queue, settings.worker, settings.socket) == ("thumbs", "local-1.1", SOCKET)
     assert (settings.health_port, settings.drain_timeout, settings.processing_timeout) == (20001, 7.0, 120.0)
     assert settings.redis.url == PLACE.url
+    assert settings.concurrency == 1
+
+
+def test_the_app_gets_as_many_items_at_once_as_the_manifest_says() -> None:
+    spec = manifest(worker={"command": ["app"], "concurrency": 20})
+    assert SidecarSettings.from_environment(for_sidecar({}, spec, PLACE)).concurrency == 20
 
 
 def test_what_a_url_cannot_carry_is_handed_on_to_the_sidecar() -> None:

@@ -57,6 +57,11 @@ def test_both_containers_share_the_socket_in_memory(build: Build) -> None:
         assert env_of(container)["CLAIMQ_SOCKET"] == "/run/claimq/claimq.sock"
 
 
+def test_the_sidecar_hands_out_as_many_items_at_once_as_the_manifest_says(build: Build) -> None:
+    assert env_of(sidecar_of(build()))["CLAIMQ_CONCURRENCY"] == "1"
+    assert env_of(sidecar_of(build(worker={"concurrency": 20})))["CLAIMQ_CONCURRENCY"] == "20"
+
+
 def test_the_sidecar_claims_under_the_pods_name_and_uid(build: Build) -> None:
     env = sidecar_of(build())["env"]
     names = [one["name"] for one in env]

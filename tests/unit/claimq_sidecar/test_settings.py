@@ -22,6 +22,7 @@ def test_url_and_queue_are_enough() -> None:
     assert settings.socket == Path("/run/claimq/claimq.sock")
     assert (settings.socket_mode, settings.health_host, settings.health_port) == (0o660, "127.0.0.1", 9464)
     assert (settings.drain_timeout, settings.processing_timeout) == (25.0, None)
+    assert settings.concurrency is None
     assert (settings.max_body, settings.log_level) == (16 * 1024 * 1024, "info")
     assert settings.redis.settings(retry_for=1).url == GOOD["CLAIMQ_REDIS_URL"]
 
@@ -41,6 +42,7 @@ def test_every_variable_has_its_effect() -> None:
             "CLAIMQ_HEALTH_PORT": "0",
             "CLAIMQ_DRAIN_TIMEOUT": "0s",
             "CLAIMQ_PROCESSING_TIMEOUT": "1h30m",
+            "CLAIMQ_CONCURRENCY": "20",
             "CLAIMQ_MAX_BODY": "1Mi",
             "CLAIMQ_LOG_LEVEL": "DEBUG",
             "CLAIMQ_REDIS_USERNAME": "app",
@@ -54,6 +56,7 @@ def test_every_variable_has_its_effect() -> None:
     assert (settings.worker, settings.socket, settings.socket_mode) == ("pod-1", Path("/x/s"), 0o600)
     assert (settings.health_host, settings.health_port) == ("0.0.0.0", 0)
     assert (settings.drain_timeout, settings.processing_timeout) == (0.0, 5400.0)
+    assert settings.concurrency == 20
     assert (settings.max_body, settings.log_level) == (1024 * 1024, "debug")
     assert (settings.redis.username, settings.redis.password) == ("app", "p")
 
@@ -90,6 +93,8 @@ def test_all_problems_are_told_at_once_each_with_its_variable() -> None:
         ("CLAIMQ_HEALTH_PORT", "-1", "a port from 1 to 65535"),
         ("CLAIMQ_DRAIN_TIMEOUT", "25", 'write "25s" for seconds'),
         ("CLAIMQ_PROCESSING_TIMEOUT", "0s", "leave it out for no limit"),
+        ("CLAIMQ_CONCURRENCY", "0", "from 1 to 1000, or leave it out for no limit"),
+        ("CLAIMQ_CONCURRENCY", "1001", "from 1 to 1000"),
         ("CLAIMQ_MAX_BODY", "16mb", 'write "16Mi"'),
         ("CLAIMQ_MAX_BODY", "1", "at least 1Ki"),
         ("CLAIMQ_LOG_LEVEL", "trace", "debug, info, warning, error"),

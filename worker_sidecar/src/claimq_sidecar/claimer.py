@@ -10,7 +10,7 @@ from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq_sidecar.bodies import ClaimRequest
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.pulse import unless
+from claimq_sidecar.pulse import Pulse, unless
 from claimq_sidecar.store import Store
 
 REPLY_BYTES = 8 * 1024 * 1024
@@ -26,12 +26,15 @@ _log = logging.getLogger("claimq_sidecar.claimer")
 class Claimer:
     """Claims up to what is asked, in as many calls as the size of payloads allows."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: Store, metrics: Metrics, changed: Pulse) -> None:
         self._store = store
         self._metrics = metrics
+        self._changed = changed
         self._slots = asyncio.Semaphore(WAITING)
         self._largest = _FIRST_GUESS
         self._giving_back: set[asyncio.Task[None]] = set()
+        self.returning = 0
+        """Claims that were never handed out and are not known to be back yet."""
 
     async def claim(self, request: ClaimRequest, *stops: asyncio.Event) -> list[Claim]:
         """Claims, and waits as long as the request says unless one of the events happens; empty then. Nothing is lost.
@@ -108,6 +111,7 @@ class Claimer:
         if not claims:
             return
         self._metrics.given_back.labels(cause).inc(len(claims))
+        self.returning += len(claims)
         task = asyncio.ensure_future(self._unclaim(claims))
         self._giving_back.add(task)
         task.add_done_callback(self._giving_back.discard)
@@ -117,6 +121,9 @@ class Claimer:
             await self._store.call(lambda queue: queue.unclaim(claims), verdict=True)
         except ClaimqError as error:
             _log.warning("event=give_back_failed claims=%d error=%r", len(claims), str(error))
+        finally:
+            self.returning -= len(claims)
+            self._changed.fire()
 
     async def settled(self, within: float) -> None:
         """Waits until what is being given back is back."""

@@ -42,11 +42,7 @@ class Metrics:
             registry=own,
         )
         self.enqueued = Counter("claimq_sidecar_enqueued_items", "Items that the app enqueued.", registry=own)
-        self.in_hand = Gauge("claimq_sidecar_in_hand", "Claims in the app's hands.", registry=own)
-        self.oldest = Gauge(
-            "claimq_sidecar_oldest_in_hand_seconds", "Age of the oldest of them.", registry=own
-        )
-        self.overdue = Gauge("claimq_sidecar_overdue", "Claims over the processing time-out.", registry=own)
+        self._count_in_hand()
         self.sessions = Gauge("claimq_sidecar_sessions", "Sessions that are open.", registry=own)
         self.draining = Gauge("claimq_sidecar_draining", "1 while nothing is claimed any more.", registry=own)
         self.ready = Gauge(
@@ -65,6 +61,24 @@ class Metrics:
             "claimq_sidecar_request_seconds", "Requests on the socket, without the wait of a claim.",
             ["path", "status"], buckets=_BUCKETS, registry=own,
         )  # fmt: skip
+
+    def _count_in_hand(self) -> None:
+        own = self.registry
+        self.in_hand = Gauge("claimq_sidecar_in_hand", "Claims in the app's hands.", registry=own)
+        self.concurrency = Gauge(
+            "claimq_sidecar_concurrency",
+            "The most claims that the app may have in its hands; +Inf without a limit.",
+            registry=own,
+        )
+        self.waiting = Gauge(
+            "claimq_sidecar_waiting_for_a_place",
+            "Claims that wait since the app has as much in its hands as it may.",
+            registry=own,
+        )
+        self.oldest = Gauge(
+            "claimq_sidecar_oldest_in_hand_seconds", "Age of the oldest of them.", registry=own
+        )
+        self.overdue = Gauge("claimq_sidecar_overdue", "Claims over the processing time-out.", registry=own)
 
     def render(self, refresh: Callable[[Metrics], None]) -> bytes:
         """The exposition text. ``refresh`` sets the gauges to what holds now."""

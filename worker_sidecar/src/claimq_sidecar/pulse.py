@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 
 class Pulse:
@@ -11,11 +11,18 @@ class Pulse:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Calls it with every pulse."""
+        self._listeners.append(listener)
 
     def fire(self) -> None:
         """Wakes all that wait now."""
         fired, self._event = self._event, asyncio.Event()
         fired.set()
+        for listener in self._listeners:
+            listener()
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Waits for the next pulse, at most so long; whether there was one."""

@@ -77,6 +77,8 @@ class SidecarSettings:
     """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
     lifecycle_key: str | None = None
     """CLAIMQ_LIFECYCLE_KEY: what a call from outside the pod has to show before it may begin a drain."""
+    concurrency: int | None = None
+    """CLAIMQ_CONCURRENCY: the most items in the app's hands at once; None: no limit."""
     drain_timeout: float = 25.0
     """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for what is in hand."""
     leaves_at_sigterm: bool = False
@@ -104,6 +106,7 @@ class SidecarSettings:
             health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
             health_port=reader.port("CLAIMQ_HEALTH_PORT", 9464),
             lifecycle_key=reader.text("CLAIMQ_LIFECYCLE_KEY"),
+            concurrency=reader.whole("CLAIMQ_CONCURRENCY", None, least=1, most=1000),
             drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", 25.0),
             leaves_at_sigterm=reader.boolean("CLAIMQ_LEAVE_AT_SIGTERM", default=False),
             processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", None, at_least=0.001),
@@ -121,7 +124,7 @@ _KNOWN = {
         "REDIS_CERT_FILE", "REDIS_KEY_FILE", "QUEUE", "WORKER", "SOCKET", "SOCKET_MODE", "HEALTH_HOST", "HEALTH_PORT",
         "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL", "WORKER_PREFIX", "REDIS_CLUSTER",
         "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD_FILE", "LEAVE_AT_SIGTERM",
-        "LIFECYCLE_KEY",
+        "LIFECYCLE_KEY", "CONCURRENCY",
     )
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Verdict
@@ -14,8 +15,9 @@ from claimq_sidecar.connection import Connection
 from claimq_sidecar.drain import Drain, Step
 from claimq_sidecar.hands import Hands
 from claimq_sidecar.metrics import Metrics
+from claimq_sidecar.places import Places, Turn
 from claimq_sidecar.problems import session_not_open
-from claimq_sidecar.pulse import Pulse
+from claimq_sidecar.pulse import Pulse, first_of
 from claimq_sidecar.renewer import Renewer
 from claimq_sidecar.sessions import Session, Sessions
 from claimq_sidecar.settings import SidecarSettings
@@ -43,7 +45,10 @@ class Sidecar:
         self.sessions = Sessions()
         self.draining = asyncio.Event()
         self.leaving = asyncio.Event()
-        self._claimer = Claimer(self.store, self.metrics)
+        self._claimer = Claimer(self.store, self.metrics, self.changed)
+        self.places = Places(settings.concurrency, self._unsettled)
+        self.changed.listen(self.places.look)
+        self._told_of_limit = False
         self._renewer = Renewer(self.hands, self.verdicts)
         self._drain = Drain(settings.drain_timeout)
         self._returning: set[asyncio.Task[None]] = set()
@@ -55,32 +60,69 @@ class Sidecar:
 
     # Claims.
     async def claim(self, request: ClaimRequest, connection: Connection) -> list[Claim]:
-        """Claims for the app: empty in a drain, or when the client went away meanwhile (what was claimed goes back).
+        """Claims for the app, as many as may be in hand; with none of them free it waits for one as for an item.
 
-        Raises what the library raises, and a Refusal for a session that is not open.
+        Empty in a drain, or when the client went away meanwhile (what was claimed goes back). Raises what the library
+        raises, and a Refusal for a session that is not open.
         """
         session = None if request.session is None else self.sessions.get(request.session)
         if self.draining.is_set():
             return []
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
-        claims = await self._claimer.claim(request, *stops)
+        if not self.places.free(1):
+            self._forget_expired()
+        self._tell_of_limit(request.most)
+        turn = self.places.ask(request.most)
+        try:
+            allowed = await self._wait_for_turn(turn, request, *stops)
+            claims = [] if allowed is None else await self._claimer.claim(allowed, *stops)
+            return self._hand_out(claims, session, connection)
+        finally:
+            self.places.leave(turn)
+
+    async def _wait_for_turn(
+        self, turn: Turn, request: ClaimRequest, *stops: asyncio.Event
+    ) -> ClaimRequest | None:
+        """What may be claimed of the request, and how long that may still wait; None when the wait is over."""
+        if not turn.given.is_set():
+            wait = self.store.claim_wait if request.wait is None else request.wait
+            if wait == 0:
+                return None
+            deadline = self.now + wait
+            await first_of(wait, turn.given, *stops)
+            if not turn.given.is_set() or any(stop.is_set() for stop in stops):
+                return None
+            request = replace(request, wait=max(deadline - self.now, 0.0))
+        return replace(request, most=turn.places)
+
+    def _hand_out(self, claims: list[Claim], session: Session | None, connection: Connection) -> list[Claim]:
+        """What the client gets of these; what it can get no more goes back."""
         if session is not None and session.closed.is_set():
             self._claimer.give_back(claims, cause="stopped")
             raise session_not_open(session.id)
         if self.draining.is_set() or connection.gone.is_set():
             self._claimer.give_back(claims, cause="stopped")
             return []
-        if claims:
-            self._hand_out(claims, session, connection)
-        return claims
-
-    def _hand_out(self, claims: list[Claim], session: Session | None, connection: Connection) -> None:
+        if not claims:
+            return []
         self.hands.take(claims, None if session is None else session.id, self.now)
         if session is not None:
             self._renewer.held(claims[0].lease_until - claims[0].claimed_at)
         connection.handed = tuple(claim.token for claim in claims)
         connection.on_unread = self._unread
         self.metrics.claimed.inc(len(claims))
+        return claims
+
+    def _tell_of_limit(self, asked: int) -> None:
+        """Says once in the log that the app asks for more than it will ever get."""
+        limit = self.places.limit
+        if limit is not None and asked > limit and not self._told_of_limit:
+            self._told_of_limit = True
+            _log.info("event=claim_over_concurrency asked=%d concurrency=%d", asked, limit)
+
+    def _unsettled(self) -> int:
+        """Items of which nobody knows yet that they are settled: in the app's hands, or on their way back."""
+        return len(self.hands) + self.verdicts.returning + self._claimer.returning
 
     def _unread(self, tokens: tuple[str, ...]) -> None:
         """The client went away before it had read the reply with these claims."""
@@ -204,15 +246,20 @@ class Sidecar:
         """Forgets claims without a session whose lease is over, for ever."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING)
-            if self.hands and (over := self.hands.expire(self.now)):
-                _log.warning("event=leases_over claims=%d", len(over))
-                self.changed.fire()
+            self._forget_expired()
+
+    def _forget_expired(self) -> None:
+        if self.hands and (over := self.hands.expire(self.now)):
+            _log.warning("event=leases_over claims=%d", len(over))
+            self.changed.fire()
 
     def refresh(self, metrics: Metrics) -> None:
         """Sets the gauges to what holds now."""
         now = self.now
         age = self.store.age(now)
         metrics.in_hand.set(len(self.hands))
+        metrics.concurrency.set(float("inf") if self.places.limit is None else self.places.limit)
+        metrics.waiting.set(self.places.waiting)
         metrics.oldest.set(self.hands.oldest(now))
         metrics.overdue.set(len(self.hands.overdue(now)))
         metrics.sessions.set(len(self.sessions))

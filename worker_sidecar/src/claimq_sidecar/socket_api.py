@@ -25,8 +25,9 @@ SIGN_OF_LIFE_SECONDS = 10.0
 class SocketApi:
     """The handlers of the socket's paths."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
+    def __init__(self, sidecar: Sidecar, health_host: str, health_port: int) -> None:
         self._sidecar = sidecar
+        self._health = {"health_host": health_host, "health_port": health_port}
 
     def app(self) -> App:
         """The ASGI app."""
@@ -112,8 +113,10 @@ class SocketApi:
             "drain_timeout": sidecar.settings.drain_timeout,
             "draining": sidecar.draining.is_set(),
             "ready": sidecar.store.ready.is_set(),
+            "concurrency": sidecar.places.limit,
             "in_hand": len(sidecar.hands),
             "sessions": len(sidecar.sessions),
+            **self._health,
         }
         await exchange.reply_json(info)
 

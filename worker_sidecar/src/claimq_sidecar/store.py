@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
+from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_sidecar.metrics import Metrics
@@ -56,6 +57,8 @@ class Store:
         self._clock_ahead: float | None = None
         self.busy_expiry: float | None = None
         """The length of a lease as last seen; None before the first round trip."""
+        self.claim_wait = Policy().claim_wait_timeout
+        """How long a claim waits that does not say, in seconds, as last seen."""
         self.ready = asyncio.Event()
 
     def _connect(self) -> _Connections:
@@ -148,6 +151,7 @@ class Store:
             self._note_good()
             return
         self.busy_expiry = policy.busy_expiry
+        self.claim_wait = policy.claim_wait_timeout
 
     def _rebuild(self) -> None:
         """New connections from what the secrets' files hold now; the old ones end when their calls have."""

@@ -61,9 +61,10 @@ async def run(settings: SidecarSettings) -> int:
     made = identity(settings.socket)
     try:
         health_port = open_health_port(settings.health_host, settings.health_port)
+        host, port = health_port.getsockname()[:2]
         sidecar = Sidecar(settings)
         servers = [
-            HttpServer(SocketApi(sidecar).app(), app_socket, AppProtocol, _IDLE_SECONDS),
+            HttpServer(SocketApi(sidecar, host, port).app(), app_socket, AppProtocol, _IDLE_SECONDS),
             HttpServer(Probes(sidecar).app(), health_port, HttpToolsProtocol, 5),
         ]
         return await _serve(sidecar, servers, health_port)

@@ -33,6 +33,8 @@ class Verdicts:
         self._changed = changed
         self._settled = Settled()
         self._trying: dict[str, asyncio.Task[list[Outcome]]] = {}
+        self.returning = 0
+        """Claims that the app will not settle and that are not known to be back yet."""
 
     async def answer(self, verb: str, request: VerdictRequest) -> list[dict[str, object]]:
         """The outcomes in the order of the request. Raises what the library raises."""
@@ -79,7 +81,11 @@ class Verdicts:
             (lambda queue: queue.unclaim(rest)) if crash is None else (lambda queue: queue.crash(rest, crash))
         )
         self._metrics.given_back.labels(cause).inc(len(rest))
-        await self._attempt("unclaim" if crash is None else "crash", rest, work, remember=False)
+        self.returning += len(rest)
+        try:
+            await self._attempt("unclaim" if crash is None else "crash", rest, work, remember=False)
+        finally:
+            self.returning -= len(rest)
 
     def _attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True

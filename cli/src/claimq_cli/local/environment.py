@@ -45,6 +45,7 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlac
         "CLAIMQ_SOCKET": str(place.socket),
         "CLAIMQ_HEALTH_HOST": "127.0.0.1",
         "CLAIMQ_HEALTH_PORT": str(place.health_port),
+        "CLAIMQ_CONCURRENCY": str(spec.worker.concurrency),
         "CLAIMQ_DRAIN_TIMEOUT": format_duration(spec.worker.drain_timeout),
         "CLAIMQ_LOG_LEVEL": outer.get("CLAIMQ_LOG_LEVEL", "info"),
     }

@@ -138,7 +138,8 @@ class WorkerSpec:
         "CPU and memory of the app.", ResourcesSpec, absent="the namespace's defaults"
     )
     concurrency: int = integer(
-        "Items that one worker works on at the same time: what the sidecar hands out and does not yet know settled.",
+        "Items that one worker works on at the same time: what the sidecar hands out and does not yet know settled. A "
+        "claim for more gets so many. Raise it for an app that takes batches or has several threads.",
         default=1,
         least=1,
         most=1000,

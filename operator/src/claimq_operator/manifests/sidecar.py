@@ -101,6 +101,7 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
         {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},
         # It comes when the app has exited, or two seconds before the kubelet kills both: no time to wait.
         {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
+        {"name": "CLAIMQ_CONCURRENCY", "value": str(spec.worker.concurrency)},
         {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
     ]
     if spec.processing_timeout is not None:

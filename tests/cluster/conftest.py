@@ -1,18 +1,22 @@
-"""A real Kubernetes for the tests of this folder: one for the whole run, with two nodes."""
+"""What the tests of this folder run on, one for the whole run: a real Kubernetes, or an API server alone."""
 
 import itertools
 import os
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import clusterkit
 from testkit import tiers
+from testkit.api_server import ApiServer
 from testkit.cluster_images import ClusterImages, load_images
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
 from testkit.release import Release, provide_volume, refuse_if_installed
 from testkit.release import namespace as namespace_of
+from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
 BRING_UP_SECONDS = 1800
@@ -27,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     impossible = clusterkit.why_not()
     for item in items:
+        if "api_server" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(BRING_UP_SECONDS))
         if not Path(item.path).is_relative_to(Path(__file__).parent) or not item.get_closest_marker(
             "cluster"
         ):
@@ -38,6 +44,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"{tiers.MISSING}{impossible}"))
         elif os.environ.get("KUBE_CONTEXT") and item.get_closest_marker("own_cluster"):
             item.add_marker(pytest.mark.skip(reason="KUBE_CONTEXT is set, and this test breaks its cluster"))
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[ApiServer]:
+    """An API server that knows ReliableQueues and has the namespace media, without a cluster: nothing runs in it.
+
+    It needs no root and starts in seconds. One for all tests: who makes queues in `media` removes them.
+    """
+    try:
+        server = ApiServer()
+    except clusterkit.HarnessError as error:
+        pytest.skip(f"{tiers.MISSING}{error}")
+    with closing(server):
+        server.start()
+        server.kubectl("create", "-f", str(ROOT / "crds" / "reliablequeues.claimq.dev.yaml"))
+        server.kubectl("create", "namespace", "media")
+        server.kubectl(
+            "wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=30s"
+        )
+        # Established comes a moment before requests of the kind are answered, by name and by the schema for clients.
+        path = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues"
+        eventually_sync(lambda: server.request("GET", path)[0] == 200, within=30)
+        eventually_sync(
+            lambda: server.kubectl_run("explain", "reliablequeues.spec").returncode == 0, within=30
+        )
+        yield server
 
 
 @pytest.fixture(scope="session")

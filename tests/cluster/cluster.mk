@@ -37,3 +37,7 @@ test-cluster: setup ## tests on a real Kubernetes, which they bring up and take 
 # What is built once, first and in sight. Where it can't be built, the tests say that they had no cluster.
 TEST_CLUSTER = { test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true; } && \
   $(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadfile $(ARGS) tests/cluster
+
+.PHONY: bench-cluster
+bench-cluster: setup ## the benchmarks on it; JSON=FILE writes the figures too, QUICK=1 takes half as long
+	@$(BIN)/python bench/run_cluster.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

@@ -136,10 +136,15 @@ def refuse_if_installed(cluster: Cluster) -> None:
 @contextmanager
 def namespace(cluster: Cluster, name: str) -> Generator[str]:
     """A namespace that takes only `restricted` pods; deleted at the end, and waited for."""
-    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+    create_namespace(cluster, name)
     try:
         yield name
     finally:
         cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout=130)
+
+
+def create_namespace(cluster: Cluster, name: str) -> None:
+    """A namespace that takes only `restricted` pods, once pods can be made in it."""
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")

@@ -1,5 +1,6 @@
 """Plain requests to the API server, through `kubectl proxy` on a Unix socket: no client library, no second login."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -14,7 +15,9 @@ PATCH_TYPES = {
 }
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -23,6 +26,11 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+    def shut_down(self) -> None:
+        """Ends what another thread waits for on it."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
 
 def request(
@@ -33,7 +41,7 @@ def request(
     `patch` says what a PATCH's body is: merge, json or apply. Raises ApiError for an answer of 400 and above, and
     HarnessError when there is no answer.
     """
-    connection = _UnixConnection(proxy, timeout)
+    connection = UnixConnection(proxy, timeout)
     headers = {"Accept": "application/json"}
     if body is not None:
         headers["Content-Type"] = PATCH_TYPES[patch] if method == "PATCH" else "application/json"

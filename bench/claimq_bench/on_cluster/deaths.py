@@ -1,0 +1,172 @@
+"""From the death of who holds an item to the item claimable again: in main, or claimed anew by somebody else."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from claimq.model import Claim, State
+from claimq_bench.meter import must
+from claimq_bench.on_cluster.containers import kill, pid_of
+from claimq_bench.on_cluster.place import QUEUES
+from claimq_bench.on_cluster.reaction import accounted_for
+from testkit.queue_on_cluster import APP, SIDECAR, QueueOnCluster, queue_on
+from testkit.release import Release
+
+EXPIRY = 30.0
+PODS = 2
+WORKER = """
+import time, claimq.worker
+
+with claimq.worker.connect() as worker:
+    for item in worker.items():
+        with item:
+            if not item.crash_count + item.interrupted_count + item.requeue_count:
+                time.sleep(600)  # until this pod dies
+            item.done()
+"""
+"""Holds an item until it dies with it; whoever has it next ends it."""
+KINDS: dict[str, tuple[str, ...]] = {
+    "app": (APP,),
+    "sidecar": (SIDECAR,),
+    "pod": (APP, SIDECAR),
+}
+"""Who is killed with SIGKILL, all at the same instant."""
+LONGEST = 180.0
+_LOOK = 0.01
+
+
+@dataclass
+class Found:
+    """Seconds. ``killed``: by kind, one for each item. ``plain``: what the lease alone took, without anybody's help."""
+
+    killed: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    deleted: list[float] = field(default_factory=list[float])
+    plain: float = 0.0
+
+
+def measure(release: Release, samples: int, deletions: int) -> Found:
+    """WrongResult if an item is lost, failed, done twice, or given to somebody else while it was held."""
+    found = Found()
+    with queue_on(release, QUEUES, "plain") as plain, _workers(release, "deadly", PODS) as queue:
+        claim = _held_by_nobody(plain)
+        if release.cluster.is_own:
+            for kind, containers in KINDS.items():
+                found.killed[kind] = [_kill_one(queue, containers) for _ in range(samples)]
+        _settled(queue, PODS)
+        found.deleted = [_delete_one(queue) for _ in range(deletions)]
+        _settled(queue, PODS)
+        accounted_for(queue)
+        found.plain = _after_the_lease(plain, claim)
+    return found
+
+
+@contextmanager
+def _workers(release: Release, name: str, pods: int) -> Generator[QueueOnCluster]:
+    with queue_on(release, QUEUES, name) as queue:
+        queue.apply(
+            program=WORKER,
+            busyExpiry=f"{EXPIRY:.0f}s",
+            scaling={"minReplicas": pods, "maxReplicas": pods},
+            worker={"drainTimeout": "1s"},
+        )
+        yield queue
+        queue.cluster.kubectl("delete", "rq", name, f"--namespace={QUEUES}")
+
+
+def _kill_one(queue: QueueOnCluster, containers: tuple[str, ...]) -> float:
+    pod, name = _hold(queue)
+    pids = [pid_of(queue.cluster, pod, container) for container in containers]
+    told = time.monotonic()
+    kill(*(pid for pid in pids if pid is not None))
+    took = _reclaimed(queue, name) - told
+    _end(queue, pod["metadata"]["name"])
+    return took
+
+
+def _delete_one(queue: QueueOnCluster) -> float:
+    """As `kubectl delete --grace-period=0 --force` does it."""
+    pod, name = _hold(queue)
+    where = f"/api/v1/namespaces/{QUEUES}/pods/{pod['metadata']['name']}"
+    told = time.monotonic()
+    queue.cluster.api("DELETE", where, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    took = _reclaimed(queue, name) - told
+    _done(queue)
+    return took
+
+
+def _hold(queue: QueueOnCluster) -> tuple[dict[str, Any], str]:
+    """A fresh pod that holds the only item of the queue, and the name of its claim."""
+    _settled(queue, PODS)
+    queue.enqueue(1)
+    held: list[tuple[str, str]] = []
+
+    def in_hand() -> bool:
+        held[:] = [(one.worker or "", one.name or "") for one in queue.items.items(State.BUSY)]
+        return bool(held)
+
+    queue.wait("the item is claimed", in_hand, timeout=LONGEST, every=0.05)
+    worker, name = held[0]
+    return queue.pods()[worker.partition(".")[0]], name
+
+
+def _reclaimed(queue: QueueOnCluster, name: str) -> float:
+    """The instant at which the claim of that name is no more."""
+    until = time.monotonic() + LONGEST
+    while any(one.name == name for one in queue.items.items(State.BUSY)):
+        must(time.monotonic() < until, f"an item is still with the dead after {LONGEST:.0f} s")
+        time.sleep(_LOOK)
+    return time.monotonic()
+
+
+def _end(queue: QueueOnCluster, pod: str) -> None:
+    """Once the item is done: another pod in its place, so that no container is ever restarted with a delay."""
+    _done(queue)
+    queue.cluster.kubectl("delete", "pod", pod, f"--namespace={QUEUES}", "--grace-period=1", "--wait=false")
+
+
+def _done(queue: QueueOnCluster) -> None:
+    queue.wait(
+        "the item is done", lambda: queue.counters().get("done", 0) >= len(queue.known), timeout=LONGEST
+    )
+
+
+def _settled(queue: QueueOnCluster, count: int) -> None:
+    """So many pods, all of them ready, none of them ever restarted."""
+
+    def are() -> bool:
+        pods = list(queue.pods().values())
+        return len(pods) == count and all(map(_is_fresh, pods))
+
+    queue.wait(f"there are {count} fresh pods", are, timeout=LONGEST, every=0.25)
+
+
+def _is_fresh(pod: dict[str, Any]) -> bool:
+    status = pod["status"]
+    containers = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
+    is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", []))
+    restarts = sum(one["restartCount"] for one in containers)
+    return is_ready and "deletionTimestamp" not in pod["metadata"] and not restarts
+
+
+def _held_by_nobody(queue: QueueOnCluster) -> Claim:
+    """A claim whose holder says no more; no worker of the queue ever takes its item."""
+    queue.apply(
+        program=WORKER,
+        busyExpiry=f"{EXPIRY:.0f}s",
+        scaling={"mode": "Manual", "replicas": 0, "maxReplicas": 1},
+    )
+    queue.wait("the queue is served", lambda: queue.condition("Ready").startswith("True"), timeout=LONGEST)
+    queue.enqueue(1)
+    (claim,) = queue.items.claim(1, wait=0)
+    return claim
+
+
+def _after_the_lease(queue: QueueOnCluster, claim: Claim) -> float:
+    """From the claim until the operator gave it back, by the server's clock."""
+    queue.wait("the lease is over", queue.items.peek, timeout=EXPIRY + LONGEST, every=0.5)
+    (item,) = queue.items.peek()
+    must(item.id == claim.item.id, "another item is in main than the one whose lease ran out")
+    queue.cluster.kubectl("delete", "rq", queue.name, f"--namespace={QUEUES}")
+    return item.enqueued_at - claim.claimed_at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,8 +80,17 @@ class Cluster(Protocol):
         """One object."""
         ...
 
-    async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Json]:
-        """All objects of a namespace (None: of the cluster) that a label selector selects."""
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        keep: Callable[[Json], Json] | None = None,
+    ) -> list[Json]:
+        """All objects of a namespace (None: of the cluster) that a label selector selects.
+
+        Of each what ``keep`` makes of it, so that a long listing is never in memory as a whole.
+        """
         ...
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:

@@ -59,6 +59,7 @@ class Election:
         self._settings = settings
         self._wall = wall
         self._sighted = Sighted()
+        self._own: Json | None = None
         self._held_until = float("-inf")
 
     async def run(self, work: Callable[[], Awaitable[None]], told: Callable[[bool], None]) -> None:
@@ -94,7 +95,8 @@ class Election:
         settings = self._settings
         try:
             async with asyncio.timeout(settings.lease_duration / 2):
-                lease = await self._get()
+                # What it wrote last need not be read again: a write of what somebody has changed is refused.
+                lease, self._own = self._own or await self._get(), None
                 self._sighted = self._sighted.seen(part(lease, "spec"), now)
                 step = self._sighted.step(settings.identity, settings.lease_duration, now)
                 if step is Step.WAIT:
@@ -104,7 +106,7 @@ class Election:
         except (ClusterError, TimeoutError) as error:
             _log.warning("event=lease_not_renewed error=%r", str(error) or type(error).__name__)
             return
-        self._sighted = self._sighted.seen(part(written, "spec"), now)
+        self._own, self._sighted = written, self._sighted.seen(part(written, "spec"), now)
         # Given up here before the others may think so.
         self._held_until = now + settings.lease_duration * 0.8
 

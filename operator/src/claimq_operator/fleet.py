@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from claimq.loop import run_every
 from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, Kind, NotThere
 from claimq_operator.labels import SELECTOR
 from claimq_operator.queue_resource import Key
 from claimq_operator.queue_runner import QueueRunner
+from claimq_operator.sightings import trimmed_deployment, trimmed_queue
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.worker_pods import trimmed
 
 _log = logging.getLogger(__name__)
 _STARTS_AT_ONCE = 50
@@ -86,9 +89,9 @@ class Fleet:
 
     async def _resync_once(self) -> bool:
         try:
-            queues = await self._list(QUEUES, "")
-            deployments = await self._list(DEPLOYMENTS, SELECTOR)
-            pods = await self._list(PODS, SELECTOR)
+            queues = await self._list(QUEUES, "", trimmed_queue)
+            deployments = await self._list(DEPLOYMENTS, SELECTOR, trimmed_deployment)
+            pods = await self._list(PODS, SELECTOR, trimmed)
         except NotThere as error:
             _log.warning(
                 "event=resync_failed error=%r fix='install the CRD reliablequeues.claimq.dev'", str(error)
@@ -101,9 +104,9 @@ class Fleet:
         self.around.liveness.ran("resync", silent_for=3 * self.around.settings.resync_period + 60)
         return False
 
-    async def _list(self, kind: Kind, selector: str) -> list[Json]:
+    async def _list(self, kind: Kind, selector: str, keep: Callable[[Json], Json]) -> list[Json]:
         namespaces = self.around.settings.namespaces or (None,)
         found: list[Json] = []
         for namespace in namespaces:
-            found += await self.around.cluster.list(kind, namespace, selector)
+            found += await self.around.cluster.list(kind, namespace, selector, keep)
         return found

@@ -23,6 +23,7 @@ from claimq_operator.surroundings import Surroundings
 PASS_SECONDS = 120.0
 """A pass that lasts longer is given up. Everything in it is bounded by less, so this is for defects."""
 _LEAST_GAP = 0.05
+_WAIT_GRACE = 1.0
 _AFTER_FAULT = 5.0
 _log = logging.getLogger(__name__)
 
@@ -172,20 +173,23 @@ class QueueRunner:
     async def _rest(self, pause: float) -> bool:
         """Until the next pass; True if something woke it before its time."""
         await asyncio.sleep(_LEAST_GAP)
+        left = max(pause - _LEAST_GAP, 0.0)
         waits: set[asyncio.Task[bool]] = {asyncio.create_task(self._dirty_wait())}
+        longest = left
         if self._waits_for_work and self._observer.queue is not None:
-            waits.add(asyncio.create_task(self._observer.queue.wait_for_work(pause)))
+            waits.add(asyncio.create_task(self._observer.queue.wait_for_work(left)))
+            # It ends by itself: cut short, it costs a connection in each pass of each queue that rests.
+            longest += _WAIT_GRACE
         try:
-            done, _ = await asyncio.wait(
-                waits, timeout=max(pause - _LEAST_GAP, 0.0), return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait(waits, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for one in waits:
                 one.cancel()
             for one in waits:
                 with suppress(asyncio.CancelledError, ClaimqError):
                     await one
-        return bool(done)
+        # A wait that failed is news too: the next pass finds out what it was.
+        return any(one.exception() is not None or one.result() for one in done)
 
 
 def _refusal(error: Refused) -> Fault:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from claimq_operator.cluster import Json
+from claimq_operator.cluster import Json, part, parts
 from claimq_operator.deaths import Death, deaths_of
 from claimq_operator.queue_resource import Key
 from claimq_operator.worker_pods import queue_of, trimmed
@@ -68,7 +68,7 @@ class Sightings:
             return
         if known is not None and not _is_newer(body, known):
             return
-        self._queues[key] = body
+        self._queues[key] = trimmed_queue(body)
         if known is None or _asked(known) != _asked(body):
             self._changed(key)
 
@@ -81,7 +81,7 @@ class Sightings:
         if is_gone:
             self._deployments.pop(key, None)
         else:
-            self._deployments[key] = body
+            self._deployments[key] = trimmed_deployment(body)
         self._changed(key)
 
     def see_pod(self, body: Json, *, is_gone: bool = False) -> None:
@@ -133,6 +133,28 @@ class Sightings:
                 late.setdefault(death.container_id, death)
         while len(late) > MOST_LATE_DEATHS:
             del late[next(iter(late))]
+
+
+def trimmed_queue(body: Mapping[str, Any]) -> Json:
+    """What is kept in memory of a queue: all but who wrote which field, which is as long as the rest."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+def trimmed_deployment(body: Mapping[str, Any]) -> Json:
+    """What is kept in memory of a worker Deployment: its pods' template is known from the queue."""
+    metadata, spec = body["metadata"], part(body, "spec")
+    kept = ("name", "namespace", "uid", "resourceVersion", "generation", "labels")
+    owners: list[Json] = [
+        {"manager": entry.get("manager"), "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+        for entry in parts(metadata, "managedFields")
+        if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
+    ]
+    return {
+        "metadata": {**{name: metadata[name] for name in kept if name in metadata}, "managedFields": owners},
+        "spec": {"replicas": spec["replicas"]} if "replicas" in spec else {},
+        "status": part(body, "status"),
+    }
 
 
 def _is_newer(body: Mapping[str, Any], known: Mapping[str, Any]) -> bool:

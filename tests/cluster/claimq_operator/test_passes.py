@@ -5,6 +5,8 @@ import json
 import time
 from collections.abc import Callable
 
+import redis
+
 from claimq.blocking import BlockingQueue
 from testkit.operator_world import World, container
 from testkit.server import Server
@@ -109,6 +111,22 @@ def test_a_queue_that_rests_costs_no_write(world: World) -> None:
     passes = operator.metric("claimq_passes_total")
     eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + 10)
     assert operator.metric("claimq_kubernetes_requests_total", verb="apply") == before
+
+
+def test_a_queue_that_rests_opens_no_connections(world: World) -> None:
+    operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms")
+    world.queue()
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+
+    def after(count: int) -> int:
+        passes = operator.metric("claimq_passes_total")
+        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count, within=30)
+        return int(asked.info("stats")["total_connections_received"])
+
+    with redis.Redis.from_url(world.redis.tcp_url) as asked:
+        before = after(5)
+        # Not one for each pass; a call that comes while all others are in use may still open one.
+        assert after(20) - before <= 3
 
 
 def test_one_queue_whose_server_is_gone_delays_no_other(

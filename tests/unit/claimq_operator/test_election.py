@@ -1,6 +1,7 @@
 """Who works, by a Lease; without comparing clocks."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from claimq_operator.cluster import Conflicting, Kind, NotThere
@@ -39,9 +40,15 @@ class LeaseHolder:
     def __init__(self) -> None:
         self.lease: Json | None = None
         self.is_cut = False
+        self.reads = 0
+
+    @property
+    def version(self) -> int:
+        return 0 if self.lease is None else int(self.lease["metadata"]["resourceVersion"])
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace
+        self.reads += 1
         if self.is_cut:
             raise TimeoutError
         if self.lease is None:
@@ -68,7 +75,13 @@ class LeaseHolder:
     async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
         raise NotImplementedError
 
-    async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Json]:
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        keep: Callable[[Json], Json] | None = None,
+    ) -> list[Json]:
         raise NotImplementedError
 
 
@@ -115,4 +128,28 @@ async def test_who_cannot_renew_stops_before_another_may_begin() -> None:
     await eventually(lambda: not first.works)
     holder.is_cut = False
     await eventually(lambda: first.works)
+    await first.end()
+
+
+async def test_who_leads_reads_the_lease_again_only_when_somebody_has_changed_it() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: holder.version >= 6)
+    assert holder.reads == 1
+    assert holder.lease is not None
+    holder.lease = {**holder.lease, "metadata": {**holder.lease["metadata"], "resourceVersion": "100"}}
+    await eventually(lambda: holder.version >= 103)
+    assert holder.reads == 2
+    await first.end()
+
+
+async def test_a_lease_that_is_taken_away_is_let_go() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    assert holder.lease is not None
+    spec = {**holder.lease["spec"], "holderIdentity": "another"}
+    holder.lease = {"metadata": {**holder.lease["metadata"], "resourceVersion": "100"}, "spec": spec}
+    await eventually(lambda: not first.works)
+    assert holder.lease["spec"]["holderIdentity"] == "another"
     await first.end()

@@ -9,6 +9,7 @@ from claimq.scaling import ScalingRule
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
 from claimq_operator.settings import OperatorSettings
+from claimq_operator.sightings import trimmed_deployment
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 
 Look = Callable[..., Observed]
@@ -140,6 +141,9 @@ def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look)
     just_made = deployment_body(3, owner="claimq-operator")
     just_made["metadata"]["managedFields"] = just_made["metadata"]["managedFields"][1:]
     assert replicas_to_hold(replace(look, deployment=just_made)) == 3
+    # So it is also by what is kept of a Deployment.
+    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(just_made))) == 3
+    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(deployment_body(3)))) is None
 
 
 def test_what_is_due_but_not_yet_in_main_counts(observed: Look) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claimq_operator.queue_resource import Key
-from claimq_operator.sightings import Sightings
+from claimq_operator.sightings import Sightings, trimmed_deployment
 from testkit.kubernetes_objects import deployment_body, pod_body
 
 KEY = ("media", "thumbs")
@@ -113,3 +113,22 @@ def test_objects_without_our_label_are_none_of_ours(sightings: Sightings, news: 
     del body["metadata"]["labels"]
     sightings.see_pod(body)
     assert news == []
+
+
+def test_of_a_deployment_no_template_is_kept_and_of_its_fields_owners_only_the_replicas(
+    sightings: Sightings,
+) -> None:
+    body = deployment_body(2)
+    body["spec"]["template"] = {"spec": {"containers": [{"name": "worker", "image": "app:1"}]}}
+    sightings.see_deployment(body)
+    kept = sightings.deployment(KEY)
+    assert kept is not None
+    assert kept["spec"] == {"replicas": 2}
+    assert kept["status"] == body["status"]
+    assert [one["manager"] for one in kept["metadata"]["managedFields"]] == ["claimq-scale"]
+    assert trimmed_deployment(kept) == kept
+
+
+def test_of_a_queue_all_is_kept_but_who_wrote_which_field(sightings: Sightings) -> None:
+    sightings.see_queue(queue(1, managedFields=[{"manager": "kubectl"}], annotations={"a": "b"}))
+    assert sightings.queue(KEY) == queue(1, annotations={"a": "b"})

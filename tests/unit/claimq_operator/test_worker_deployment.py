@@ -62,6 +62,16 @@ def test_the_sidecar_hands_out_as_many_items_at_once_as_the_manifest_says(build:
     assert env_of(sidecar_of(build(worker={"concurrency": 20})))["CLAIMQ_CONCURRENCY"] == "20"
 
 
+@pytest.mark.parametrize(
+    ("template", "account"),
+    [({}, "default"), ({"serviceAccountName": "a"}, "a"), ({"serviceAccount": "old"}, "old")],
+)
+def test_the_service_account_is_always_named(build: Build, template: dict[str, Any], account: str) -> None:
+    # Left out, it would stay what an earlier template said: the API server keeps a copy that nobody owns.
+    made = build(worker={"template": {"spec": template}})
+    assert pod_of(made)["serviceAccountName"] == account
+
+
 def test_the_sidecar_claims_under_the_pods_name_and_uid(build: Build) -> None:
     env = sidecar_of(build())["env"]
     names = [one["name"] for one in env]

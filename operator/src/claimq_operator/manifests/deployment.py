@@ -77,6 +77,9 @@ def _template(
     }
     defaults: Json = {
         "automountServiceAccountToken": False,
+        # Said even where the template is silent: the API server copies the name into the old field `serviceAccount`,
+        # which nobody owns, and would take it from there again when the template drops it.
+        "serviceAccountName": given.get("serviceAccount") or "default",
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": math.ceil(spec.worker.drain_timeout) + GRACE_MARGIN,
     }

@@ -79,10 +79,10 @@ class Observer:
         except NoAccess as error:
             return self._failed(resource, spec.redis, error.fault)
         except ClaimqError as error:
-            return self._failed(resource, spec.redis, _at(spec.redis, fault_of(error)))
+            return self._failed(resource, spec.redis, self._at(resource, spec.redis, fault_of(error)))
         except TimeoutError:
             fault = Fault("Unreachable", f"the server has not answered within {_ASK_SECONDS:g} s")
-            return self._failed(resource, spec.redis, _at(spec.redis, fault))
+            return self._failed(resource, spec.redis, self._at(resource, spec.redis, fault))
         self._pause, self._retry_at, self._fault = 0.0, float("-inf"), None
         return answer
 
@@ -100,6 +100,14 @@ class Observer:
         self._around.sightings.dealt_with(deaths, resource.key)
         return _Answer(kept, await shared.look(now))
 
+    def _at(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> Fault:
+        """The fault with the field that leads to the server, and how it was asked: TLS and its lack look alike."""
+        if fault.reason == "Full":
+            return fault
+        how = "by TLS" if self._around.servers.asks_by_tls(resource.key) else "without TLS"
+        told = f"it is the server of {place(redis)}, asked {how}: correct that, or mend the server"
+        return replace(fault, message=f"{fault.message}; {told}")
+
     def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> _Answer:
         self._upkeep.forget()
         self._around.servers.distrust(resource.key, redis)
@@ -107,14 +115,6 @@ class Observer:
         self._retry_at = asyncio.get_running_loop().time() + self._pause
         self._fault = fault
         return _Answer(fault=fault)
-
-
-def _at(redis: RedisSpec, fault: Fault) -> Fault:
-    """The fault with the field that leads to the server."""
-    if fault.reason == "Full":
-        return fault
-    said = f"{fault.message}; it is the server of {place(redis)}: correct that, or mend the server"
-    return replace(fault, message=said)
 
 
 def fault_of(error: ClaimqError) -> Fault:

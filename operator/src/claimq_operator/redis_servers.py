@@ -16,7 +16,7 @@ from pathlib import Path
 from claimq.errors import ClaimqError
 from claimq.manifest import RedisSpec
 from claimq.model import ServerReport
-from claimq.redis_store.settings import RedisSettings
+from claimq.redis_store.settings import RedisSettings, parse_url
 from claimq.server import Server, connect
 from claimq_operator.cluster import SECRETS, Cluster, ClusterUnavailable, Json, NotThere, Refused, part
 from claimq_operator.manifests.redis_access import place, projections
@@ -79,6 +79,11 @@ class RedisServers:
                 self._servers[settings] = SharedServer(connect(settings=settings))
             self._servers[settings].users.add(key)
         return self._servers[settings]
+
+    def asks_by_tls(self, key: Key) -> bool:
+        """Whether the queue's server is asked by TLS."""
+        settings = self._used.get(key)
+        return settings is not None and parse_url(settings.url).tls
 
     def distrust(self, key: Key, redis: RedisSpec) -> None:
         """After a fault: the queue's Secrets are read anew, since they may have been rotated."""

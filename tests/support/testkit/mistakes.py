@@ -110,7 +110,7 @@ MISTAKES: dict[str, Mistake] = {
         by_secret("tls-where-there-is-none"),
         "RedisReachable",
         ("False Unreachable", "False Misused"),
-        ("spec.redis.secretRef", "correct"),
+        ("spec.redis.secretRef", "asked by TLS", "correct"),
         with_secret(url="redis://{}/0"),
     ),
     "wrong-password": Mistake(

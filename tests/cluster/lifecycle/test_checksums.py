@@ -97,8 +97,9 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     assert FILES // 10 <= queue.counters()["done"] < FILES, "the work was over before it was held"
     wait_for_row(queue, "partly done", "False", f"{MOST}/{MOST}")
 
+    before = numbers(queue)
     queue.items.resume()
-    rows = _watch_while_it_works(queue)
+    rows = _watch_while_it_works(queue, before)
     print(f"{len(rows)} rows while it worked: {rows}")
     queue.wait("all is decided", lambda: numbers(queue) == (0, 0, len(on_cluster.UNREADABLE)))
     queue.wait("that is told", lambda: shown(queue) == (0, 0, len(on_cluster.UNREADABLE)), timeout=60)
@@ -114,11 +115,11 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     assert queue.counters()["done"] == FILES
 
 
-def _watch_while_it_works(queue: QueueOnCluster) -> list[tuple[int, ...]]:
-    """Rows that were seen until everything was decided, each right: between what the server said before its status was
-    written, and what it said after it was read."""
+def _watch_while_it_works(queue: QueueOnCluster, before: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Rows that were seen until everything was decided, each right: between what the server said `before` the first of
+    them, and what it said after each was read."""
     rows: list[tuple[int, ...]] = []
-    readings = [numbers(queue)]
+    readings = [before]
 
     def is_over() -> bool:
         row = shown(queue)
@@ -126,8 +127,8 @@ def _watch_while_it_works(queue: QueueOnCluster) -> list[tuple[int, ...]]:
         if row not in rows[-1:]:
             rows.append(row)
         main, busy, failed = row
-        # Those that fail come back to main a few times, when their delay is over.
-        coming_back = len(on_cluster.UNREADABLE)
+        # Some come back to main: those that fail, after a delay, and what a worker gives back that is told to end.
+        coming_back = len(on_cluster.UNREADABLE) + MOST * 20
         assert readings[-1][0] - coming_back <= main <= readings[0][0] + coming_back, (row, readings)
         assert failed <= readings[-1][2], (row, readings)
         assert busy <= MOST * 20, (row, readings)

@@ -12,7 +12,7 @@ from clusterkit import Cluster
 from clusterkit.commands import eventually
 from testkit import ledger
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
+from testkit.release import Release, create_namespace
 
 pytestmark = pytest.mark.cluster
 
@@ -110,9 +110,7 @@ def _all_end(queue: QueueOnCluster) -> bool:
 @contextmanager
 def doomed(cluster: Cluster, name: str) -> Generator[str]:
     """A namespace that the test deletes."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+    create_namespace(cluster, name)
     try:
         yield name
     finally:

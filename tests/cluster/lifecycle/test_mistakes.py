@@ -15,6 +15,7 @@ from clusterkit import Cluster
 from testkit.mistakes import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
 from testkit.queue_on_cluster import Json, QueueOnCluster
 from testkit.release import Release, namespace
+from testkit.servers_on_cluster import on_release
 from testkit.tree import ROOT
 
 pytestmark = pytest.mark.cluster
@@ -43,14 +44,14 @@ def mistaken(release: Release) -> Iterator[Mistaken]:
     with (
         namespace(cluster, WHERE),
         namespace(cluster, SCARCE),
-        release.server_url() as url,
-        claimq.blocking.connect(url) as server,
-        redis.Redis.from_url(url) as direct,
+        on_release(release) as at,
+        claimq.blocking.connect(at.outside) as server,
+        redis.Redis.from_url(at.outside) as direct,
     ):
         queues: dict[str, QueueOnCluster] = {}
         for name in MISTAKES:
             where = SCARCE if name == "over-quota" else WHERE
-            queues[name] = QueueOnCluster(release, where, name, server.queue(f"{where}.{name}"), url)
+            queues[name] = QueueOnCluster(release, where, name, server.queue(f"{where}.{name}"), at, at)
         _prepare(cluster, direct, queues)
         try:
             for name, mistake in MISTAKES.items():

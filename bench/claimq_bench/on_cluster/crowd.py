@@ -107,8 +107,9 @@ def _wait_until_served(release: Release, queues: int) -> None:
             served, last = now, time.monotonic()
         elif time.monotonic() - last > _LONGEST:
             raise HarnessError(f"{served} of {queues} queues are served, and no more for {_LONGEST:.0f} s")
-        else:
-            time.sleep(1.0)
+        if served < queues:
+            # The listing is long: asked for more often, it would slow down what it waits for.
+            time.sleep(1.0 + queues / 250)
 
 
 def _looks(operator: OperatorProcess, seconds: float) -> Iterator[Look]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from claimq.environment import InvalidSettings
-from claimq_operator.cluster import ClusterUnavailable
+from claimq_operator.cluster import Cluster, ClusterUnavailable
 from claimq_operator.election import Election
 from claimq_operator.fleet import Fleet
 from claimq_operator.handlers import registry, watch
@@ -65,6 +65,8 @@ async def _run(settings: OperatorSettings) -> int:
     metrics, fleet = Metrics(), Fleet()
     liveness = Liveness(asyncio.get_running_loop().time)
     cluster = await KubernetesCluster.connect(metrics.told)
+    # On connections of its own: behind the requests of hundreds of queues a renewal would come too late.
+    leases = await KubernetesCluster.connect(metrics.told)
     with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
         servers = RedisServers(cluster, Path(directory))
         around = Surroundings(
@@ -79,20 +81,21 @@ async def _run(settings: OperatorSettings) -> int:
         )
         fleet.settle_in(around)
         try:
-            return await _until_told(around, fleet)
+            return await _until_told(around, fleet, leases)
         finally:
             await servers.close()
             await cluster.close()
+            await leases.close()
 
 
-async def _until_told(around: Surroundings, fleet: Fleet) -> int:
+async def _until_told(around: Surroundings, fleet: Fleet, leases: Cluster) -> int:
     """Runs every loop until a signal comes, or until one of them ends by itself."""
     settings, stop, over = around.settings, asyncio.Event(), asyncio.Event()
     port = HttpPort(around.metrics, around.liveness, fleet.listed.is_set)
     loops: dict[str, Coroutine[Any, Any, None]] = {
         "resync": fleet.resync(stop),
         "http": port.serve(settings.http_host, settings.http_port),
-        "lead": _lead(around, fleet),
+        "lead": _lead(around, fleet, leases),
         "tick": _tick(around.liveness),
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
@@ -130,7 +133,7 @@ async def _watch_when_listed(
     await watch(registry(around.sightings), around.settings, over, lambda: _take_signals(stop))
 
 
-async def _lead(around: Surroundings, fleet: Fleet) -> None:
+async def _lead(around: Surroundings, fleet: Fleet, leases: Cluster) -> None:
     if not around.settings.elects_leader:
         around.metrics.is_leader.set(1)
         await fleet.work()
@@ -141,7 +144,7 @@ async def _lead(around: Surroundings, fleet: Fleet) -> None:
         around.metrics.is_leader.set(is_leader)
         around.liveness.ran("election", silent_for=3 * duration)
 
-    await Election(around.cluster, around.settings, around.wall).run(fleet.work, told)
+    await Election(leases, around.settings, around.wall).run(fleet.work, told)
 
 
 async def _told_to_end(stop: asyncio.Event) -> None:

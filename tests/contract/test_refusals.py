@@ -339,6 +339,13 @@ async def explain(world: World) -> Call:
     return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
 
 
+@scenario("stats main main:bob clients wake heads leases delayed failed failed:items config busy:w1 busy:w2")
+async def recount(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return lambda: world.first.recount("w1", "worker ended: evicted")
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_key_of_another_type_refuses_the_call_and_nothing_has_changed(
     world: World, name: str
@@ -376,6 +383,6 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
         "claim", "delete", "done", "done_enqueue", "enqueue", "explain", "flush", "give_back", "reap", "release_worker",
-        "remove_failed",
+        "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

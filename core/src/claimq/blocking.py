@@ -247,6 +247,7 @@ class BlockingQueue:
     flush = _Blocking(ReliableQueue.flush)
     delete = _Blocking(ReliableQueue.delete)
     explain = _Blocking(ReliableQueue.explain)
+    recount = _Blocking(ReliableQueue.recount)
     wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 

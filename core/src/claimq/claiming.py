@@ -233,14 +233,16 @@ class Claiming(QueuePart):
             "give_back", claims, ["requeue", "", "" if delay is None else round(delay * 1000)]
         )
 
-    async def unclaim(self, claims: Claims) -> list[Outcome]:
+    async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
         """The work never began, or was interrupted: to the head of main in the order of claiming. Counts
         nothing against the limit.
 
-        Verdicts UNCLAIMED, LOST. Errors and cost as :meth:`fail`.
+        ``why``: what interrupted work that had begun; a line in the item's history, from which :meth:`recount` knows
+        it. Verdicts UNCLAIMED, LOST; FAILED for an item that :meth:`recount` found to be at its limit meanwhile.
+        Errors and cost as :meth:`fail`.
         """
         listed = [claims] if isinstance(claims, Claim | str) else list(claims)
-        words: list[Arg] = ["interrupt", "", ""]
+        words: list[Arg] = ["interrupt", kept_error(why) if why else "", ""]
         if len(listed) <= BATCH:
             return await self._settle("give_back", listed, words)
         # Of several calls each puts its items before those of the call before it: the last ones first.

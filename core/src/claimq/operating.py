@@ -43,6 +43,20 @@ class Operating(QueuePart):
         args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
         return int((await self._connection.run("explain", [self._keys.main], args))[1])
 
+    async def recount(self, worker: str, cause: str, *, within: float = 60.0, limit: int = 200) -> int:
+        """Counts as crashes what ``worker`` gave back as interrupted, with ``cause``; returns how many items that were.
+
+        A pod that is evicted for what it used itself is told to end like any other, and its sidecar gives back what
+        it holds, uncounted; the kubelet's reason comes a moment later. Only interruptions that bear words (a holder
+        that was ended, not an item that was never begun) of the last ``within`` seconds, among the ``limit`` next
+        items of main and the newest claims. What waits again goes to the tail, or to failed at the limit. What
+        another worker holds by now stays with it; at the limit, it goes to failed when that one gives it back.
+        Safe to repeat. Raises StoreUnavailable. O(limit log n).
+        """
+        check_name("worker", worker)
+        args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
+        return int((await self._connection.run("recount", [self._keys.main], args))[1])
+
     async def delete(self, *, only_if_empty: bool = False) -> dict[State, int] | None:
         """Removes the whole queue, its policy and its counters too; returns how many items there were by state.
 

@@ -134,10 +134,13 @@ class Upkeep:
         elif tokens:
             await queue.unclaim(tokens)
         told = 0
-        if death.reason is Reason.CRASHED:  # what its sidecar gave back already does not know the cause
+        if death.reason is Reason.CRASHED:
+            # What its sidecar gave back already does not know the cause, and in a drain is not even counted: with one
+            # begin an eviction for what the pod itself used, and a restart of the app alone.
             for info in workers:
                 if info.worker.startswith(death.prefix):
                     told += await queue.explain(info.worker, death.cause)
+                    told += await queue.recount(info.worker, death.cause)
         self._settled.add((death.container_id, death.before))
         return len(tokens) + told
 

@@ -88,6 +88,8 @@ def decide(
     """The verdict for a claim that ends by `kind`, and the delay in ms. Changes the item as the verdict does."""
     if kind == "interrupt":
         item.counters["interrupts"] = item.count("interrupts") + 1
+        if error:
+            item.remember(kind)
         return "unclaimed", 0
     if kind in COUNTED:
         item.counters[COUNTED[kind]] = item.count(COUNTED[kind]) + 1

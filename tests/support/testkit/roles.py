@@ -93,6 +93,10 @@ async def operate(store: claimq.Server) -> None:
     await queue.remove_failed(log_limit=1)
     await queue.fail(await queue.claim(3), "never", permanent=True)
     _ = [located async for located in queue.drain_failed()]
+    await queue.enqueue("interrupted")
+    await queue.unclaim(await queue.claim(), why="told to end")
+    await queue.recount("w", "evicted")
+    await queue.explain("w", "evicted")
     await queue.flush()
 
 

@@ -163,12 +163,15 @@ class Sidecar:
         if tokens:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
             cause = "drained" if crash is None else "crashed"
-            self._in_background(self._give_back(tokens, cause=cause, crash=crash))
+            why = f"{session.who} ended its session in a drain"
+            self._in_background(self._give_back(tokens, cause=cause, crash=crash, why=why))
         self.changed.fire()
 
-    async def _give_back(self, tokens: Sequence[str], *, cause: str, crash: str | None = None) -> None:
+    async def _give_back(
+        self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
+    ) -> None:
         try:
-            await self.verdicts.give_back(tokens, cause=cause, crash=crash)
+            await self.verdicts.give_back(tokens, cause=cause, crash=crash, why=why)
         except StoreUnavailable as error:
             _log.warning("event=give_back_failed cause=%s claims=%d error=%r", cause, len(tokens), str(error))
         except ClaimqError as error:
@@ -230,7 +233,7 @@ class Sidecar:
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 if tokens:
-                    await self._give_back(tokens, cause="drained")
+                    await self._give_back(tokens, cause="drained", why="its worker was told to end at once")
                 if self._returning:
                     await asyncio.wait(set(self._returning))
                 await self._claimer.settled(_LEAVE_SECONDS)

@@ -67,8 +67,11 @@ class Verdicts:
         pairs = [Done(token, one.enqueue) for one in endings for token in one.tokens]
         return lambda queue: queue.done(pairs)
 
-    async def give_back(self, tokens: Sequence[str], *, cause: str, crash: str | None = None) -> None:
-        """Gives back what the app will not settle: a crash with its error, or an interruption, uncounted and in order.
+    async def give_back(
+        self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
+    ) -> None:
+        """Gives back what the app will not settle: a crash with its error, or an interruption, uncounted and in order,
+        with what interrupted the work if that had begun.
 
         Verdicts under way come first. What cannot be given back is left to its lease.
         """
@@ -78,7 +81,9 @@ class Verdicts:
             return
         self._hands.let_go(rest)
         work: Work = (
-            (lambda queue: queue.unclaim(rest)) if crash is None else (lambda queue: queue.crash(rest, crash))
+            (lambda queue: queue.unclaim(rest, why=why))
+            if crash is None
+            else (lambda queue: queue.crash(rest, crash))
         )
         self._metrics.given_back.labels(cause).inc(len(rest))
         self.returning += len(rest)

@@ -28,11 +28,11 @@ for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do lis
 for list in pairs(lists) do
   for i, envelope in ipairs(redis.call('LRANGE', list, 0, limit - 1)) do note(told(envelope), 'LSET', list, whole(i - 1)) end
 end
-local failed = redis.call('ZREVRANGE', q.base .. 'failed', 0, limit - 1)
+local failed = redis.call('ZRANGE', q.base .. 'failed', 0, limit - 1, 'REV')
 for _, name in ipairs(failed) do
   note(told(redis.call('HGET', q.base .. 'failed:items', name)), 'HSET', q.base .. 'failed:items', name)
 end
-for _, token in ipairs(redis.call('ZREVRANGEBYSCORE', q.base .. 'leases', '(inf', '-inf', 'LIMIT', 0, limit)) do
+for _, token in ipairs(redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)) do
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
   note(told(redis.call('HGET', busy, token)), 'HSET', busy, token)
 end

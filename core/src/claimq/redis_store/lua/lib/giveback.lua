@@ -1,5 +1,6 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
--- kinds: fail, permanent, requeue, crash, expired (counted); interrupt (uncounted, to the head).
+-- kinds: fail, permanent, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
+-- An item with meta.spent has had all its requeues while it was in somebody's hands (recount.lua): no interruption saves it.
 local function policy_of(q)
   local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items')
   redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed')
@@ -19,7 +20,13 @@ local COUNTER = {fail = 'fails', permanent = 'fails', crash = 'crashes', expired
 -- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or nil for the policy's.
 local function settle(q, policy, item, kind, error, worker, delay)
   local meta = item.meta
-  if kind == 'interrupt' then meta.interrupts = (meta.interrupts or 0) + 1; return 'unclaimed' end
+  if kind == 'interrupt' then
+    meta.interrupts = (meta.interrupts or 0) + 1
+    if error ~= '' then remember(item, q.now, kind, error, worker) end
+    if not meta.spent then return 'unclaimed' end
+    meta.given_up = (meta.given_up or 0) + 1
+    return 'failed'
+  end
   local counter = COUNTER[kind]
   if counter then meta[counter] = (meta[counter] or 0) + 1 end
   if error ~= '' then meta.error = error end
@@ -29,7 +36,7 @@ local function settle(q, policy, item, kind, error, worker, delay)
     meta.given_up = (meta.given_up or 0) + 1
     return 'failed'
   end
-  meta.requeues = (meta.requeues or 0) + 1
+  meta.requeues, meta.spent = (meta.requeues or 0) + 1, nil
   item.delay = delay or (kind ~= 'requeue' and retry_delay(policy, meta.requeues)) or 0
   if item.delay > 0 then return 'delayed' end
   return 'requeued'

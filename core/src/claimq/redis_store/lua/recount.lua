@@ -1,0 +1,65 @@
+#!lua flags=allow-oom
+-- Purpose: counts as crashes what a worker gave back as interrupted, when it turns out that its own use ended it: the kubelet can tell, a
+--   moment later. What waits again goes to the tail or to failed; what is in other hands by now stays there, and at the limit is spent.
+-- use: queue envelope main take giveback
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
+--   config, stats (HASH)
+-- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit
+-- Replies: {"OK", items that were counted}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts
+--   nothing twice, since it finds no interruption any more.
+-- Cost: O(limit log n), and O(clients) for each client whose only item it was
+local q = open(KEYS[1])
+local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), tonumber(ARGV[4])
+
+-- The item, without its last interruption, if that was by this worker just now.
+local function interrupted(envelope)
+  local header = envelope and string.match(envelope, '^cq1[^\n]*')
+  if not header or not string.find(header, worker, 1, true) then return nil end
+  local item = parse(envelope, q.now, '0')
+  local history = item.meta.history
+  local last = history and history[#history]
+  if type(last) ~= 'table' or last.kind ~= 'interrupt' or last.worker ~= worker then return nil end
+  if (tonumber(last.at) or 0) < since then return nil end
+  table.remove(history)
+  item.meta.interrupts = (item.meta.interrupts or 0) > 1 and item.meta.interrupts - 1 or nil
+  return item
+end
+
+local waiting_again, claims, clients = {}, {}, {'-'}
+for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do
+  if client ~= '-' then clients[#clients + 1] = client end
+end
+for _, client in ipairs(clients) do
+  length_of(q, client)
+  local listed = redis.call('LRANGE', key_of(q, client), -limit, -1)
+  for i = #listed, 1, -1 do
+    local item = interrupted(listed[i])
+    if item then item.envelope, waiting_again[#waiting_again + 1] = listed[i], item end
+  end
+end
+for _, token in ipairs(redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)) do
+  local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
+  local item = interrupted(redis.call('HGET', busy, token))
+  if item then claims[#claims + 1] = {busy, token, item} end
+end
+local policy, verdicts = policy_of(q), {}
+local count = #waiting_again + #claims
+if count == 0 then return {'OK', 0} end
+
+-- All is read; now write.
+q.counts = {crashes = count}
+for i, item in ipairs(waiting_again) do
+  redis.call('LREM', key_of(q, item.client), -1, item.envelope)
+  q.lengths[item.client] = q.lengths[item.client] - 1
+  if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.base .. 'clients', 1, item.client) end
+  verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
+end
+place(q, policy, waiting_again, verdicts)
+for _, claim in ipairs(claims) do
+  local meta = claim[3].meta
+  local is_last = settle(q, policy, claim[3], 'crash', cause, worker) == 'failed'
+  if is_last then meta.given_up, meta.spent = meta.given_up > 1 and meta.given_up - 1 or nil, true end
+  redis.call('HSET', claim[1], claim[2], format(claim[3]))
+end
+close(q, q.counts)
+return {'OK', count}

@@ -1,0 +1,132 @@
+"""A node is cut off from the network with a worker on it that works on: the lease decides who may have its items."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from claimq.model import Located, State
+from testkit.ledger import WORKER
+from testkit.queue_on_cluster import QueueOnCluster
+from testkit.release import Release
+
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+
+# On the node that is cut off its item takes it longer than its lease lasts; elsewhere only an item that had another
+# holder takes long enough to be looked at.
+SLOW_FAR_AWAY = f"""
+import os, time
+
+def work(item):
+    if os.environ["NODE"] == os.environ["FAR"] and item.text.startswith("first"):
+        time.sleep(12)
+    elif item.crash_count:
+        time.sleep(3)
+{WORKER}"""
+LEASE = 6.0
+
+
+@pytest.fixture
+def far(release: Release) -> Iterator[str]:
+    """A node without operator and server, which is on the network again at the end, and ready."""
+    near, node = release.cluster.nodes[:2]
+    (operator,) = release.pods().values()
+    if operator["spec"]["nodeName"] != near:
+        release.cluster.kubectl("cordon", node)
+        try:
+            name = operator["metadata"]["name"]
+            words = ("delete", "pod", name, f"--namespace={release.namespace}", "--timeout=60s")
+            release.cluster.kubectl(*words)
+            release.wait_for_operators()
+        finally:
+            release.cluster.kubectl("uncordon", node)
+    yield node
+    release.cluster.restore_node(node)
+    release.cluster.wait_for_node(node, ready=True)
+
+
+def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
+    queue: QueueOnCluster, release: Release, far: str
+) -> None:
+    apply_one_on_each_node(queue, far)
+    queue.wait("a worker is ready on each node", lambda: all(lives(queue)) and len(lives(queue)) == 2)
+    cut_off = next(name for name, pod in queue.pods().items() if pod["spec"]["nodeName"] == far)
+    # So few that the other worker has nothing else to do when the lease ends.
+    queue.enqueue(10, "first")
+    queue.wait("it has an item", lambda: any(one.pod == cut_off for one in queue.ledger().of("began")))
+
+    release.cluster.cut_node(far)
+    since = time.monotonic()
+    (held,) = (claim for claim in in_hand(queue) if is_of(claim, cut_off))
+    seen = [held]
+
+    def another_has_it() -> bool:
+        seen.extend(claim for claim in in_hand(queue) if claim.item.id == held.item.id)
+        return not is_of(seen[-1], cut_off)
+
+    queue.wait("another has it", another_has_it, every=0.02)
+    print(f"cut off to claimed by another: {time.monotonic() - since:.1f} s, with leases of {LEASE:g} s")
+    last = [claim for claim in seen if is_of(claim, cut_off)][-1]
+    assert last.lease_until is not None
+    assert seen[-1].claimed_at is not None
+    assert seen[-1].claimed_at >= last.lease_until, "two live claims"
+    queue.wait_until_done()
+    print(f"cut off to all done: {time.monotonic() - since:.1f} s")
+    counted = queue.counters()
+
+    release.cluster.wait_for_node(far, ready=False)
+    assert queue.replicas() == 2, "a node that is silent is no reason for another number of workers"
+    release.cluster.restore_node(far)
+    since = time.monotonic()
+    late = (cut_off, "lost", held.item.id)
+    queue.wait("its verdict is too late", lambda: late in told(queue), timeout=180)
+    print(f"on the network again to the late verdict answered: {time.monotonic() - since:.1f} s")
+    assert queue.counters() == counted, "it changed something"
+    assert (counted["done"], counted["crashes"], counted["expired"]) == (10, 1, 1)
+    assert counted["in failed"] == 0
+
+    queue.enqueue(30, "afterwards")
+    queue.wait_until_done()
+    ledger = queue.ledger()
+    assert ledger.times("done") == dict.fromkeys(queue.known, 1)
+    assert [one.pod == cut_off for one in ledger.of("lost")] == [True]
+    began = {one.pod: one.at for one in ledger.of("began") if one.item == held.item.id}
+    assert len(began) == 2
+    assert max(began.values()) >= last.lease_until
+    assert cut_off in {one.pod for one in ledger.of("done") if one.text.startswith("afterwards")}
+    release.cluster.wait_for_node(far, ready=True)
+    queue.wait("the status is right", queue.status_is_right)
+    assert {count for count, _ in queue.lives().values()} == {0}, "a worker was restarted for it"
+
+
+def apply_one_on_each_node(queue: QueueOnCluster, far: str) -> None:
+    apart = {
+        "labelSelector": {"matchLabels": {"claimq.dev/queue": queue.name}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    here = {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    queue.apply(
+        program=SLOW_FAR_AWAY,
+        seconds=0.3,
+        busyExpiry=f"{LEASE:g}s",
+        scaling={"minReplicas": 2, "maxReplicas": 2},
+        worker={"env": [here, {"name": "FAR", "value": far}], "template": {"spec": {"affinity": affinity}}},
+    )
+
+
+def lives(queue: QueueOnCluster) -> list[str]:
+    """Since when each worker is ready; empty if it is not."""
+    return [since for _, since in queue.lives().values()]
+
+
+def in_hand(queue: QueueOnCluster) -> list[Located]:
+    return queue.items.items(State.BUSY)
+
+
+def is_of(claim: Located, pod: str) -> bool:
+    return (claim.worker or "").partition(".")[0] == pod
+
+
+def told(queue: QueueOnCluster) -> set[tuple[str, str, str]]:
+    return {(one.pod, one.what, one.item) for one in queue.ledger().entries}

@@ -1,0 +1,369 @@
+"""What is around the workers breaks: the operator, their Redis, the API server. Work goes on, or waits and goes on."""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from clusterkit.commands import eventually
+from clusterkit.own_cluster import OwnCluster
+from testkit.containers import Container, running, unread_from
+from testkit.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.release import Release
+from testkit.servers_on_cluster import another_valkey, on_release
+
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+
+QUICK = {"stabilizationWindow": "0s", "period": "1s"}
+
+
+@pytest.fixture
+def own(release: Release) -> OwnCluster:
+    assert isinstance(release.cluster, OwnCluster)
+    return release.cluster
+
+
+def operator_of(release: Release) -> Container:
+    (pod,) = release.pods()
+    return running(release.cluster, release.namespace, pod, "operator")
+
+
+def valkey_of(release: Release) -> Container:
+    return running(release.cluster, release.namespace, f"{release.valkey}-0", "valkey")
+
+
+def operator_restarts(release: Release) -> dict[str, int]:
+    """Operators' pods to the restarts of their container."""
+    return {
+        name: pod["status"]["containerStatuses"][0]["restartCount"] for name, pod in release.pods().items()
+    }
+
+
+def assert_each_was_done_once(queue: QueueOnCluster, *, died: frozenset[str] = frozenset()) -> None:
+    """By the server's counters and by the workers themselves. `died`: pods that were killed, who may have ended an
+    item and not have come to write down what its verdict did."""
+    seen, ledger = queue.counters(), queue.ledger()
+    assert (seen["done"], seen["in failed"], seen.get("failed", 0)) == (len(queue.known), 0, 0)
+    done, ended_by = ledger.times("done"), ledger.pods_of("ended")
+    for item in queue.known:
+        assert done[item] == 1 or (done[item] == 0 and ended_by[item] & died), (item, done[item])
+
+
+def assert_none_was_begun_twice(queue: QueueOnCluster) -> None:
+    assert queue.ledger().times("began") == dict.fromkeys(queue.known, 1)
+
+
+def measured(what: str, since: float) -> None:
+    print(f"{what}: {time.monotonic() - since:.1f} s")
+
+
+# The operator.
+
+
+@pytest.fixture
+def without_back_off(release: Release) -> Iterator[None]:
+    """The operator's pod is replaced at the end: the kubelet lets a container wait that has died often."""
+    yield
+    (pod,) = release.pods()
+    release.cluster.kubectl("delete", "pod", pod, f"--namespace={release.namespace}", "--timeout=60s")
+    release.wait_for_operators()
+
+
+@pytest.mark.usefixtures("without_back_off")
+def test_an_operator_killed_in_the_middle_of_passes_costs_nothing(
+    queue: QueueOnCluster, release: Release, own: OwnCluster
+) -> None:
+    scaling = {"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 10, "scaleDown": QUICK}
+    queue.apply(seconds=0.4, busyExpiry="10s", scaling=scaling)
+    queue.enqueue(8, "first")
+    queue.wait_for_a_holder()
+
+    # In the middle of its work on the server: it has asked, and waits for the answer.
+    operator, valkey = operator_of(release), valkey_of(release)
+    with valkey.frozen():
+        asked = valkey.process()
+        eventually("it asks", lambda: unread_from(asked, operator.address) > 0, timeout=20, every=0.02)
+        operator.kill()
+    victim = queue.wait_for_a_holder()
+    queue.force_delete(victim)
+    queue.enqueue(60, "second")
+    operator = came_back(release, operator)
+
+    # In the middle of a change of the cluster: it has asked for more workers, and waits for the answer.
+    queue.wait("it looks after the queue again", lambda: queue.replicas() == 3)
+    queue.wait_until_done()
+    queue.wait("the workers go", lambda: queue.replicas() == 1)
+    with own.frozen_apiserver() as api_server:
+        queue.enqueue(40, "third")
+        eventually("it asks", lambda: unread_from(api_server, operator.address) > 0, timeout=20, every=0.02)
+        operator.kill()
+    operator = came_back(release, operator)
+
+    # Between a change and what follows from it.
+    before = queue.generation()
+    queue.enqueue(40, "fourth")
+    queue.wait("it changes the number", lambda: queue.generation() > before, every=0.01)
+    operator.kill()
+    came_back(release, operator)
+    since = time.monotonic()
+    queue.wait_until_done()
+    queue.wait("the status is right", queue.status_is_right)
+    measured("operator back to all done and told", since)
+    assert_each_was_done_once(queue, died=frozenset({victim}))
+
+
+def came_back(release: Release, killed: Container) -> Container:
+    """The operator's next run, once it is ready."""
+    since = time.monotonic()
+    found: list[Container] = []
+
+    def is_back() -> bool:
+        found[:] = [operator_of(release)]
+        (pod,) = release.pods().values()
+        return found[0].number != killed.number and pod["status"]["containerStatuses"][0]["ready"]
+
+    eventually("the operator is back", is_back, timeout=120, every=0.2)
+    measured("operator killed to ready (the kubelet's back-off counted)", since)
+    return found[0]
+
+
+@contextmanager
+def two_that_act(release: Release) -> Generator[None]:
+    """Two operators that do not ask each other who works."""
+    deployment, where = f"deployment/{release.operator}", f"--namespace={release.namespace}"
+    kubectl = release.cluster.kubectl
+    kubectl("set", "env", deployment, where, "CLAIMQ_LEADER_ELECTION=false")
+    kubectl("scale", deployment, where, "--replicas=2")
+    try:
+        release.wait_for_operators(2)
+        yield
+        for pod in release.pods():
+            assert "claimq_leader 1.0" in metrics_of(release, pod), f"{pod} did not act"
+    finally:
+        kubectl("scale", deployment, where, "--replicas=1")
+        kubectl("set", "env", deployment, where, "CLAIMQ_LEADER_ELECTION-")
+        release.wait_for_operators()
+
+
+def changes_under_load(queue: QueueOnCluster) -> int:
+    """From no workers to three and back to none; how often the Deployment was changed for it."""
+    before = queue.generation()
+    queue.enqueue(45)
+    queue.wait("there are three", lambda: queue.replicas() == 3)
+    queue.wait_until_done()
+    queue.wait("there is none", lambda: queue.replicas() == 0)
+    return queue.generation() - before
+
+
+def test_two_operators_that_both_act_do_what_one_does(queue: QueueOnCluster, release: Release) -> None:
+    scaling = {"maxReplicas": 3, "itemsPerReplica": 10, "idleAfter": "1s", "scaleDown": QUICK}
+    queue.apply(seconds=0.4, busyExpiry="5s", scaling=scaling)
+    queue.wait("the Deployment is there", lambda: queue.replicas() == 0)
+    by_one = changes_under_load(queue)
+    with two_that_act(release):
+        by_two = changes_under_load(queue)
+        print(f"changes of the number of workers: {by_one} by one operator, {by_two} by two")
+        assert by_two <= 1.5 * by_one
+
+        # Claims that nobody renews, before there is a worker; then an app that dies: both operators see either.
+        queue.wait("the last worker has gone", lambda: not queue.pods())
+        queue.enqueue(3, "of a dead holder")
+        assert len(queue.items.claim(3, wait=0)) == 3
+        queue.enqueue(30, "of workers")
+        victim = a_worker_with_items(queue)
+        queue.kill_container(victim)
+        queue.wait_until_done()
+        seen = queue.counters()
+        assert seen["expired"] == 3
+        assert seen["crashes"] - 3 in (0, 1), (
+            "its one item (none, if it was between two) went back more than once"
+        )
+
+        # A rollout: both apply the same.
+        queue.patch({"scaling": {"minReplicas": 2}})
+        queue.enqueue(40, "in a rollout")
+        queue.wait("two have items", lambda: len(queue.holders()) >= 2)
+        old = set(queue.pods())
+        queue.patch({"worker": {"template": {"metadata": {"annotations": {"round": "two"}}}}})
+        queue.wait("all workers are new", lambda: not old & set(queue.pods()) and len(queue.pods()) >= 2)
+        queue.enqueue(10, "after it")
+        queue.wait_until_done()
+        queue.wait("the status is right", queue.status_is_right)
+        assert_each_was_done_once(queue, died=frozenset({victim}))
+        assert queue.counters()["crashes"] == seen["crashes"]
+
+
+def a_worker_with_items(queue: QueueOnCluster) -> str:
+    """A pod; not the holder that is none."""
+    found: set[str] = set()
+
+    def is_there() -> bool:
+        found.update(queue.holders().keys() & queue.pods().keys())
+        return bool(found)
+
+    queue.wait("a worker has items", is_there, every=0.05)
+    return found.pop()
+
+
+def metrics_of(release: Release, pod: str) -> str:
+    read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
+    words = ("exec", pod, f"--namespace={release.namespace}", "--", "python", "-c", read)
+    return release.cluster.kubectl(*words)
+
+
+# The server of the items.
+
+
+def test_workers_outlive_a_restart_of_their_server(queue: QueueOnCluster, release: Release) -> None:
+    queue.apply(seconds=1, scaling={"minReplicas": 2, "maxReplicas": 2})
+    queue.enqueue(16)
+    queue.wait("both have items", lambda: len(queue.holders()) == 2)
+    lives, operators = queue.lives(), operator_restarts(release)
+    valkey = valkey_of(release)
+    since = time.monotonic()
+    valkey.kill()
+    queue.wait("it answers again", queue.counters, every=0.1)
+    measured("server killed to its first answer", since)
+    answered, done = time.monotonic(), queue.counters().get("done", 0)
+    queue.enqueue(4, "afterwards")
+    queue.wait("work goes on", lambda: queue.counters()["done"] > done, every=0.05)
+    measured("server's first answer to the next item done", answered)
+    queue.wait_until_done()
+    queue.wait("the status is right", queue.status_is_right)
+    assert_each_was_done_once(queue)
+    assert_none_was_begun_twice(queue)
+    seen = queue.counters()
+    assert (seen.get("crashes", 0), seen.get("expired", 0)) == (0, 0)
+    assert (queue.lives(), operator_restarts(release)) == (lives, operators)
+
+
+def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) -> None:
+    scaling = {"maxReplicas": 2, "itemsPerReplica": 4, "idleAfter": "5s", "scaleDown": QUICK}
+    with (
+        another_valkey(release, team) as other,
+        on_release(release) as own,
+        queue_on(release, team, "cut", server=own, notes=other) as cut,
+        queue_on(release, team, "beside", server=other) as beside,
+    ):
+        # Leases are far shorter than the outage, and apps end items (and ask for more) while it lasts.
+        cut.apply(seconds=3, busyExpiry="15s", scaling=scaling)
+        beside.apply(seconds=0.5, scaling={"minReplicas": 1, "maxReplicas": 1})
+        cut.enqueue(24)
+        beside.enqueue(60)
+        cut.wait("both have items", lambda: len(cut.holders()) == 2)
+        cut.wait("the status says so", lambda: cut.get()["status"]["workers"]["busy"] == 2, every=0.1)
+        lives, generation = cut.lives(), cut.generation()
+        with valkey_of(release).frozen():
+            since = time.monotonic()
+            cut.wait("it is told", lambda: cut.condition("RedisReachable") == "False Unreachable")
+            measured("server silent to RedisReachable=False", since)
+            told, done = cut.get()["status"], beside.counters().get("done", 0)
+            assert told["items"]["main"] > 0
+            assert cut.condition("ScalingActive") == "False Unknown"
+            beside.enqueue(20, "meanwhile")
+            # The outage is to last this long: nothing is waited for.
+            while time.monotonic() - since < 61:
+                assert (cut.replicas(), cut.generation()) == (2, generation)
+                time.sleep(1)
+            held = cut.get()["status"]
+            assert (held["items"], held["workers"]) == (told["items"], told["workers"])
+            assert held["workers"]["busy"] == 2
+            row = cut.row()
+            numbers = [str(told["items"][state]) for state in ("main", "busy")]
+            assert [row["READY"], row["MAIN"], row["BUSY"], row["WORKERS"]] == ["False", *numbers, "2/2"]
+            assert cut.condition("RedisReachable") == "False Unreachable"
+            assert beside.counters()["done"] > done + 40
+            assert beside.condition("Ready") == "True Working"
+        since, done = time.monotonic(), cut.counters().get("done", 0)
+        cut.wait("work goes on", lambda: cut.counters().get("done", 0) > done, every=0.05)
+        measured("server's first answer to the next item done", since)
+        cut.wait("it is told", lambda: cut.condition("RedisReachable").startswith("True"))
+        measured("server's first answer to RedisReachable=True", since)
+        assert cut.lives() == lives
+        for queue in (cut, beside):
+            queue.wait_until_done()
+            assert_each_was_done_once(queue)
+            assert_none_was_begun_twice(queue)
+        seen = cut.counters()
+        assert (seen.get("crashes", 0), seen.get("expired", 0)) == (0, 0)
+
+
+def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
+    queue: QueueOnCluster, release: Release, own: OwnCluster
+) -> None:
+    queue.apply(seconds=0.5, scaling={"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 10})
+    queue.enqueue(8, "before")
+    queue.wait_for_a_holder()
+    queue.wait("the number is decided", lambda: queue.condition("ScalingActive") == "True Auto")
+    operator, generation = operator_of(release), queue.generation()
+    rule = ("FORWARD", "-p", "tcp", "-s", operator.address, "--dport", "6379", "-j", "DROP")
+    own.run_on_node(operator.node, "iptables", "--insert", *rule)
+    try:
+        since = time.monotonic()
+        queue.wait("it is told", lambda: queue.condition("RedisReachable") == "False Unreachable")
+        measured("cut off to RedisReachable=False", since)
+        queue.enqueue(40, "meanwhile")  # with a look at them there would be three workers
+        queue.kill_container(queue.wait_for_a_holder())
+        done = queue.counters().get("done", 0)
+        queue.wait("claims go on", lambda: queue.counters()["done"] >= done + 10)
+        assert (queue.replicas(), queue.generation()) == (1, generation)
+        assert queue.condition("ScalingActive") == "False Unknown"
+    finally:
+        own.run_on_node(operator.node, "iptables", "--delete", *rule)
+    since = time.monotonic()
+    queue.wait("it decides again", lambda: queue.replicas() == 3)
+    measured("heal to the number of workers right", since)
+    queue.wait_until_done()
+    queue.wait("the status is right", queue.status_is_right)
+    assert_each_was_done_once(queue, died=frozenset(queue.pods()))
+
+
+# The API server.
+
+
+def test_work_goes_on_through_a_restart_of_the_api_server(
+    queue: QueueOnCluster, release: Release, own: OwnCluster
+) -> None:
+    goes_on_through(queue, release, own.restart_apiserver)
+
+
+def test_work_goes_on_while_the_api_server_is_away(
+    queue: QueueOnCluster, release: Release, own: OwnCluster
+) -> None:
+    def away() -> None:
+        done = queue.counters().get("done", 0)
+        own.kill_apiserver()
+        try:
+            since = time.monotonic()
+            # The outage is to last this long: nothing is waited for.
+            while time.monotonic() - since < 20:
+                queue.enqueue(2, f"meanwhile-{time.monotonic()}")
+                time.sleep(0.5)
+            meanwhile = queue.counters()["done"] - done
+        finally:
+            own.start_apiserver()
+        print("items done meanwhile:", meanwhile)
+        assert meanwhile >= 10
+
+    goes_on_through(queue, release, away)
+
+
+def goes_on_through(queue: QueueOnCluster, release: Release, outage: Callable[[], None]) -> None:
+    queue.apply(seconds=0.3, scaling={"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 40})
+    queue.enqueue(30, "before")
+    queue.wait_for_a_holder()
+    restarts = {name: count for name, (count, _) in queue.lives().items()}
+    operators = operator_restarts(release)
+    outage()
+    since = time.monotonic()
+    queue.enqueue(120, "afterwards")
+    queue.wait("there are more workers", lambda: queue.replicas() == 3)
+    measured("API server back to the number of workers right", since)
+    queue.wait_until_done()
+    queue.wait("the status is right", queue.status_is_right)
+    assert_each_was_done_once(queue)
+    assert_none_was_begun_twice(queue)
+    now = {name: count for name, (count, _) in queue.lives().items()}
+    assert restarts.items() <= now.items()
+    assert operator_restarts(release) == operators

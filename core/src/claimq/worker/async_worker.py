@@ -325,7 +325,7 @@ def connect_async(
     *,
     session: bool = True,
     within: float = 10.0,
-    patience: float = 60.0,
+    patience: float = 120.0,
 ) -> AsyncWorker:
     """The sidecar as an async context manager; see :func:`claimq.worker.connect`."""
     return AsyncWorker(socket, session=session, within=within, patience=patience)

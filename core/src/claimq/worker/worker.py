@@ -100,7 +100,7 @@ class Worker:
     """
 
     def __init__(
-        self, socket: str | os.PathLike[str] | None = None, *, session: bool = True, patience: float = 60.0
+        self, socket: str | os.PathLike[str] | None = None, *, session: bool = True, patience: float = 120.0
     ) -> None:
         self.path = socket_path(socket)
         self._patience = patience
@@ -339,7 +339,7 @@ def connect(
     *,
     session: bool = True,
     within: float = 10.0,
-    patience: float = 60.0,
+    patience: float = 120.0,
 ) -> Worker:
     """Connects to the sidecar and opens a session.
 

@@ -17,10 +17,11 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _QUEUE = ("namespace", "name")
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _KINDS = (
-    "enqueued", "claimed", "done", "fails", "requeued", "delayed", "due", "unclaimed", "failed", "dropped", "crashes",
-    "expired", "failed_requeued", "failed_removed", "flushed", "lost", "repaired", "adopted",
+    "enqueued", "claimed", "done", "requeued", "delayed", "due", "unclaimed", "failed", "dropped", "failed_requeued",
+    "failed_removed", "flushed", "lost", "repaired", "adopted",
 )  # fmt: skip
 """The counters of a queue that become transitions; what a later release counts besides stays out."""
+_ATTEMPT_FAILED = "attempt_failed"
 
 
 class Metrics:
@@ -116,14 +117,28 @@ class _Transitions(Collector):
         self.counts: dict[Key, Mapping[str, int]] = {}
 
     def collect(self) -> Iterable[Metric]:
-        """One series for each queue and kind."""
+        """One series for each queue, kind and reason."""
         family = CounterMetricFamily(
-            "claimq_queue_transitions", "Transitions since the queue began.", labels=(*_QUEUE, "kind")
+            "claimq_queue_transitions",
+            "Transitions since the queue began; attempts that failed by what ended them.",
+            labels=(*_QUEUE, "kind", "reason"),
         )
         for key, counts in self.counts.items():
             for kind in _KINDS:
-                family.add_metric((*key, kind), counts.get(kind, 0))
+                family.add_metric((*key, kind, ""), counts.get(kind, 0))
+            for reason, count in _failed_attempts(counts).items():
+                family.add_metric((*key, _ATTEMPT_FAILED, reason), count)
         yield family
+
+
+def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Attempts that ended without success, by reason; the queue counts an expired lease as a crash too."""
+    expired = counts.get("expired", 0)
+    return {
+        "fail": counts.get("fails", 0),
+        "crash": max(counts.get("crashes", 0) - expired, 0),
+        "expired": expired,
+    }
 
 
 _nan = float("nan")

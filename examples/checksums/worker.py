@@ -1,10 +1,10 @@
-"""A worker: each item is the path of a file; its SHA-256 goes to a file of results, one line for each.
+"""A worker: each item is the path of a file; its SHA-256 goes to the results, one line for each.
 
 An ordinary program. It takes items from the socket in $CLAIMQ_SOCKET by `claimq.worker`, which needs nothing but the
 standard library; all it knows of queues is that an item is done or failed.
 
-Results are appended to $CHECKSUMS_RESULTS (default: results.txt), one line each: SHA-256, item
-id, path (percent-encoded). An item may be worked on twice, if its worker dies between the result and `done`: whoever
+Results are appended to the file $CHECKSUMS_RESULTS (without it they go to the standard output, so to the log of a
+pod), one line each: SHA-256, item id, path (percent-encoded). An item may be worked on twice, if its worker dies between the result and `done`: whoever
 reads the results goes by the id.
 """
 
@@ -19,6 +19,7 @@ CHUNK = 20
 """Items claimed at once: paths are small. What is not begun when the worker ends goes back."""
 
 READ_BYTES = 1024 * 1024
+STANDARD_OUTPUT = 1
 
 
 def checksum(path: bytes) -> str:
@@ -38,11 +39,12 @@ def checksum(path: bytes) -> str:
 
 
 class Results:
-    """The file of results. A line is one write to a file that is opened for appending, so lines of several workers
+    """The file of results, or the standard output. A line is one write to a file that is opened for appending, so lines of several workers
     never mix."""
 
-    def __init__(self, path: str) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, path: str | None) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._handle = os.open(path, flags, 0o644) if path else STANDARD_OUTPUT
 
     def add(self, checksum_of_file: str, item_id: str, path: bytes) -> None:
         """Appends a line. Raises OSError when it could not be written whole."""
@@ -58,7 +60,7 @@ def reason(error: OSError | ValueError) -> str:
 
 def main() -> None:
     """Works until it is told to end (SIGTERM, or the sidecar drains)."""
-    results = Results(os.environ.get("CHECKSUMS_RESULTS", "results.txt"))
+    results = Results(os.environ.get("CHECKSUMS_RESULTS"))
     with claimq.worker.connect() as worker:
         for item in worker.items(chunk=CHUNK):
             try:

@@ -36,12 +36,14 @@ def test_a_release_serves_the_whole_cluster_unless_it_is_told_otherwise(chart: C
         "Role": 1,
         "RoleBinding": 1,
         "Deployment": 1,
+        "Lease": 1,
     }
 
 
 def test_a_release_for_one_team_has_nothing_that_is_the_whole_clusters(chart: Chart) -> None:
     objects = chart.objects(*ONE_TEAM)
-    assert {one["kind"] for one in objects} == {"ServiceAccount", "Role", "RoleBinding", "Deployment"}
+    kinds = {"ServiceAccount", "Role", "RoleBinding", "Deployment", "Lease"}
+    assert {one["kind"] for one in objects} == kinds
     assert {one["metadata"]["namespace"] for one in objects} == {"ns", "media", "print"}
     roles = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in of_kind(objects, "Role")}
     assert roles == {
@@ -153,6 +155,8 @@ def test_the_lease_is_the_one_that_the_operator_may_hold(chart: Chart) -> None:
     (lease,) = [one["value"] for one in env if one["name"] == "CLAIMQ_LEASE_NAME"]
     (role,) = of_kind(objects, "Role")
     assert [lease] in [rule.get("resourceNames") for rule in role["rules"]]
+    # It is the release's, so that an uninstall takes it along.
+    assert [one["metadata"]["name"] for one in of_kind(objects, "Lease")] == [lease]
 
 
 def test_probes_ask_for_what_the_operator_serves(chart: Chart) -> None:
@@ -184,7 +188,7 @@ def test_the_definition_outlives_the_release_unless_it_is_told_otherwise(
 
 def test_switches_take_things_away(chart: Chart) -> None:
     off = chart.objects("crds.install=false", "rbac.create=false", "serviceAccount.create=false")
-    assert {one["kind"] for one in off} == {"Deployment"}
+    assert {one["kind"] for one in off} == {"Deployment", "Lease"}
     (deployment,) = of_kind(off, "Deployment")
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "default"
     assert len(of_kind(chart.objects("rbac.userRoles=false"), "ClusterRole")) == 1

@@ -39,6 +39,19 @@ WRONG = {
         'valkey.persistence={"enabled":false,"storageClass":"fast"}',
         "enable persistence, or remove the storage class",
     ),
+    "a peer with a misspelt selector": (
+        'networkPolicy={"enabled":true,"metricsFrom":[{"podSelektor":{}}]}',
+        "Additional property podSelektor is not allowed",
+    ),
+    "peers of a policy that is off": (
+        'networkPolicy.metricsFrom=[{"podSelector":{}}]',
+        "networkPolicy.enabled is false, so nothing is closed",
+    ),
+    "producers of no server": (
+        ["networkPolicy.enabled=true", 'networkPolicy.valkeyFrom=[{"podSelector":{}}]'],
+        "the release has no Valkey to close",
+    ),
+    "a wait for queues without unit": ('crds.deleteTimeout="120"', "crds.deleteTimeout: Does not match"),
     "rights for everybody's service account": (
         "serviceAccount.create=false",
         "give the name of a service account that is there",

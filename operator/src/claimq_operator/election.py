@@ -141,8 +141,10 @@ class Election:
     async def _give_up(self) -> None:
         with suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(2.0):
-                lease = await self._get()
-                if part(lease, "spec").get("holderIdentity") == self._settings.identity:
+                settings = self._settings
+                # Not made anew where it is gone: then the operator is being uninstalled.
+                lease = await self._cluster.get(LEASES, settings.own_namespace, settings.lease_name)
+                if part(lease, "spec").get("holderIdentity") == settings.identity:
                     await self._write(lease, "", is_new=False)
 
 

@@ -13,7 +13,7 @@ from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit import rights
 from testkit.chart import Chart, of_kind
-from testkit.release import CRD, Release, namespace
+from testkit.release import Release, namespace
 
 pytestmark = pytest.mark.cluster
 
@@ -239,43 +239,6 @@ def test_a_second_operator_serves_one_team_with_rights_there_alone(
             # Nobody serves the other team's queue, so nobody ever gave it a finalizer either.
             kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=60s")
             release.install("--set=valkey.enabled=true")
-
-
-def _left(release: Release) -> set[str]:
-    words = (
-        "get",
-        "all,roles,rolebindings,serviceaccounts",
-        f"--namespace={release.namespace}",
-        "-o",
-        "name",
-    )
-    return set(
-        release.cluster.kubectl(*words, f"--selector=app.kubernetes.io/instance={release.name}").split()
-    )
-
-
-def test_an_uninstall_leaves_queues_and_workers_and_the_next_install_takes_them_over(
-    kubernetes: Cluster, release: Release, team: str
-) -> None:
-    kubernetes.apply(queue(release, "staying", team, scaling={"minReplicas": 1}))
-    # Valkey stays: only the operator goes, as when somebody moves it to another release.
-    with release.server_url() as url:
-        enqueue(url, f"{team}.staying", 10)
-        eventually(
-            "it works", lambda: counters(url, f"{team}.staying").get("done", 0) == 10, timeout=90, every=0.5
-        )
-    kubernetes.helm("uninstall", release.name, f"--namespace={release.namespace}", "--wait")
-    assert CRD in kubernetes.kubectl("get", "crd", "-o", "name")
-    assert release.get("deployment/staying-worker", f"--namespace={team}")["spec"]["replicas"] == 1
-    # Pods end in their time; the pod of the last `helm test` stays for its log.
-    eventually("nothing of the release is left", lambda: _left(release) == {"pod/claimq-test"}, timeout=60)
-    assert "claimq" not in kubernetes.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
-    release.install("--set=valkey.enabled=true")
-    with release.server_url() as url:
-        enqueue(url, f"{team}.staying", 10)
-        eventually(
-            "it works", lambda: counters(url, f"{team}.staying").get("done", 0) == 20, timeout=120, every=0.5
-        )
 
 
 def test_what_a_release_makes_is_what_the_chart_renders(release: Release) -> None:

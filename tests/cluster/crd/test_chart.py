@@ -17,6 +17,13 @@ VALUES = {
         "crds.install=false",
         'tests.redisUrl="redis://r:6379/0"',
     ),
+    "closed": (
+        "networkPolicy.enabled=true",
+        "valkey.enabled=true",
+        "operator.replicas=2",
+        "crds.keep=false",
+        'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"a":"b"}}}]',
+    ),
     "no disk": ("valkey.enabled=true", "valkey.persistence.enabled=false"),
 }
 

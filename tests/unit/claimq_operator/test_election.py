@@ -153,3 +153,12 @@ async def test_a_lease_that_is_taken_away_is_let_go() -> None:
     await eventually(lambda: not first.works)
     assert holder.lease["spec"]["holderIdentity"] == "another"
     await first.end()
+
+
+async def test_who_ends_makes_no_lease_anew_where_an_uninstall_took_it_away() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    holder.lease = None
+    await first.end()
+    assert holder.lease is None

@@ -1,0 +1,72 @@
+"""`helm uninstall` with crds.keep=false: deletes all queues, and waits until the operator has let go of each."""
+
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = Path(os.environ.get("ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount"))
+PATH = "/apis/claimq.dev/v1alpha1"
+PAUSE_SECONDS = 1.0
+
+
+def ask(method: str, path: str) -> Any:
+    """A request to the API server; None for what is not there."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    host = f"[{host}]" if ":" in host else host
+    token = (ACCOUNT / "token").read_text().strip()
+    request = urllib.request.Request(
+        f"https://{host}:{port}{path}", method=method, headers={"Authorization": f"Bearer {token}"}
+    )
+    trusted = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+    try:
+        with urllib.request.urlopen(request, timeout=15, context=trusted) as reply:  # noqa: S310 - as above
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def queues() -> list[dict[str, Any]]:
+    """All that there are; none where there is no definition."""
+    found = ask("GET", f"{PATH}/reliablequeues")
+    return [one["metadata"] for one in found["items"]] if found else []
+
+
+def main() -> int:
+    """0 when no queue is left; else 1, and the log says which and what to do."""
+    patience = float(os.environ["TIMEOUT"].removesuffix("s"))
+    start = time.monotonic()
+    while left := queues():
+        for one in left:
+            if "deletionTimestamp" not in one:
+                ask("DELETE", f"{PATH}/namespaces/{one['namespace']}/reliablequeues/{one['name']}")
+                print(f"deleted the queue {one['namespace']}/{one['name']}", flush=True)
+        if time.monotonic() - start > patience:
+            print(
+                f"still there after {patience:.0f} s, so nothing was uninstalled; what the operator says of them:"
+            )
+            for one in left:
+                print(f"  kubectl describe reliablequeue {one['name']} --namespace {one['namespace']}")
+            print(
+                "It gives a server that it cannot reach up after five minutes: then uninstall again. Is the operator"
+            )
+            print("itself gone for good, then take their finalizers off by hand, and uninstall again:")
+            patch = '{"metadata":{"finalizers":null}}'
+            for one in left:
+                words = f"reliablequeue {one['name']} --namespace {one['namespace']} --type merge"
+                print(f"  kubectl patch {words} --patch '{patch}'")
+            return 1
+        time.sleep(PAUSE_SECONDS)
+    print("no queue is left")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

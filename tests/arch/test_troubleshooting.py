@@ -1,0 +1,82 @@
+"""docs/troubleshooting.md has every word that a status or an event can show; the words are read from the code."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from claimq.scaling import ScalingRule
+from testkit.tree import ROOT
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+CODE = ROOT / "operator" / "src" / "claimq_operator"
+TOLD_BY = {"Fault", "Finding", "Trouble", "Note", "tell"}
+"""What a reason is given to."""
+CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
+NOT_REASONS = {"True", "False", "Ready", "Progressing"}
+"""Statuses, and types of conditions."""
+
+
+def words(node: ast.AST) -> Iterator[str]:
+    """CamelCase words in an expression."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and CAMEL.fullmatch(one.value):
+            yield one.value
+
+
+def reasons(file: Path) -> Iterator[str]:
+    """The reasons that a module can set: what it gives to those that tell, by itself or by a name."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in TOLD_BY:
+                for argument in node.args:
+                    yield from words(argument)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and target.id in ("reason", "STARTING"):
+                    yield from words(node.value)
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            if isinstance(node.values[-1], ast.Constant):
+                yield from words(node.values[-1])  # a fallback: `letters or "NotReady"`
+
+
+def all_reasons() -> set[str]:
+    found = {word for file in CODE.rglob("*.py") for word in reasons(file)} - NOT_REASONS
+    by_others = {ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN}
+    return found | {rule.value for rule in by_others}
+
+
+def test_every_reason_that_the_operator_can_set_is_in_the_page() -> None:
+    text = PAGE.read_text()
+    assert {word for word in all_reasons() if f"`{word}`" not in text} == set()
+
+
+def test_the_reasons_are_found_in_the_code() -> None:
+    found = all_reasons()
+    sample = {
+        "SpecInvalid",
+        "Forbidden",
+        "Starting",
+        "NotReady",
+        "ScaledDown",
+        "RedisUnreachable",
+        "ItemsLeftBehind",
+    }
+    assert sample <= found
+    assert len(found) > 40
+
+
+def test_every_reason_is_explained_by_the_status_page_too() -> None:
+    status = (ROOT / "docs" / "status.md").read_text()
+    known = set(re.findall(r"`([A-Z][A-Za-z]+)`", status))
+    assert {word for word in all_reasons() if word not in known} == set()
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    text = PAGE.read_text()
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line[3:].lower()).replace(" ", "-")
+        for line in re.findall(r"^## .*", text, re.M)
+    }
+    assert {link for link in re.findall(r"\]\(#([^)]+)\)", text)} <= headings

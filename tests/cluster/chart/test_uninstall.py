@@ -1,0 +1,140 @@
+"""What an uninstall does with queues, and what it leaves of all that a release has made."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clusterkit import Cluster, HarnessError
+from clusterkit.commands import eventually
+from testkit.queue_on_cluster import queue_on
+from testkit.release import CRD, Release
+
+pytestmark = pytest.mark.cluster
+
+HOLD = "example.com/hold"
+# Records of what has happened, and the volumes of a StatefulSet, which Kubernetes keeps for the next one.
+KEPT = {"Event", "PersistentVolume", "PersistentVolumeClaim"}
+NAMESPACES = {"Namespace"}
+
+
+def everything(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """Every object of the cluster, of every kind that can be listed."""
+    kinds = cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    # Each event is there twice, by its old name and by its new one.
+    wanted = ",".join(kind for kind in kinds if kind != "events.events.k8s.io")
+    yield from json.loads(cluster.kubectl("get", wanted, "--all-namespaces", "-o", "json"))["items"]
+
+
+def traces(cluster: Cluster) -> set[str]:
+    """Objects that were made by a release or by its operator, or that still say something of it."""
+    found: set[str] = set()
+    for one in everything(cluster):
+        # The namespaces that tests work in, and whose name each object in them bears, are the tests'.
+        metadata = {key: value for key, value in one["metadata"].items() if key != "namespace"}
+        if one["kind"] not in KEPT | NAMESPACES and "claimq" in json.dumps(metadata):
+            found.add(f"{one['kind']} {one['metadata'].get('namespace', '')}/{one['metadata']['name']}")
+        if {"claimq.dev/deletion-policy"} & set(one["metadata"].get("finalizers", ())):
+            found.add(f"finalizer of {one['metadata']['name']}")
+    return found
+
+
+def uninstall(release: Release) -> None:
+    release.cluster.helm(
+        "uninstall", release.name, f"--namespace={release.namespace}", "--wait", "--timeout=150s", timeout=180
+    )
+
+
+def delete_the_tests_pod(release: Release) -> None:
+    """As charts/claimq/README.md says: the pod of the last `helm test` stays for its log."""
+    release.cluster.kubectl(
+        "delete",
+        "pod",
+        f"--namespace={release.namespace}",
+        "--selector=app.kubernetes.io/component=test",
+        "--ignore-not-found",
+    )
+
+
+def test_an_uninstall_leaves_queues_and_workers_and_the_next_install_takes_them_over(
+    kubernetes: Cluster, release: Release, team: str
+) -> None:
+    with queue_on(release, team) as queue:
+        queue.apply(scaling={"minReplicas": 1, "maxReplicas": 1})
+        queue.enqueue(10)
+        queue.wait_until_done()
+        before = set(queue.pods())
+    try:
+        _uninstalled_but_for_the_queue(kubernetes, release, team)
+    finally:
+        release.install("--set=valkey.enabled=true")
+    with queue_on(release, team) as queue:
+        queue.enqueue(10, "more")
+        queue.wait_until_done(20)
+        assert set(queue.pods()) == before
+
+
+def _uninstalled_but_for_the_queue(kubernetes: Cluster, release: Release, team: str) -> None:
+    uninstall(release)
+    assert CRD in kubernetes.kubectl("get", "crd", "-o", "name")
+    # Its worker goes on: with the server back it would work.
+    assert release.get("deployment/work-worker", f"--namespace={team}")["spec"]["replicas"] == 1
+    delete_the_tests_pod(release)
+    left = {
+        f"CustomResourceDefinition /{CRD}",
+        f"ReliableQueue {team}/work",
+        f"Deployment {team}/work-worker",
+        f"PodDisruptionBudget {team}/work-worker",
+    }
+
+    def of_the_release() -> set[str]:
+        return {one for one in traces(kubernetes) - left if f" {team}/work-worker-" not in one}
+
+    eventually(
+        "nothing of the release is left",
+        lambda: not of_the_release(),
+        timeout=60,
+        every=1.0,
+        why_not=lambda: str(of_the_release()),
+    )
+
+
+def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_nothing(
+    kubernetes: Cluster, release: Release, team: str
+) -> None:
+    release.install("--set=valkey.enabled=true", "--set=crds.keep=false", "--set=crds.deleteTimeout=3s")
+    with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
+        for queue, policy in ((kept, "Retain"), (removed, "Delete")):
+            queue.apply(deletionPolicy=policy, scaling={"minReplicas": 1, "maxReplicas": 1})
+            queue.enqueue(5)
+        kept.wait_until_done()
+        removed.wait_until_done()
+    hold = json.dumps({"metadata": {"finalizers": [HOLD]}})
+    kubernetes.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={hold}")
+    with pytest.raises(HarnessError, match="claimq-uninstall failed"):
+        uninstall(release)
+    said = kubernetes.kubectl("logs", "job/claimq-uninstall", f"--namespace={release.namespace}")
+    assert f"kubectl describe reliablequeue kept --namespace {team}" in said
+    assert "so nothing was uninstalled" in said
+    assert release.get(f"deployment/{release.operator}", f"--namespace={release.namespace}")
+    assert "claimq-uninstall" not in kubernetes.kubectl(
+        "get", "clusterroles,clusterrolebindings", "-o", "name"
+    )
+    let_go = json.dumps({"metadata": {"finalizers": None}})
+    kubernetes.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={let_go}")
+    try:
+        uninstall(release)
+        delete_the_tests_pod(release)
+        eventually(
+            "nothing is left",
+            lambda: not traces(kubernetes),
+            timeout=60,
+            every=1.0,
+            why_not=lambda: str(traces(kubernetes)),
+        )
+    finally:
+        release.install("--set=valkey.enabled=true")
+    with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
+        assert kept.counters()["done"] == 5
+        assert removed.counters().get("done", 0) == 0

@@ -4,8 +4,8 @@ An ordinary program. It takes items from the socket in $CLAIMQ_SOCKET by `claimq
 standard library; all it knows of queues is that an item is done or failed.
 
 Results are appended to the file $CHECKSUMS_RESULTS (without it they go to the standard output, so to the log of a
-pod), one line each: SHA-256, item id, path (percent-encoded). An item may be worked on twice, if its worker dies between the result and `done`: whoever
-reads the results goes by the id.
+pod), one line each: SHA-256, item id, path (percent-encoded). An item may be worked on twice, if its worker dies
+between the result and `done`: whoever reads the results goes by the id.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ def checksum(path: bytes) -> str:
 
 
 class Results:
-    """The file of results, or the standard output. A line is one write to a file that is opened for appending, so lines of several workers
-    never mix."""
+    """The file of results, or the standard output. A line is one write to a file that is opened for appending, so lines
+    of several workers never mix."""
 
     def __init__(self, path: str | None) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

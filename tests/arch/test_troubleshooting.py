@@ -37,8 +37,8 @@ def reasons(file: Path) -> Iterator[str]:
                 if isinstance(target, ast.Name) and target.id in ("reason", "STARTING"):
                     yield from words(node.value)
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-            if isinstance(node.values[-1], ast.Constant):
-                yield from words(node.values[-1])  # a fallback: `letters or "NotReady"`
+            last = node.values[-1]  # a fallback: `letters or "NotReady"`
+            yield from words(last) if isinstance(last, ast.Constant) else ()
 
 
 def all_reasons() -> set[str]:
@@ -77,6 +77,6 @@ def test_links_within_the_page_lead_somewhere() -> None:
     text = PAGE.read_text()
     headings = {
         re.sub(r"[^a-z0-9 -]", "", line[3:].lower()).replace(" ", "-")
-        for line in re.findall(r"^## .*", text, re.M)
+        for line in re.findall(r"^## .*", text, re.MULTILINE)
     }
-    assert {link for link in re.findall(r"\]\(#([^)]+)\)", text)} <= headings
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings

@@ -99,7 +99,7 @@ def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first(chart: Chart) 
     found = hooks(chart, "crds.keep=false", 'imagePullSecrets=["registry"]')
     assert [one["kind"] for one in found] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Job"]
     for one in found:
-        # The right to delete goes with the hook, also after a failure; the job of a failure stays for its log.
+        # The right to delete goes with an uninstall that succeeds; the job of a failure stays for its log.
         policy = one["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
         assert policy == "before-hook-creation,hook-succeeded"
     role, job = found[1], found[3]

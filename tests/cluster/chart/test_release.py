@@ -65,6 +65,23 @@ def test_helm_test_sees_an_item_done(release: Release) -> None:
     assert left == ""
 
 
+def test_the_commands_of_the_notes_work_as_they_stand(release: Release) -> None:
+    notes = release.cluster.helm("get", "notes", release.name, f"--namespace={release.namespace}")
+    lines = [line[2:] for line in notes.splitlines() if line.startswith("  ")]
+    # What watches does not end, and the test of the release has a test of its own.
+    script = "\n".join(line.removesuffix(" --watch") for line in lines if not line.startswith("helm test"))
+    try:
+        said = release.cluster.run("bash", "-euc", script).stdout
+    finally:
+        release.cluster.kubectl(
+            "delete", "rq/thumbnails", f"--namespace={release.namespace}", "--ignore-not-found"
+        )
+    assert "successfully rolled out" in said
+    assert "reliablequeue.claimq.dev/thumbnails created" in said
+    assert re.search(r"^thumbnails ", said, re.MULTILINE)
+    assert "requeueLimit" in said
+
+
 def test_the_operator_runs_as_nobody_and_can_write_nowhere(release: Release) -> None:
     show = "import os; print(os.getuid(), os.access('/opt/claimq', os.W_OK)); open('/opt/claimq/x', 'w')"
     words = [

@@ -183,9 +183,9 @@ class QueueSpec:
     )
     worker: WorkerSpec = nested("The app that works on the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
-        "The container that claimq puts beside the app.", SidecarSpec, absent="see its fields"
+        "The container that claimq puts beside the app.", SidecarSpec, absent="its fields have theirs"
     )
-    scaling: ScalingSpec = nested("How many workers there are.", ScalingSpec, absent="see its fields")
+    scaling: ScalingSpec = nested("How many workers there are.", ScalingSpec, absent="its fields have theirs")
     suspend: bool = boolean(
         "true stops claims and takes all workers away, after they have finished what they hold. Items can still be "
         "enqueued.",

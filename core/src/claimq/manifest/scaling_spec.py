@@ -95,9 +95,11 @@ class ScalingSpec:
         least="0s",
         most="168h",
     )
-    scale_up: ScaleUpSpec = nested("How fast workers are added.", ScaleUpSpec, absent="see its fields")
+    scale_up: ScaleUpSpec = nested(
+        "How fast workers are added.", ScaleUpSpec, absent="its fields have theirs"
+    )
     scale_down: ScaleDownSpec = nested(
-        "How fast workers are taken away.", ScaleDownSpec, absent="see its fields"
+        "How fast workers are taken away.", ScaleDownSpec, absent="its fields have theirs"
     )
 
     suspended: bool = False

@@ -159,7 +159,7 @@ class SidecarSpec:
     """The container that claimq puts beside the app."""
 
     resources: SidecarResourcesSpec = nested(
-        "CPU and memory of the sidecar.", SidecarResourcesSpec, absent="see its fields"
+        "CPU and memory of the sidecar.", SidecarResourcesSpec, absent="its fields have theirs"
     )
     image: str | None = text(
         "Image of the sidecar.",

@@ -103,8 +103,10 @@ def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first(chart: Chart) 
         policy = one["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
         assert policy == "before-hook-creation,hook-succeeded"
     role, job = found[1], found[3]
-    assert role["rules"] == [
-        {"apiGroups": ["claimq.dev"], "resources": ["reliablequeues"], "verbs": ["list", "delete"]}
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        (["reliablequeues"], ["list", "delete"]),
+        (["deployments"], ["list"]),
+        (["poddisruptionbudgets"], ["list"]),
     ]
     pod = job["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == found[0]["metadata"]["name"] != "release-claimq"

@@ -1,4 +1,8 @@
-"""`helm uninstall` with crds.keep=false: deletes all queues, and waits until the operator has let go of each."""
+"""`helm uninstall` with crds.keep=false: deletes all queues, and waits until they are gone, and their children.
+
+The operator lets go of queues, the cluster collects their children. It does so only while there is a definition of what
+owned them, so they are waited for too.
+"""
 
 import json
 import os
@@ -12,6 +16,8 @@ from typing import Any
 
 ACCOUNT = Path(os.environ.get("ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount"))
 PATH = "/apis/claimq.dev/v1alpha1"
+CHILDREN = {"deployment": "/apis/apps/v1/deployments", "pdb": "/apis/policy/v1/poddisruptionbudgets"}
+SELECTOR = "labelSelector=claimq.dev/queue,app.kubernetes.io/managed-by%3Dclaimq-operator"
 PAUSE_SECONDS = 1.0
 
 
@@ -39,6 +45,15 @@ def queues() -> list[dict[str, Any]]:
     return [one["metadata"] for one in found["items"]] if found else []
 
 
+def children() -> list[str]:
+    """What belongs to queues and is not collected yet, as kubectl takes it."""
+    return [
+        f"{kind} {one['metadata']['name']} --namespace {one['metadata']['namespace']}"
+        for kind, path in CHILDREN.items()
+        for one in ask("GET", f"{path}?{SELECTOR}")["items"]
+    ]
+
+
 def main() -> int:
     """0 when no queue is left; else 1, and the log says which and what to do."""
     patience = float(os.environ["TIMEOUT"].removesuffix("s"))
@@ -64,7 +79,16 @@ def main() -> int:
                 print(f"  kubectl patch {words} --patch '{patch}'")
             return 1
         time.sleep(PAUSE_SECONDS)
-    print("no queue is left")
+    while rest := children():
+        if time.monotonic() - start > patience:
+            print(
+                f"no queue is left, but children of queues are, after {patience:.0f} s; nothing was uninstalled:"
+            )
+            for one in rest:
+                print(f"  kubectl delete {one}")
+            return 1
+        time.sleep(PAUSE_SECONDS)
+    print("no queue is left, and nothing that belonged to one")
     return 0
 
 

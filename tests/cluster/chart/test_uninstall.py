@@ -104,7 +104,7 @@ def _uninstalled_but_for_the_queue(kubernetes: Cluster, release: Release, team: 
 def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_nothing(
     kubernetes: Cluster, release: Release, team: str
 ) -> None:
-    release.install("--set=valkey.enabled=true", "--set=crds.keep=false", "--set=crds.deleteTimeout=3s")
+    release.install("--set=valkey.enabled=true", "--set=crds.keep=false", "--set=crds.deleteTimeout=15s")
     with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
         for queue, policy in ((kept, "Retain"), (removed, "Delete")):
             queue.apply(deletionPolicy=policy, scaling={"minReplicas": 1, "maxReplicas": 1})

@@ -110,6 +110,7 @@ def _job(example: ChecksumsOnCluster) -> Account:
     release, story = example.release, Story()
     example.prepare()
     paths = example.paths(FILES)
+    say(f"$ kubectl create secret generic redis --from-literal=url={release.redis_url}")
     say("$ kubectl apply -f examples/checksums/queue.yaml")
     manifest = example.manifest()
     release.cluster.apply(manifest, namespace=WHERE)

@@ -1,6 +1,6 @@
 """README.md, "On a cluster": each command as it stands there, but for the making of images, in one shell.
 
-It goes before the tests that share a release, since it installs its own and takes everything away again.
+It installs a release of its own, so that of the other tests makes room for it meanwhile.
 """
 
 import os
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from clusterkit import Cluster
 from clusterkit.own_cluster import OwnCluster
 from testkit.cluster_images import ClusterImages
-from testkit.release import provide_volume, refuse_if_installed
+from testkit.release import CRD, Release, provide_volume
 from testkit.tree import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
@@ -58,33 +57,25 @@ def pulled(kubernetes: Cluster, images: ClusterImages) -> Iterator[None]:
 
 
 @pytest.fixture
-def cleared(kubernetes: Cluster) -> Iterator[None]:
-    """Whatever a command that failed has left is taken away."""
-    refuse_if_installed(kubernetes)
+def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
+    """A cluster without a release; whatever a command that failed has left is taken away at the end."""
+    release.uninstall()
     yield
-    with ExitStack() as last:
-        for words in (
-            ["delete", "crd", "reliablequeues.claimq.dev", "--ignore-not-found", "--timeout=60s"],
-            ["delete", "namespace", "claimq", "--ignore-not-found", "--timeout=120s"],
-            ["delete", "secret", "redis", "--ignore-not-found"],
-        ):
-            last.callback(kubernetes.run, "kubectl", *words, check=False, timeout=150)
-        last.callback(
-            kubernetes.run,
-            "helm",
-            "uninstall",
-            "claimq",
-            "--namespace=claimq",
-            "--wait",
-            "--ignore-not-found",
-            check=False,
-        )
+    helm = ("uninstall", "claimq", "--namespace=claimq", "--wait", "--ignore-not-found")
+    kubernetes.run("helm", *helm, check=False, timeout=150)
+    for words in (
+        ["secret", "redis"],
+        ["namespace", "claimq", "--timeout=120s"],
+        ["crd", CRD, "--timeout=60s"],
+    ):
+        kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=150)
+    release.install("--set=valkey.enabled=true")
 
 
 def test_every_command_of_the_readme_works_as_it_stands(
-    kubernetes: Cluster, pulled: None, cleared: None
+    kubernetes: Cluster, pulled: None, nothing_installed: None
 ) -> None:
-    del pulled, cleared
+    del pulled, nothing_installed
     lines: list[str] = []
     for line in commands():
         lines.append(line)
@@ -107,3 +98,8 @@ def test_every_command_of_the_readme_works_as_it_stands(
     assert "Permission denied" in said
     assert 'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in said
     assert 'namespace "claimq" deleted' in said
+    # The definition goes last, and what belonged to queues before it: nobody would collect it afterwards.
+    left = kubernetes.kubectl(
+        "get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name"
+    )
+    assert left == ""

@@ -1,0 +1,61 @@
+"""Who may do what at the port of a sidecar: the kubelet and the pod itself drain, other pods only read."""
+
+import pytest
+
+from testkit.queue_on_cluster import APP, QueueOnCluster
+from testkit.release import Release
+
+pytestmark = pytest.mark.cluster
+
+ASK = """
+import sys, urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen(sys.argv[1], timeout=60).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+def ask(release: Release, namespace: str, pod: str, url: str, container: str) -> str:
+    """The status that a container of a pod gets."""
+    words = (
+        "exec",
+        pod,
+        f"--namespace={namespace}",
+        f"--container={container}",
+        "--",
+        "python",
+        "-c",
+        ASK,
+        url,
+    )
+    return release.cluster.kubectl(*words).strip()
+
+
+def test_other_pods_read_the_sidecars_port_and_drain_nobody(release: Release, queue: QueueOnCluster) -> None:
+    queue.apply(scaling={"minReplicas": 1, "maxReplicas": 1})
+    queue.wait("its worker is ready", lambda: queue.condition("WorkersAvailable") == "True AllReady")
+    ((name, pod),) = queue.pods().items()
+    port = f"http://{pod['status']['podIP']}:9464"
+    other = (release, release.namespace, f"deployment/{release.operator}")
+    assert ask(*other, f"{port}/metrics", "operator") == "200"
+    assert ask(*other, f"{port}/drain", "operator") == "403"
+    assert ask(*other, f"{port}/worker/prestop", "operator") == "403"
+    queue.enqueue(3)
+    queue.wait_until_done()  # it still claims
+    queue.cluster.kubectl("delete", "pod", name, f"--namespace={queue.namespace}", "--timeout=60s")
+    seen = queue.cluster.kubectl(
+        "get",
+        "events",
+        f"--namespace={queue.namespace}",
+        "-o",
+        "name",
+        "--field-selector=reason=FailedPreStopHook",
+    )
+    assert seen == ""  # the kubelet showed the key
+    queue.wait(
+        "its successor is ready",
+        lambda: name not in queue.pods() and queue.condition("WorkersAvailable") == "True AllReady",
+    )
+    ((name, pod),) = queue.pods().items()
+    assert ask(release, queue.namespace, name, f"http://{pod['status']['podIP']}:9464/drain", APP) == "200"

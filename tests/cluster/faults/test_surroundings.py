@@ -54,6 +54,11 @@ def assert_none_was_begun_twice(queue: QueueOnCluster) -> None:
     assert queue.ledger().times("began") == dict.fromkeys(queue.known, 1)
 
 
+def are_ready(queue: QueueOnCluster) -> bool:
+    """Whether the kubelet has said so of all workers: a moment after they have begun to claim."""
+    return all(since for _, since in queue.lives().values())
+
+
 def measured(what: str, since: float) -> None:
     print(f"{what}: {time.monotonic() - since:.1f} s")
 
@@ -217,8 +222,8 @@ def metrics_of(release: Release, pod: str) -> str:
 
 def test_workers_outlive_a_restart_of_their_server(queue: QueueOnCluster, release: Release) -> None:
     queue.apply(seconds=1, scaling={"minReplicas": 2, "maxReplicas": 2})
-    queue.enqueue(16)
-    queue.wait("both have items", lambda: len(queue.holders()) == 2)
+    queue.enqueue(30)
+    queue.wait("both have items and are ready", lambda: len(queue.holders()) == 2 and are_ready(queue))
     lives, operators = queue.lives(), operator_restarts(release)
     valkey = valkey_of(release)
     since = time.monotonic()
@@ -251,7 +256,7 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
         beside.apply(seconds=0.5, scaling={"minReplicas": 1, "maxReplicas": 1})
         cut.enqueue(24)
         beside.enqueue(60)
-        cut.wait("both have items", lambda: len(cut.holders()) == 2)
+        cut.wait("both have items and are ready", lambda: len(cut.holders()) == 2 and are_ready(cut))
         cut.wait("the status says so", lambda: cut.get()["status"]["workers"]["busy"] == 2, every=0.1)
         lives, generation = cut.lives(), cut.generation()
         with valkey_of(release).frozen():

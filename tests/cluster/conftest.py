@@ -132,7 +132,8 @@ def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[R
 @pytest.fixture
 def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
     """A namespace of somebody who uses queues; the queues in it are deleted before the namespace."""
-    with namespace_of(kubernetes, f"team-{next(_numbers)}") as name:
+    # Its name comes only once, so that nobody needs to wait until it is gone.
+    with namespace_of(kubernetes, f"team-{os.getpid()}-{next(_numbers)}", wait=False) as name:
         yield name
         kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=90s")
 

@@ -1,21 +1,121 @@
-"""A process dies with items in hand: the items go back at once, whole, and for the reason that it was."""
+"""A process dies with items in hand: the items go back at once, whole, and for the reason that it was.
+
+The lease is five minutes in all of these: what comes back during the test comes back because somebody knew.
+"""
 
 import pytest
 
-from testkit.queue_on_cluster import QueueOnCluster
+from testkit import ledger
+from testkit.queue_on_cluster import APP, SIDECAR, QueueOnCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
+LEASE = "5m"
+ONE = {"minReplicas": 1, "maxReplicas": 1}
+TEXTS = [f"item-{number}" for number in range(5)]
+OUT_OF_MEMORY = (
+    """
+def work(item):
+    if item.text.startswith("bad"):
+        bytearray(200_000_000)
+"""
+    + ledger.WORKER
+)
 
-def test_an_app_that_is_killed_costs_one_repeat(queue: QueueOnCluster) -> None:
-    # A lease of five minutes: whatever comes back during the test comes back because somebody knew.
-    queue.apply(seconds=2, busyExpiry="5m", scaling={"minReplicas": 1, "maxReplicas": 1})
-    ids = queue.enqueue(3)
-    pod = queue.wait_for_a_holder()
-    queue.kill_container(pod)
+
+def last_words(queue: QueueOnCluster, number: str) -> str:
+    """What the newest line of an item's history says."""
+    item = queue.item(number)
+    return item.history[-1].error if item is not None and item.history else ""
+
+
+def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCluster) -> None:
+    queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
+    queue.enqueue(5)
+    pod = queue.wait_for_a_holder(3)
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the app is killed", LEASE):
+        queue.kill_container(pod)
+    told = f"{APP} ended: exit code 137 (signal 9); pod {pod}, node {queue.pods()[pod]['spec']['nodeName']}, image "
+    queue.wait(
+        "the items know the cause", lambda: all(last_words(queue, one).startswith(told) for one in held)
+    )
+    queue.open(*TEXTS)
     queue.wait_until_done()
-    seen = queue.counters()
-    assert (seen["done"], seen["in failed"], seen.get("expired", 0)) == (3, 0, 0)
-    assert seen["crashes"] == 1
-    ledger = queue.ledger()
-    assert ledger.times("done") == dict.fromkeys(ids, 1)
+    queue.prove_whole(held)
+    assert queue.counters()["crashes"] == len(held) == 3
+    queue.wait(
+        "it is told as an event",
+        lambda: (
+            f"3 claims of dead containers went back: {told}" in (queue.events().get("ClaimsGivenBack", ""))
+        ),
+    )
+
+
+def test_a_sidecar_that_is_killed_costs_one_repeat_of_what_its_app_held(queue: QueueOnCluster) -> None:
+    queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
+    queue.enqueue(5)
+    pod = queue.wait_for_a_holder(3)
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the sidecar is killed", LEASE):
+        queue.kill_container(pod, SIDECAR)
+    assert {last_words(queue, one).partition(",")[0] for one in held} == {
+        f"{SIDECAR} ended: exit code 137 (signal 9); pod {pod}"
+    }
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    queue.prove_whole(held)
+    assert queue.counters()["crashes"] == 3
+
+
+def test_an_item_that_always_runs_out_of_memory_ends_in_failed_with_the_reason(queue: QueueOnCluster) -> None:
+    limits = {"limits": {"memory": "64Mi"}}
+    queue.apply(
+        program=OUT_OF_MEMORY, busyExpiry=LEASE, requeueLimit=1, scaling=ONE, worker={"resources": limits}
+    )
+    bad = queue.enqueue(1, "bad")
+    queue.enqueue(4, "good")
+    queue.wait_until_done(4)
+    (failed,) = queue.items.items("failed")
+    ((pod, body),) = queue.pods().items()
+    where = (
+        f"pod {pod}, node {body['spec']['nodeName']}, image {body['status']['containerStatuses'][0]['image']}"
+    )
+    wanted = [f"{APP} ended: OOMKilled, exit code 137 (signal 9); {where}, run {run}" for run in (1, 2)]
+
+    def told() -> list[str]:
+        item = queue.item(bad[0])
+        return [] if item is None else [entry.error for entry in item.history]
+
+    queue.wait("each run's end is told", lambda: told() == wanted)
+    queue.prove_whole(bad, failed=bad)
+    assert (failed.item.id, failed.item.crash_count, failed.item.requeue_count) == (bad[0], 2, 1)
+    print(f"\n{told()}")
+
+
+def test_an_item_over_its_processing_time_restarts_the_app_and_is_one_crash(queue: QueueOnCluster) -> None:
+    # The lease of such an item is renewed no more, so here it is the lease that gives it back; the app is ended for it.
+    queue.apply(
+        program=ledger.GATED,
+        busyExpiry="2s",
+        processingTimeout="3s",
+        scaling=ONE,
+        worker={"drainTimeout": "1s"},
+    )
+    (number,) = queue.enqueue(1)
+    pod = queue.wait_for_a_holder()
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the app is stuck", "2s after its processing time of 3s"):
+        pass
+    queue.wait("the app is started again", lambda: restarts(queue, pod) == 1)
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    seen, written = queue.counters(), queue.ledger()
+    assert (seen["done"], seen["crashes"], seen["expired"], seen["in failed"]) == (1, 1, 1, 0)
+    assert (written.times("done"), written.times("began")) == ({number: 1}, {number: 2})
+    assert set(queue.pods()) == {pod}
+
+
+def restarts(queue: QueueOnCluster, pod: str) -> int:
+    """How often the app's container has been started again."""
+    return int(queue.pods()[pod]["status"]["containerStatuses"][0]["restartCount"])

@@ -27,7 +27,7 @@ def note(what, item):
     sys.exit("the ledger is out of reach")
 
 with claimq.worker.connect() as worker:
-    for item in worker.items():
+    for item in worker.items(chunk=int(os.environ.get("CHUNK", "1"))):
         with item:
             note("began", item)
             work = getattr(sys.modules["__main__"], "work", None)
@@ -39,7 +39,8 @@ with claimq.worker.connect() as worker:
             note(outcome.verdict, item)
 """
 """A worker for `python -c` in the sidecar's image. Each item: began, then work(item) if the program defines it and
-WORK_SECONDS of sleep, ended, and what its verdict did (done, lost, ...). LEDGER and LEDGER_URL say where to write."""
+WORK_SECONDS of sleep, ended, and what its verdict did (done, lost, ...). LEDGER and LEDGER_URL say where to write.
+CHUNK items are claimed at once."""
 
 GATED = (
     """

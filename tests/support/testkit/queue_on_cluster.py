@@ -1,7 +1,8 @@
 """One ReliableQueue on a real cluster, as a test sees it: its object, its pods, its items, and who holds them."""
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,7 +12,7 @@ import redis
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
-from claimq.model import State
+from claimq.model import Item, Located, State
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from testkit import ledger
@@ -51,26 +52,35 @@ class QueueOnCluster:
         return f"{self.namespace}.{self.name}"
 
     def apply(
-        self, *, program: str = ledger.WORKER, seconds: float = 0.05, version: str = "", **spec: Any
+        self,
+        *,
+        program: str = ledger.WORKER,
+        seconds: float = 0.05,
+        version: str = "",
+        chunk: int = 1,
+        **spec: Any,
     ) -> None:
-        """Applies the manifest. `program` is Python that runs in the sidecar's image, `version` what it calls itself in
-        the ledger; `worker` and others of `spec` are joined to what is said here."""
+        """Applies the manifest. `program` is Python that runs in the sidecar's image and claims `chunk` items at once,
+        `version` what it calls itself in the ledger; `worker` and others of `spec` are joined to what is said here."""
         env = {
             "LEDGER": ledger.key(self.on_server),
             "LEDGER_URL": self.notes.inside,
             "WORK_SECONDS": str(seconds),
             "VERSION": version,
+            "CHUNK": str(chunk),
         }
         worker: Json = {
             "image": self.release.images.sidecar,
             "command": ["python", "-c"],
             "args": [program],
             "drainTimeout": "20s",
+            "concurrency": chunk,
         }
         worker |= cast("Json", spec.pop("worker", {}))
-        worker["env"] = [{"name": name, "value": value} for name, value in env.items()] + worker.get(
-            "env", []
-        )
+        given: list[Json] = worker.get("env", [])
+        named = {one["name"] for one in given}
+        ours = [{"name": name, "value": value} for name, value in env.items() if name not in named]
+        worker["env"] = ours + given
         self.cluster.apply(
             {
                 "apiVersion": "claimq.dev/v1alpha1",
@@ -230,8 +240,27 @@ class QueueOnCluster:
         with redis.Redis.from_url(self.notes.outside) as server:
             server.sadd(ledger.gate(self.on_server), *texts)
 
+    def in_hand(self, pod: str) -> dict[str, Located]:
+        """Item to the claim of it that the pod holds."""
+        busy = self.items.items(State.BUSY, 1000)
+        return {one.item.id: one for one in busy if (one.worker or "").startswith(f"{pod}.")}
+
+    def item(self, number: str) -> Item | None:
+        """The item, wherever it is; None once it is done."""
+        found = self.items.find(number)
+        return None if found is None else found.item
+
     def ledger(self) -> Ledger:
         return ledger.read(self.notes.outside, self.on_server)
+
+    def prove_whole(self, repeated: Collection[str] = (), *, failed: Collection[str] = ()) -> None:
+        """Each known item was done once, by the counters and by the workers' ledger, or is in `failed`; and no other
+        than the `repeated` was begun more than once. No lease ran out for it."""
+        seen, written = self.counters(), self.ledger()
+        wanted = [number for number in self.known if number not in failed]
+        assert (seen["done"], seen["in failed"], seen.get("expired", 0)) == (len(wanted), len(failed), 0)
+        assert written.times("done") == dict.fromkeys(wanted, 1)
+        assert {number for number, times in written.times("began").items() if times > 1} <= set(repeated)
 
     # Waiting and breaking.
 
@@ -268,6 +297,29 @@ class QueueOnCluster:
     def _holder(self, at_least: int) -> str | None:
         return next((pod for pod, count in self.holders().items() if count >= at_least), None)
 
+    def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 120) -> None:
+        """Until none of these claims is held any more: their items can be claimed again, or have been."""
+        tokens = {one.name for one in claims}
+        self.wait(
+            "the claims of the dead are given back",
+            lambda: not tokens & {one.name for one in self.items.items(State.BUSY, 1000)},
+            timeout=timeout,
+            every=0.02,
+        )
+
+    @contextmanager
+    def timed_return(self, claims: Collection[Located], what: str, lease: str) -> Generator[None]:
+        """Around a kill: waits until the claims are given back, and prints how long that took beside the lease."""
+        began = time.monotonic()
+        yield
+        killed = time.monotonic()
+        self.wait_until_given_back(claims)
+        took = time.monotonic()
+        print(
+            f"\n{what}: {len(claims)} claims back {took - killed:.2f} s after the kill was done, "
+            f"{took - began:.2f} s after it was asked for; a plain lease would have taken up to {lease}"
+        )
+
     def kill_container(self, pod: str, container: str = APP) -> None:
         """SIGKILL to all processes of a container of the pod, from outside, as the kernel would."""
         running(self.cluster, self.namespace, pod, container).kill()
@@ -277,6 +329,16 @@ class QueueOnCluster:
         self.cluster.kubectl(
             "delete", "pod", pod, f"--namespace={self.namespace}", "--grace-period=0", "--force"
         )
+
+    def evict(self, pod: str) -> None:
+        """Asks for the pod's eviction, as draining its node does."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
+        head = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        self.cluster.api("POST", f"{path}/eviction", head)
+
+    def wait_until_gone(self, pod: str, *, timeout: float = 120) -> None:
+        """Until the API server knows the pod no more."""
+        self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), timeout=timeout, every=0.1)
 
     def _tell(self) -> str:
         try:

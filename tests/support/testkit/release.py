@@ -98,6 +98,9 @@ class Release:
         self.cluster.helm(
             "uninstall", self.name, f"--namespace={self.namespace}", "--wait", "--ignore-not-found"
         )
+        self.cluster.kubectl(
+            "wait", "pods", "--all", f"--namespace={self.namespace}", "--for=delete", "--timeout=60s"
+        )
         self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
 
 
@@ -134,13 +137,17 @@ def refuse_if_installed(cluster: Cluster) -> None:
 
 
 @contextmanager
-def namespace(cluster: Cluster, name: str) -> Generator[str]:
-    """A namespace that takes only `restricted` pods; deleted at the end, and waited for."""
+def namespace(cluster: Cluster, name: str, *, wait: bool = True) -> Generator[str]:
+    """A namespace that takes only `restricted` pods; deleted at the end, and waited for unless `wait` is False.
+
+    Kubernetes looks again at a namespace whose pods are ending only after half their grace period: end them before.
+    """
     create_namespace(cluster, name)
     try:
         yield name
     finally:
-        cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout=130)
+        waiting = ["--timeout=120s"] if wait else ["--wait=false"]
+        cluster.kubectl("delete", "namespace", name, *waiting, timeout=130)
 
 
 def create_namespace(cluster: Cluster, name: str) -> None:

@@ -1,0 +1,193 @@
+"""A pod ends with items in hand, by somebody's will or the kubelet's: nothing is lost, only its own fault counts."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit import Cluster
+from testkit import ledger
+from testkit.cluster_images import TAG
+from testkit.queue_on_cluster import QueueOnCluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+
+LEASE = "5m"
+ONE = {"minReplicas": 1, "maxReplicas": 1}
+TEXTS = [f"item-{number}" for number in range(5)]
+GREEDY = (
+    """
+def work(item):
+    if item.text.startswith("bad"):
+        with open("/tmp/much", "wb") as file:
+            file.write(bytes(40_000_000))
+        time.sleep(3600)
+"""
+    + ledger.WORKER
+)
+SHELL = """
+trap '' TERM
+ask() { curl -sS --fail-with-body --unix-socket "$CLAIMQ_SOCKET" "http://claimq$1" -d "$2"; }
+field() { printf %s "$reply" | sed -n "s/.*\\"$1\\":\\"\\([^\\"]*\\)\\".*/\\1/p"; }
+note() {
+  printf 'XADD %s * at %s pod %s what %s item %s text -\\r\\nQUIT\\r\\n' \\
+    "$LEDGER" "$(date +%s.%N)" "$HOSTNAME" "$1" "$2" | curl -s -m 10 "telnet://$SERVER" >/dev/null
+}
+while reply=$(ask /v1/claim '{"max": 1, "wait": 5}'); do
+  case $reply in *'"draining":true'*) break ;; esac
+  token=$(field token)
+  [ -n "$token" ] || continue
+  id=$(field id)
+  note began "$id"
+  sleep 4
+  note ended "$id"
+  reply=$(ask /v1/done "{\\"tokens\\": [\\"$token\\"]}")
+  note "$(field outcome)" "$id"
+done
+note left -
+"""
+
+
+def test_a_pod_deleted_by_force_gives_back_what_it_held(queue: QueueOnCluster) -> None:
+    queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
+    queue.enqueue(5)
+    pod = queue.wait_for_a_holder(3)
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the pod is deleted by force", LEASE):
+        queue.force_delete(pod)
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    queue.prove_whole(held)
+    print(f"\nas {'crashes' if queue.counters().get('crashes') else 'interruptions'}")
+
+
+@pytest.fixture
+def cordoned(kubernetes: Cluster, queue: QueueOnCluster) -> Iterator[list[str]]:
+    """Nodes put here are open to pods again at the end, and their kubelets run."""
+    nodes: list[str] = []
+    yield nodes
+    for node in nodes:
+        kubernetes.start_kubelet(node)
+        kubernetes.kubectl("uncordon", node)
+        kubernetes.wait_for_node(node, ready=True)
+
+
+def test_what_a_pod_holds_that_outlives_its_deletion_is_nobody_elses(
+    queue: QueueOnCluster, cordoned: list[str]
+) -> None:
+    queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE)
+    (first,) = queue.enqueue(1)
+    pod = queue.wait_for_a_holder()
+    held = queue.in_hand(pod)
+    node = queue.pods()[pod]["spec"]["nodeName"]
+    cordoned.append(node)
+    queue.cluster.kubectl("cordon", node)
+    queue.cluster.stop_kubelet(node)
+    queue.force_delete(pod)
+    (second,) = queue.enqueue(1)
+    queue.wait("another pod has come and works", lambda: len(queue.holders()) == 2)
+    assert queue.in_hand(pod).keys() == held.keys() == {first}
+    assert queue.in_hand(pod)[first].name == held[first].name
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    queue.prove_whole()
+    assert queue.ledger().pods_of("done")[first] == {pod}
+    assert queue.ledger().pods_of("done")[second] != {pod}
+    assert queue.counters()["claimed"] == 2
+
+
+def test_an_item_for_which_its_pod_is_evicted_counts_and_ends_in_failed(queue: QueueOnCluster) -> None:
+    limits = {"limits": {"ephemeral-storage": "10Mi"}}
+    queue.apply(program=GREEDY, busyExpiry=LEASE, requeueLimit=0, scaling=ONE, worker={"resources": limits})
+    bad = queue.enqueue(1, "bad")
+    queue.enqueue(2, "good")
+    pod = queue.wait_for_a_holder()
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the pod is evicted for what it used", LEASE):
+        pass
+    queue.wait_until_done(2)
+    queue.wait("the item is in failed", lambda: queue.counters()["in failed"] == 1)
+    (failed,) = queue.items.items("failed")
+    queue.prove_whole(bad, failed=bad)
+    words = failed.item.last_error or ""
+    assert "evicted (Pod ephemeral local storage usage exceeds the total limit of containers 10Mi.)" in words
+    assert f"pod {pod}, node " in words
+    assert (failed.item.crash_count, failed.item.interrupted_count) == (1, 0)
+    print(f"\n{words}")
+
+
+def test_a_pod_that_is_evicted_finishes_what_it_holds(queue: QueueOnCluster) -> None:
+    queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE)
+    queue.enqueue(3)
+    pod = queue.wait_for_a_holder()
+    (held,) = queue.in_hand(pod)
+    queue.evict(pod)
+    queue.wait("the pod is told to end", lambda: "deletionTimestamp" in queue.pods()[pod]["metadata"])
+    queue.wait("another one works", lambda: len(queue.holders()) == 2)
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    queue.prove_whole()
+    assert queue.ledger().pods_of("done")[held] == {pod}
+    assert queue.counters()["claimed"] == 3
+
+
+def test_an_eviction_that_an_item_outlasts_is_an_interruption(queue: QueueOnCluster) -> None:
+    queue.apply(
+        program=ledger.GATED, busyExpiry=LEASE, requeueLimit=0, scaling=ONE, worker={"drainTimeout": "1s"}
+    )
+    queue.enqueue(1)
+    pod = queue.wait_for_a_holder()
+    held = queue.in_hand(pod)
+    with queue.timed_return(held.values(), "the pod is evicted by the API", LEASE):
+        queue.evict(pod)
+    (item,) = (queue.item(one) for one in held)
+    assert item is not None
+    assert (item.interrupted_count, item.crash_count, item.requeue_count) == (1, 0, 0)
+    assert [entry.kind for entry in item.history] == ["interrupt"]
+    queue.open(*TEXTS)
+    queue.wait_until_done()
+    queue.prove_whole(held)
+    assert queue.counters().get("crashes", 0) == 0
+
+
+@pytest.fixture(scope="session")
+def shell_image(kubernetes: Cluster) -> str:
+    """A shell and curl: an app that knows nothing of claimq."""
+    dockerfile = Path(__file__).parents[1] / "images" / "shell.Dockerfile"
+    return kubernetes.load_image(kubernetes.build_image(dockerfile, f"claimq-test-shell:{TAG}"))
+
+
+def test_a_shell_loop_that_ignores_sigterm_drains_without_a_repeat(
+    queue: QueueOnCluster, shell_image: str
+) -> None:
+    server = queue.release.redis_url.removeprefix("redis://").removesuffix("/0")
+    env = {"LEDGER": ledger.key(queue.on_server), "SERVER": server}
+    queue.apply(
+        busyExpiry=LEASE,
+        scaling=ONE,
+        worker={
+            "image": shell_image,
+            "command": ["/bin/sh", "-c"],
+            "args": [SHELL],
+            "drainTimeout": "2m",
+            "env": [{"name": name, "value": value} for name, value in env.items()],
+        },
+    )
+    queue.enqueue(3)
+    pod = queue.wait_for_a_holder()
+    (held,) = queue.in_hand(pod)
+    grace = queue.pods()[pod]["spec"]["terminationGracePeriodSeconds"]
+    asked = time.monotonic()
+    queue.cluster.kubectl("delete", "pod", pod, f"--namespace={queue.namespace}", "--wait=false")
+    queue.wait_until_gone(pod)
+    took = time.monotonic() - asked
+    print(
+        f"\nthe shell's pod was gone {took:.1f} s after it was told to end; its item takes 4 s, its grace is {grace} s"
+    )
+    # It left by itself: the kubelet, which would have waited for the whole grace, did not have to kill it.
+    assert [entry.pod for entry in queue.ledger().of("left")] == [pod]
+    queue.wait_until_done()
+    queue.prove_whole()
+    assert queue.ledger().pods_of("done")[held] == {pod}
+    assert queue.counters()["claimed"] == 3

@@ -18,6 +18,8 @@ from clusterkit.forwarding import forwarded
 from clusterkit.images import BuiltImage
 from clusterkit.layout import Layout
 from clusterkit.lock import locked
+from clusterkit.own_cluster import OwnCluster
+from clusterkit.state import State, boot_id, write_state
 
 HARNESS = Path(__file__).with_name("harness")
 KUBECTL = """#!/bin/sh
@@ -32,6 +34,8 @@ HOLD = """
 import sys
 from pathlib import Path
 from clusterkit.lock import locked
+from clusterkit.own_cluster import OwnCluster
+from clusterkit.state import State, boot_id, write_state
 with locked(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     sys.stdin.read()
@@ -134,6 +138,20 @@ def test_the_mounted_cgroups_are_told_apart() -> None:
 def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
     with pytest.raises(HarnessError, match="a cluster can't be called"):
         Layout(name)
+
+
+def test_what_kubectl_remembers_of_a_cluster_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All have the same address, and by the address kubectl would keep which kinds there are.
+    monkeypatch.setenv("CLAIMQ_CLUSTERS", str(tmp_path))
+    layouts = Layout("one"), Layout("two")
+    for layout in layouts:
+        layout.folder.mkdir()
+        write_state(layout, State(nodes=1, stage="up", boot=boot_id()))
+    one, two = (Path(OwnCluster(layout).environment()["KUBECACHEDIR"]) for layout in layouts)
+    assert one != two
+    assert one.is_relative_to(layouts[0].folder)  # and goes with it
 
 
 def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:

@@ -105,6 +105,11 @@ class Layout:
         return self.secrets / "admin.kubeconfig"
 
     @property
+    def kubectl_cache(self) -> Path:
+        """What kubectl and helm remember of this cluster."""
+        return self.folder / "kubectl-cache"
+
+    @property
     def api_socket(self) -> Path:
         """Serves the API without a login, to root alone."""
         return self.folder / "api.sock"

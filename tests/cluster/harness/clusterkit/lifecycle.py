@@ -212,6 +212,7 @@ def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
 def _kubectl(layout: Layout, *argv: str, stdin: str | None = None) -> str:
     space = Space(CONTROL.name, Processes(layout))
     kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
+    kubectl.append(f"--cache-dir={layout.kubectl_cache}")
     return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=180).stdout
 
 

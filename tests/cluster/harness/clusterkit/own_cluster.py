@@ -34,7 +34,9 @@ class OwnCluster(Cluster):
         return Space(CONTROL.name, self.processes).entering(mounts=False)
 
     def environment(self) -> dict[str, str]:
-        return with_path(self.layout.programs, {"KUBECONFIG": str(self.layout.kubeconfig)})
+        # Every cluster of ours has the same address, and by that kubectl and helm keep what kinds there are.
+        extra = {"KUBECONFIG": str(self.layout.kubeconfig), "KUBECACHEDIR": str(self.layout.kubectl_cache)}
+        return with_path(self.layout.programs, extra)
 
     def api_socket(self) -> Path:
         return self.layout.api_socket

@@ -122,11 +122,13 @@ def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[R
     with namespace_of(kubernetes, "claimq-system") as name:
         made = Release(kubernetes, images, "claimq", name)
         provide_volume(kubernetes, name, f"data-{made.valkey}-0", "claimq-tests-valkey")
-        made.install("--set=valkey.enabled=true")
-        yield made
-        kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=60s")
-        made.uninstall()
-        kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
+        try:
+            made.install_as_usual()
+            yield made
+            kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=60s")
+        finally:
+            made.uninstall()
+            kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture

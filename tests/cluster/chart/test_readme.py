@@ -59,17 +59,19 @@ def pulled(kubernetes: Cluster, images: ClusterImages) -> Iterator[None]:
 @pytest.fixture
 def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
     """A cluster without a release; whatever a command that failed has left is taken away at the end."""
-    release.uninstall()
-    yield
-    helm = ("uninstall", "claimq", "--namespace=claimq", "--wait", "--ignore-not-found")
-    kubernetes.run("helm", *helm, check=False, timeout=150)
-    for words in (
-        ["secret", "redis"],
-        ["namespace", "claimq", "--timeout=120s"],
-        ["crd", CRD, "--timeout=60s"],
-    ):
-        kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=150)
-    release.install("--set=valkey.enabled=true")
+    try:
+        release.uninstall()
+        yield
+        helm = ("uninstall", "claimq", "--namespace=claimq", "--wait", "--ignore-not-found")
+        kubernetes.run("helm", *helm, check=False, timeout=150)
+        for words in (
+            ["secret", "redis"],
+            ["namespace", "claimq", "--timeout=120s"],
+            ["crd", CRD, "--timeout=60s"],
+        ):
+            kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=150)
+    finally:
+        release.install_as_usual()
 
 
 def test_every_command_of_the_readme_works_as_it_stands(

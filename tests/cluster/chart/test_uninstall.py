@@ -68,7 +68,7 @@ def test_an_uninstall_leaves_queues_and_workers_and_the_next_install_takes_them_
     try:
         _uninstalled_but_for_the_queue(kubernetes, release, team)
     finally:
-        release.install("--set=valkey.enabled=true")
+        release.install_as_usual()
     with queue_on(release, team) as queue:
         queue.enqueue(10, "more")
         queue.wait_until_done(20)
@@ -104,7 +104,14 @@ def _uninstalled_but_for_the_queue(kubernetes: Cluster, release: Release, team: 
 def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_nothing(
     kubernetes: Cluster, release: Release, team: str
 ) -> None:
-    release.install("--set=valkey.enabled=true", "--set=crds.keep=false", "--set=crds.deleteTimeout=15s")
+    with release.installed_with("--set=crds.keep=false", "--set=crds.deleteTimeout=15s"):
+        _uninstalled_with_its_queues(kubernetes, release, team)
+    with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
+        assert kept.counters()["done"] == 5
+        assert removed.counters().get("done", 0) == 0
+
+
+def _uninstalled_with_its_queues(kubernetes: Cluster, release: Release, team: str) -> None:
     with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
         for queue, policy in ((kept, "Retain"), (removed, "Delete")):
             queue.apply(deletionPolicy=policy, scaling={"minReplicas": 1, "maxReplicas": 1})
@@ -123,18 +130,12 @@ def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_not
     assert f"kubectl describe reliablequeue kept --namespace {team}" in said
     assert "so nothing was uninstalled" in said
     assert release.get(f"deployment/{release.operator}", f"--namespace={release.namespace}")
-    try:
-        uninstall(release)
-        delete_the_tests_pod(release)
-        eventually(
-            "nothing is left",
-            lambda: not traces(kubernetes),
-            timeout=60,
-            every=1.0,
-            why_not=lambda: str(traces(kubernetes)),
-        )
-    finally:
-        release.install("--set=valkey.enabled=true")
-    with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
-        assert kept.counters()["done"] == 5
-        assert removed.counters().get("done", 0) == 0
+    uninstall(release)
+    delete_the_tests_pod(release)
+    eventually(
+        "nothing is left",
+        lambda: not traces(kubernetes),
+        timeout=60,
+        every=1.0,
+        why_not=lambda: str(traces(kubernetes)),
+    )

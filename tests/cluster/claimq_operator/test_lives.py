@@ -1,10 +1,11 @@
 """Operators come and go, queues end: on a real API server."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import World
+from testkit.operator_world import Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]
@@ -16,6 +17,10 @@ def gone(world: World, name: str = "thumbs") -> bool:
 
 def delete(world: World, name: str = "thumbs") -> None:
     world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--wait=false")
+
+
+def has_made(operator: Operator, passes: float) -> bool:
+    return operator.metric("claimq_passes_total") >= passes
 
 
 def test_retain_keeps_the_items_and_needs_no_operator(world: World, items: Items) -> None:
@@ -82,6 +87,7 @@ def test_one_of_two_operators_works_and_the_other_follows_when_it_is_killed(
     world: World, items: Items
 ) -> None:
     first = world.operator(CLAIMQ_OPERATOR_ID="first")
+    eventually_sync(lambda: first.metric("claimq_leader") == 1, within=15)
     second = world.operator(CLAIMQ_OPERATOR_ID="second")
     world.queue()
     eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
@@ -94,8 +100,10 @@ def test_one_of_two_operators_works_and_the_other_follows_when_it_is_killed(
 
 
 def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
-    for identity in ("first", "second"):
+    both = [
         world.operator(CLAIMQ_LEADER_ELECTION="false", CLAIMQ_OPERATOR_ID=identity)
+        for identity in ("first", "second")
+    ]
     world.queue(scaling={"itemsPerReplica": 2})
     eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
     items().enqueue_many([str(number) for number in range(6)])
@@ -108,6 +116,10 @@ def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
             == "app:2"
         )
     )
+    # Whoever came second has looked at it too, and has seen nothing left to do.
+    seen = [one.metric("claimq_passes_total") for one in both]
+    for operator, passes in zip(both, seen, strict=True):
+        eventually_sync(partial(has_made, operator, passes + 3), within=30)
     assert world.replicas() == 3
     assert world.get("deploy", "thumbs-worker")["metadata"]["generation"] == generation + 1
 
@@ -124,4 +136,5 @@ def test_the_loops_show_that_they_run(world: World) -> None:
     world.queue()
     eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
     assert operator.get("/livez") == (200, "ok")
-    assert operator.metric("claimq_loop_age_seconds", loop="event-loop") < 5
+    eventually_sync(lambda: 'claimq_loop_age_seconds{loop="event-loop"}' in operator.get("/metrics")[1])
+    eventually_sync(lambda: operator.metric("claimq_loop_age_seconds", loop="event-loop") < 5)

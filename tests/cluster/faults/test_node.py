@@ -40,9 +40,11 @@ def far(release: Release) -> Iterator[str]:
             release.wait_for_operators()
         finally:
             release.cluster.kubectl("uncordon", node)
-    yield node
-    release.cluster.restore_node(node)
-    release.cluster.wait_for_node(node, ready=True)
+    try:
+        yield node
+    finally:
+        release.cluster.restore_node(node)
+        release.cluster.wait_for_node(node, ready=True)
 
 
 def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
@@ -85,7 +87,15 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     assert (counted["done"], counted["crashes"], counted["expired"]) == (10, 1, 1)
     assert counted["in failed"] == 0
 
-    queue.enqueue(30, "afterwards")
+    def works_again() -> bool:
+        # The other worker may be quicker: there is always something left.
+        if queue.counters()["in main"] < 10:
+            queue.enqueue(10, "afterwards")
+        return any(
+            one.pod == cut_off and one.text.startswith("afterwards") for one in queue.ledger().of("done")
+        )
+
+    queue.wait("it works again", works_again)
     queue.wait_until_done()
     ledger = queue.ledger()
     assert ledger.times("done") == dict.fromkeys(queue.known, 1)
@@ -93,7 +103,6 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     began = {one.pod: one.at for one in ledger.of("began") if one.item == held.item.id}
     assert len(began) == 2
     assert max(began.values()) >= last.lease_until
-    assert cut_off in {one.pod for one in ledger.of("done") if one.text.startswith("afterwards")}
     release.cluster.wait_for_node(far, ready=True)
     queue.wait("the status is right", queue.status_is_right)
     assert {count for count, _ in queue.lives().values()} == {0}, "a worker was restarted for it"

@@ -16,6 +16,8 @@ from testkit.servers_on_cluster import another_valkey, on_release
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 QUICK = {"stabilizationWindow": "0s", "period": "1s"}
+# Up to three workers and down again, each step alone: as often may a number change that is never taken back.
+ONE_BY_ONE = 6
 
 
 @pytest.fixture
@@ -138,9 +140,9 @@ def two_that_act(release: Release) -> Generator[None]:
     """Two operators that do not ask each other who works."""
     deployment, where = f"deployment/{release.operator}", f"--namespace={release.namespace}"
     kubectl = release.cluster.kubectl
-    kubectl("set", "env", deployment, where, "CLAIMQ_LEADER_ELECTION=false")
-    kubectl("scale", deployment, where, "--replicas=2")
     try:
+        kubectl("set", "env", deployment, where, "CLAIMQ_LEADER_ELECTION=false")
+        kubectl("scale", deployment, where, "--replicas=2")
         release.wait_for_operators(2)
         yield
         for pod in release.pods():
@@ -169,7 +171,7 @@ def test_two_operators_that_both_act_do_what_one_does(queue: QueueOnCluster, rel
     with two_that_act(release):
         by_two = changes_under_load(queue)
         print(f"changes of the number of workers: {by_one} by one operator, {by_two} by two")
-        assert by_two <= 1.5 * by_one
+        assert by_two <= max(1.5 * by_one, ONE_BY_ONE)
 
         # Claims that nobody renews, before there is a worker; then an app that dies: both operators see either.
         queue.wait("the last worker has gone", lambda: not queue.pods())
@@ -263,7 +265,7 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
             since = time.monotonic()
             cut.wait("it is told", lambda: cut.condition("RedisReachable") == "False Unreachable")
             measured("server silent to RedisReachable=False", since)
-            told, done = cut.get()["status"], beside.counters().get("done", 0)
+            told = cut.get()["status"]
             assert told["items"]["main"] > 0
             assert cut.condition("ScalingActive") == "False Unknown"
             beside.enqueue(20, "meanwhile")
@@ -278,7 +280,7 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
             numbers = [str(told["items"][state]) for state in ("main", "busy")]
             assert [row["READY"], row["MAIN"], row["BUSY"], row["WORKERS"]] == ["False", *numbers, "2/2"]
             assert cut.condition("RedisReachable") == "False Unreachable"
-            assert beside.counters()["done"] > done + 40
+            beside.wait_until_done()
             assert beside.condition("Ready") == "True Working"
         since, done = time.monotonic(), cut.counters().get("done", 0)
         cut.wait("work goes on", lambda: cut.counters().get("done", 0) > done, every=0.05)
@@ -303,7 +305,7 @@ def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
     queue.wait("the number is decided", lambda: queue.condition("ScalingActive") == "True Auto")
     operator, generation = operator_of(release), queue.generation()
     rule = ("FORWARD", "-p", "tcp", "-s", operator.address, "--dport", "6379", "-j", "DROP")
-    own.run_on_node(operator.node, "iptables", "--insert", *rule)
+    own.run_on_node(operator.node, "iptables", "--wait", "--insert", *rule)
     try:
         since = time.monotonic()
         queue.wait("it is told", lambda: queue.condition("RedisReachable") == "False Unreachable")
@@ -315,7 +317,7 @@ def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
         assert (queue.replicas(), queue.generation()) == (1, generation)
         assert queue.condition("ScalingActive") == "False Unknown"
     finally:
-        own.run_on_node(operator.node, "iptables", "--delete", *rule)
+        own.run_on_node(operator.node, "iptables", "--wait", "--delete", *rule)
     since = time.monotonic()
     queue.wait("it decides again", lambda: queue.replicas() == 3)
     measured("heal to the number of workers right", since)

@@ -52,15 +52,17 @@ def mistaken(release: Release) -> Iterator[Mistaken]:
         for name in MISTAKES:
             where = SCARCE if name == "over-quota" else WHERE
             queues[name] = QueueOnCluster(release, where, name, server.queue(f"{where}.{name}"), at, at)
-        _prepare(cluster, direct, queues)
         try:
+            _prepare(cluster, direct, queues)
             for name, mistake in MISTAKES.items():
                 _apply(queues[name], mistake)
             yield Mistaken(queues)
         finally:
-            for where in (WHERE, SCARCE):
-                cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", "--timeout=90s")
-            direct.execute_command("ACL", "DELUSER", TEAM, READER)
+            try:
+                for where in (WHERE, SCARCE):
+                    cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", "--timeout=90s")
+            finally:
+                direct.execute_command("ACL", "DELUSER", TEAM, READER)
 
 
 def _prepare(cluster: Cluster, direct: "redis.Redis", queues: dict[str, QueueOnCluster]) -> None:

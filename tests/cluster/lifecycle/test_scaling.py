@@ -110,7 +110,7 @@ def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     queue.wait("one as the manifest says", lambda: queue.replicas() == 1)
     kubectl("scale", f"rq/{queue.name}", where, "--replicas=2")
     queue.wait("two as a person says", lambda: (queue.replicas(), len(queue.pods())) == (2, 2))
-    assert queue.condition("ScalingActive") == "False Manual"
+    queue.wait("it is told", lambda: queue.condition("ScalingActive") == "False Manual")
 
     queue.enqueue(5)
     queue.wait("both hold an item", lambda: sorted(queue.holders().values()) == [1, 1])
@@ -119,7 +119,7 @@ def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     assert sorted(queue.holders().values()) == [1, 1], "what is in hand is finished first"
     queue.open(*(f"item-{number}" for number in range(5)))
     queue.wait("they are gone", lambda: not queue.pods())
-    assert queue.condition("Suspended") == "True SpecSuspend"
+    queue.wait("it is told", lambda: queue.condition("Suspended") == "True SpecSuspend")
     seen = queue.counters()
     assert (seen["done"], seen["in main"], seen["in busy"]) == (2, 3, 0)
     assert queue.items.claim(1) == [], "a suspended queue gives no claims to anybody"

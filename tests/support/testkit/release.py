@@ -14,6 +14,7 @@ from testkit.cluster_images import ClusterImages
 
 Json = dict[str, Any]
 CRD = "reliablequeues.claimq.dev"
+USUAL = "--set=valkey.enabled=true"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,20 @@ class Release:
             timeout=200,
         )
 
+    def install_as_usual(self) -> None:
+        """As the tests share it: one operator, and a Valkey. Values of an earlier install are forgotten."""
+        self.install(USUAL)
+        self.wait_for_operators()
+
+    @contextmanager
+    def installed_with(self, *options: str) -> Generator[None]:
+        """Upgraded with these options, and as usual again at the end."""
+        try:
+            self.install(USUAL, *options)
+            yield
+        finally:
+            self.install_as_usual()
+
     @contextmanager
     def server_url(self) -> Generator[str]:
         """The release's Valkey, for a program outside of the cluster."""
@@ -64,8 +79,8 @@ class Release:
     @contextmanager
     def operator_with(self, **environment: str) -> Generator[None]:
         """The operator with these variables, and as it was before again at the end."""
-        self._set([f"{name}={value}" for name, value in environment.items()])
         try:
+            self._set([f"{name}={value}" for name, value in environment.items()])
             yield
         finally:
             self._set([f"{name}-" for name in environment])

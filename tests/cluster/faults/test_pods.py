@@ -68,8 +68,10 @@ def cordoned(kubernetes: Cluster, queue: QueueOnCluster) -> Iterator[list[str]]:
     nodes: list[str] = []
     yield nodes
     for node in nodes:
-        kubernetes.start_kubelet(node)
-        kubernetes.kubectl("uncordon", node)
+        try:
+            kubernetes.kubectl("uncordon", node)
+        finally:
+            kubernetes.start_kubelet(node)
         kubernetes.wait_for_node(node, ready=True)
 
 

@@ -73,9 +73,21 @@ class Verdicts:
         """Gives back what the app will not settle: a crash with its error, or an interruption, uncounted and in order,
         with what interrupted the work if that had begun.
 
-        Verdicts under way come first. What cannot be given back is left to its lease.
+        Verdicts under way come first. What cannot be given back is left to its lease, and renewed no more.
         """
-        await self.ended(tokens)
+        try:
+            await self.ended(tokens)
+        except StoreUnavailable:
+            # Nobody else would let go of them: they would be renewed for ever, and keep their places.
+            self._hands.let_go([token for token in tokens if token in self._trying])
+            await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
+            raise
+        await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
+
+    async def _give_back_rest(
+        self, tokens: Sequence[str], *, cause: str, crash: str | None, why: str
+    ) -> None:
+        """Gives back those that are in hand; no verdict on any of them is under way."""
         rest = [token for token in tokens if token in self._hands]
         if not rest:
             return

@@ -93,3 +93,11 @@ async def test_an_interruption_of_long_ago_stays_one(queue: ReliableQueue) -> No
     await queue.enqueue("a")
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
     assert await queue.recount("w1", CAUSE, within=-0.001) == 0
+
+
+async def test_what_a_client_of_many_gave_back_is_found(queue: ReliableQueue) -> None:
+    await queue.enqueue("bad", client="first")
+    claims = await queue.claim(1, wait=0)
+    await queue.enqueue_many([NewItem("other", client=f"c{number}") for number in range(150)])
+    await queue.unclaim(claims, why=WHY)
+    assert await queue.recount("w1", CAUSE) == 1

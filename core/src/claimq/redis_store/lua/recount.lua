@@ -25,8 +25,9 @@ local function interrupted(envelope)
   return item
 end
 
+-- What was interrupted stands at the head, and a client that has items again has the next turn: at the right end of the ring.
 local waiting_again, claims, clients = {}, {}, {'-'}
-for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do
+for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', -100, -1)) do
   if client ~= '-' then clients[#clients + 1] = client end
 end
 for _, client in ipairs(clients) do
@@ -34,7 +35,7 @@ for _, client in ipairs(clients) do
   local listed = redis.call('LRANGE', key_of(q, client), -limit, -1)
   for i = #listed, 1, -1 do
     local item = interrupted(listed[i])
-    if item then item.envelope, waiting_again[#waiting_again + 1] = listed[i], item end
+    if item and item.client == client then item.envelope, waiting_again[#waiting_again + 1] = listed[i], item end
   end
 end
 for _, token in ipairs(redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)) do

@@ -72,7 +72,8 @@ class Election:
         pause = self._settings.lease_duration / 5
         try:
             while True:
-                await self._attempt(loop.time())
+                if working is None or loop.time() < self._held_until:
+                    await self._attempt(loop.time())
                 is_leader = loop.time() < self._held_until
                 if is_leader and working is None:
                     _log.info("event=leading identity=%s", self._settings.identity)
@@ -84,7 +85,9 @@ class Election:
                 if working is not None and working.done():
                     working.result()  # a defect ends the process
                 told(is_leader)
-                await asyncio.sleep(pause)
+                # No pause and no request that hangs lasts beyond what is held: others may begin soon after.
+                left = self._held_until - loop.time() if is_leader else pause
+                await asyncio.sleep(max(min(pause, left), 0.0))
         finally:
             if working is not None:
                 await _ended(working)
@@ -93,8 +96,11 @@ class Election:
     async def _attempt(self, now: float) -> None:
         """One look at the lease, and one try to have it. A fault leaves what was held until its time."""
         settings = self._settings
+        limit = settings.lease_duration / 2
+        if now < self._held_until:
+            limit = min(limit, self._held_until - now)
         try:
-            async with asyncio.timeout(settings.lease_duration / 2):
+            async with asyncio.timeout(limit):
                 # What it wrote last need not be read again: a write of what somebody has changed is refused.
                 lease, self._own = self._own or await self._get(), None
                 self._sighted = self._sighted.seen(part(lease, "spec"), now)

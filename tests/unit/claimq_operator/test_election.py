@@ -7,6 +7,7 @@ from typing import Any
 from claimq_operator.cluster import Conflicting, Kind, NotThere
 from claimq_operator.election import Election, Sighted, Step
 from claimq_operator.settings import OperatorSettings
+from testkit.skipping_loop import run_skipping
 from testkit.waiting import eventually
 
 Json = dict[str, Any]
@@ -162,3 +163,48 @@ async def test_who_ends_makes_no_lease_anew_where_an_uninstall_took_it_away() ->
     holder.lease = None
     await first.end()
     assert holder.lease is None
+
+
+class HangingLater(LeaseHolder):
+    """Answers nothing any more from an instant on; notes when it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = False
+        self.asked: list[float] = []
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        self.asked.append(asyncio.get_running_loop().time())
+        if self.hangs:
+            await asyncio.Event().wait()
+        return await super().patch(kind, namespace, name, changes)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        if self.hangs:
+            self.asked.append(asyncio.get_running_loop().time())
+            await asyncio.Event().wait()
+        return await super().get(kind, namespace, name)
+
+
+def test_who_gets_no_answer_stops_before_the_lease_is_free_for_another() -> None:
+    holder = HangingLater()
+    ends: list[float] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(asyncio.get_running_loop().time())
+
+    async def run() -> None:
+        settings = OperatorSettings(sidecar_image="s", identity="first", lease_duration=15.0)
+        election = asyncio.ensure_future(Election(holder, settings, lambda: 0.0).run(work, lambda _: None))
+        await asyncio.sleep(4)
+        holder.hangs = True
+        await asyncio.sleep(60)
+        election.cancel()
+        await asyncio.gather(election, return_exceptions=True)
+
+    run_skipping(run())
+    renewed = [at for at in holder.asked if at < 4][-1]
+    assert ends[0] < renewed + 15.0

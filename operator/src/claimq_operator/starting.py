@@ -113,6 +113,8 @@ async def _until_told(around: Surroundings, fleet: Fleet, leases: Cluster) -> in
     await asyncio.gather(*tasks, told, return_exceptions=True)
     # Last, since kopf cancels every task that it does not know when it ends: the lease is given up by then.
     over.set()
+    if not fleet.listed.is_set():  # kopf has not begun
+        watching.cancel()
     await asyncio.wait({watching}, timeout=_LAST_SECONDS)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)

@@ -33,7 +33,7 @@ def socket_volume() -> Json:
 
 def lifecycle_key(uid: str) -> str:
     """What the hooks of a queue's pods show, so that no other pod can begin a drain: made from the queue's uid, which
-    is random and stays. Whoever may read the pods of the namespace can read it, and nobody else."""
+    is random and stays. Whoever may read the queue, its pods or its Events has it: it keeps out pods, not people."""
     return hashlib.sha256(f"claimq lifecycle {uid}".encode()).hexdigest()[:32]
 
 

@@ -54,42 +54,62 @@ def children() -> list[str]:
     ]
 
 
+def left_over() -> tuple[list[dict[str, Any]], list[str]]:
+    """Queues that are not gone, each told to go; without any, their children that are not collected yet."""
+    left = queues()
+    for one in left:
+        if "deletionTimestamp" not in one:
+            ask("DELETE", f"{PATH}/namespaces/{one['namespace']}/reliablequeues/{one['name']}")
+            print(f"deleted the queue {one['namespace']}/{one['name']}", flush=True)
+    return left, [] if left else children()
+
+
 def main() -> int:
     """0 when no queue is left; else 1, and the log says which and what to do."""
     patience = float(os.environ["TIMEOUT"].removesuffix("s"))
-    start = time.monotonic()
-    while left := queues():
-        for one in left:
-            if "deletionTimestamp" not in one:
-                ask("DELETE", f"{PATH}/namespaces/{one['namespace']}/reliablequeues/{one['name']}")
-                print(f"deleted the queue {one['namespace']}/{one['name']}", flush=True)
+    start, told = time.monotonic(), ""
+    while True:
+        try:
+            left, rest = left_over()
+            told = ""
+        except OSError as error:  # the API server restarts, or does not know the rights yet: asked again
+            left, rest = [], []
+            if told != str(error):
+                print(f"the API server did not do it, so it is asked again: {error}", flush=True)
+            told = str(error)
+        if not (left or rest or told):
+            print("no queue is left, and nothing that belonged to one")
+            return 0
         if time.monotonic() - start > patience:
-            print(
-                f"still there after {patience:.0f} s, so nothing was uninstalled; what the operator says of them:"
-            )
-            for one in left:
-                print(f"  kubectl describe reliablequeue {one['name']} --namespace {one['namespace']}")
-            print(
-                "It gives a server that it cannot reach up after five minutes: then uninstall again. Is the operator"
-            )
-            print("itself gone for good, then take their finalizers off by hand, and uninstall again:")
-            patch = '{"metadata":{"finalizers":null}}'
-            for one in left:
-                words = f"reliablequeue {one['name']} --namespace {one['namespace']} --type merge"
-                print(f"  kubectl patch {words} --patch '{patch}'")
+            tell(left, rest, patience)
             return 1
         time.sleep(PAUSE_SECONDS)
-    while rest := children():
-        if time.monotonic() - start > patience:
-            print(
-                f"no queue is left, but children of queues are, after {patience:.0f} s; nothing was uninstalled:"
-            )
-            for one in rest:
-                print(f"  kubectl delete {one}")
-            return 1
-        time.sleep(PAUSE_SECONDS)
-    print("no queue is left, and nothing that belonged to one")
-    return 0
+
+
+def tell(left: list[dict[str, Any]], rest: list[str], patience: float) -> None:
+    """Why nothing was uninstalled, and what to do."""
+    if rest:
+        print(
+            f"no queue is left, but children of queues are, after {patience:.0f} s; nothing was uninstalled:"
+        )
+        for child in rest:
+            print(f"  kubectl delete {child}")
+        return
+    if not left:
+        print(f"nothing was uninstalled, since the API server has not answered well for {patience:.0f} s;")
+        print("uninstall again when it does")
+        return
+    print(f"still there after {patience:.0f} s, so nothing was uninstalled; what the operator says of them:")
+    for one in left:
+        print(f"  kubectl describe reliablequeue {one['name']} --namespace {one['namespace']}")
+    print(
+        "It gives a server that it cannot reach up after five minutes: then uninstall again. Is the operator"
+    )
+    print("itself gone for good, then take their finalizers off by hand, and uninstall again:")
+    patch = '{"metadata":{"finalizers":null}}'
+    for one in left:
+        words = f"reliablequeue {one['name']} --namespace {one['namespace']} --type merge"
+        print(f"  kubectl patch {words} --patch '{patch}'")
 
 
 if __name__ == "__main__":

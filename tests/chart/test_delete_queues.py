@@ -1,0 +1,97 @@
+"""The program by which an uninstall deletes all queues, against an API server that is played here."""
+
+import io
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request
+
+import pytest
+
+from testkit.chart import FOLDER
+
+Json = dict[str, Any]
+
+
+class Api:
+    """Answers with what is there; a deleted queue goes at once, and its Deployment with it."""
+
+    def __init__(self, *faults: Exception) -> None:
+        self.queues: list[Json] = [{"metadata": {"name": "q", "namespace": "n"}}]
+        self.asked: list[str] = []
+        self.goes = True
+        self._faults = list(faults)
+
+    def answer(self, request: Request, **_: object) -> io.BytesIO:
+        self.asked.append(f"{request.get_method()} {request.full_url.partition('?')[0]}")
+        if self._faults:
+            raise self._faults.pop(0)
+        if request.get_method() == "DELETE":
+            self.queues = [] if self.goes else self.queues
+            return io.BytesIO(b"{}")
+        found = self.queues if request.full_url.endswith("reliablequeues") else []
+        return io.BytesIO(json.dumps({"items": found}).encode())
+
+
+def unverified(**_: object) -> None:
+    """There is no TLS here."""
+
+
+def no_time(_: float) -> None:
+    """Nothing is waited for."""
+
+
+def run(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, timeout: str = "60s") -> int:
+    """Runs the program; returns its exit code."""
+    (tmp_path / "token").write_text("t")
+    variables = {
+        "ACCOUNT": str(tmp_path),
+        "TIMEOUT": timeout,
+        "KUBERNETES_SERVICE_HOST": "k",
+        "KUBERNETES_SERVICE_PORT": "1",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("ssl.create_default_context", unverified)
+    monkeypatch.setattr("urllib.request.urlopen", api.answer)
+    monkeypatch.setattr("time.sleep", no_time)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(FOLDER / "files" / "delete_queues.py"), run_name="__main__")
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        URLError("connection refused"),
+        TimeoutError("timed out"),
+        HTTPError("https://k", 503, "restarting", None, None),  # type: ignore[arg-type]  # headers are not looked at
+    ],
+)
+def test_a_request_that_fails_once_does_not_fail_the_uninstall(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    api = Api(fault)
+    assert run(api, monkeypatch, tmp_path) == 0
+    assert not api.queues
+    assert sum(asked.startswith("DELETE ") for asked in api.asked) == 1
+
+
+def test_a_queue_that_stays_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Api()
+    api.goes = False
+    assert run(api, monkeypatch, tmp_path, timeout="0s") == 1
+    assert "kubectl describe reliablequeue q --namespace n" in capsys.readouterr().out
+
+
+def test_an_api_server_that_does_not_answer_is_told_of_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Api(URLError("connection refused")), monkeypatch, tmp_path, timeout="0s") == 1
+    assert "uninstall again when it does" in capsys.readouterr().out

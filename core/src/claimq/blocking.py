@@ -300,9 +300,9 @@ class BlockingServer:
         """See :meth:`claimq.Server.enqueue`."""
         return self._loop.run(self._server.enqueue(items))
 
-    def ping(self) -> None:
+    def ping(self, *, verdicts: bool = False) -> None:
         """See :meth:`claimq.Server.ping`."""
-        self._loop.run(self._server.ping())
+        self._loop.run(self._server.ping(verdicts=verdicts))
 
     def report(self) -> ServerReport:
         """See :meth:`claimq.Server.report`."""

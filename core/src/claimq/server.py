@@ -84,9 +84,12 @@ class Server:
         done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
         return {name: done[keys[name]] for name in batches}
 
-    async def ping(self) -> None:
-        """One round trip. Raises StoreUnavailable or StoreMisused."""
-        await self._connection.command("PING")
+    async def ping(self, *, verdicts: bool = False) -> None:
+        """One round trip, on a connection of those for calls, or for verdicts and renewals; it stays open for them.
+
+        Raises StoreUnavailable or StoreMisused.
+        """
+        await self._connection.ping(use="verdicts" if verdicts else "calls")
 
     async def report(self) -> ServerReport:
         """What server this is and what about its settings weakens the guarantees, each with what to set.

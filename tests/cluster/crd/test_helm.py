@@ -14,6 +14,8 @@ from testkit.waiting import eventually_sync
 
 KINDS = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds,pvc"
 Helm = Callable[..., str]
+# Nothing runs pods here, so the Job that deletes the queues before their definition goes would wait for ever.
+NO_JOB = ("--no-hooks",)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def helm(bare: ApiServer) -> Iterator[Helm]:
 
     yield run
     for release in json.loads(run("list", "--output=json")):
-        run("uninstall", release["name"])
+        run("uninstall", release["name"], *NO_JOB)
     bare.kubectl("delete", "crd", "--all")
 
 
@@ -74,7 +76,7 @@ def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm
 
 def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -> None:
     helm("install", "release", FOLDER, "--set=crds.keep=false")
-    helm("uninstall", "release")
+    helm("uninstall", "release", *NO_JOB)
     eventually_sync(lambda: left(bare) == [], within=20, why="the definition is gone")
 
 

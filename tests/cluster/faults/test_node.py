@@ -24,27 +24,32 @@ def work(item):
         time.sleep(3)
 {WORKER}"""
 LEASE = 6.0
+OPERATOR = "app.kubernetes.io/component=operator"
 
 
 @pytest.fixture
 def far(release: Release) -> Iterator[str]:
-    """A node without operator and server, which is on the network again at the end, and ready."""
-    near, node = release.cluster.nodes[:2]
-    (operator,) = release.pods().values()
-    if operator["spec"]["nodeName"] != near:
-        release.cluster.kubectl("cordon", node)
-        try:
-            name = operator["metadata"]["name"]
-            words = ("delete", "pod", name, f"--namespace={release.namespace}", "--timeout=60s")
-            release.cluster.kubectl(*words)
-            release.wait_for_operators()
-        finally:
-            release.cluster.kubectl("uncordon", node)
+    """A node without operator, server and DNS, which is on the network again at the end, and ready."""
+    cluster = release.cluster
+    node = cluster.nodes[1]
+    # Names are asked for with each new connection: the others shall not wait until the cluster has a new DNS server.
+    needed = [("kube-system", "k8s-app=kube-dns", "coredns"), (release.namespace, OPERATOR, release.operator)]
+    cluster.kubectl("cordon", node)
+    try:
+        for namespace, label, deployment in needed:
+            where = (f"--namespace={namespace}", f"--selector={label}")
+            there = f"--field-selector=spec.nodeName={node}"
+            cluster.kubectl("delete", "pods", *where, there, "--timeout=60s")
+            words = ("rollout", "status", f"deployment/{deployment}", f"--namespace={namespace}")
+            cluster.kubectl(*words, "--timeout=60s")
+        release.wait_for_operators()
+    finally:
+        cluster.kubectl("uncordon", node)
     try:
         yield node
     finally:
-        release.cluster.restore_node(node)
-        release.cluster.wait_for_node(node, ready=True)
+        cluster.restore_node(node)
+        cluster.wait_for_node(node, ready=True)
 
 
 def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(

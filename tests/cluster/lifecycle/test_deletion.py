@@ -70,6 +70,9 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
             "delete": False,
         }
         assert [sum(queue.holders().values()) for queue in queues.values()] == [1, 1, 1, 1]
+        for queue in queues.values():
+            # A pod is told by its kubelet, a moment after the API server knows that it shall end.
+            queue.wait("claims have stopped", partial(_claims_have_stopped, queue))
         began = time.monotonic()
         for queue in queues.values():
             queue.open(*(f"item-{number}" for number in range(3)))
@@ -103,8 +106,13 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
         kept.wait_until_done(3)
 
 
+def _claims_have_stopped(queue: QueueOnCluster) -> bool:
+    return all(map(queue.claims_no_more, queue.pods()))
+
+
 def _all_end(queue: QueueOnCluster) -> bool:
-    return all("deletionTimestamp" in pod["metadata"] for pod in queue.pods().values())
+    pods = queue.pods()
+    return bool(pods) and all("deletionTimestamp" in pod["metadata"] for pod in pods.values())
 
 
 @contextmanager

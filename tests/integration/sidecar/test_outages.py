@@ -10,7 +10,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.plugin import ServerFactory
+from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Answer, Sidecar
 from testkit.waiting import eventually_sync
@@ -150,3 +150,15 @@ def test_a_wrong_password_is_told_without_the_password(
     assert answer.status == 503
     told = sidecar.log_text + answer.body.decode() + json.dumps(sidecar.ask("POST", "/v1/claim", {}).json)
     assert "secret" not in told
+
+
+def test_a_worker_at_work_needs_no_new_connection_for_its_first_verdict(
+    valkey: Server, start_proxy: ProxyFactory, queue: BlockingQueue
+) -> None:
+    proxy = start_proxy(valkey)
+    with Sidecar(proxy.url) as sidecar:
+        proxy.turn_away()
+        queue.enqueue("a")
+        (claim,) = sidecar.claim()
+        assert sidecar.outcomes("renew", claim["token"]) == ["renewed"]
+        assert sidecar.outcomes("done", claim["token"]) == ["done"]

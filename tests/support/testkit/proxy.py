@@ -109,6 +109,10 @@ class FaultProxy:
         self._do(lambda: setattr(self._weather, "refuses", True))
         self.cut()
 
+    def turn_away(self) -> None:
+        """Closes new connections at once; those that there are go on: the server's name resolves no more."""
+        self._do(lambda: setattr(self._weather, "refuses", True))
+
     def heal(self) -> None:
         """Good weather: all passes again, what was held back first. Ghosts stay until `cut`; armed faults too."""
         self._do(self._weather.clear)

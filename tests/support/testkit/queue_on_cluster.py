@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
 from claimq.model import Item, Located, State
-from clusterkit import Cluster
+from clusterkit import Cluster, HarnessError
 from clusterkit.commands import eventually
 from testkit import ledger
 from testkit.containers import running
@@ -256,9 +256,10 @@ class QueueOnCluster:
     def prove_whole(self, repeated: Collection[str] = (), *, failed: Collection[str] = ()) -> None:
         """Each known item was done once, by the counters and by the workers' ledger, or is in `failed`; and no other
         than the `repeated` was begun more than once. No lease ran out for it."""
-        seen, written = self.counters(), self.ledger()
+        seen = self.counters()
         wanted = [number for number in self.known if number not in failed]
         assert (seen["done"], seen["in failed"], seen.get("expired", 0)) == (len(wanted), len(failed), 0)
+        written = self.ledger()
         assert written.times("done") == dict.fromkeys(wanted, 1)
         assert {number for number, times in written.times("began").items() if times > 1} <= set(repeated)
 
@@ -288,6 +289,17 @@ class QueueOnCluster:
             )
 
         self.wait(f"{wanted} items are done", is_done, timeout=timeout)
+        self._let_the_last_be_written()
+
+    def _let_the_last_be_written(self) -> None:
+        """A worker writes what its verdict did a moment after the server has counted it; one that was killed never."""
+
+        def is_written() -> bool:
+            entries = self.ledger()
+            return not entries.entries or len(entries.of("done")) >= self.counters()["done"]
+
+        with suppress(HarnessError):
+            self.wait("the ledger is complete", is_written, timeout=5)
 
     def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 120) -> str:
         """A pod that has items in hand."""
@@ -329,6 +341,14 @@ class QueueOnCluster:
         self.cluster.kubectl(
             "delete", "pod", pod, f"--namespace={self.namespace}", "--grace-period=0", "--force"
         )
+
+    def claims_no_more(self, pod: str) -> bool:
+        """Whether the pod's sidecar drains; also once it is gone."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}:9464/proxy/metrics"
+        try:
+            return "claimq_sidecar_draining 1.0" in str(self.cluster.api("GET", path)).splitlines()
+        except HarnessError:
+            return pod not in self.pods()
 
     def evict(self, pod: str) -> None:
         """Asks for the pod's eviction, as draining its node does."""

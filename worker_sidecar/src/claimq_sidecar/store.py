@@ -138,6 +138,7 @@ class Store:
         """One round trip that also says how long a lease is. A call that never ends counts as none."""
         try:
             async with asyncio.timeout(_STALE):
+                await self._open_the_way()
                 policy = await self.call(lambda queue: queue.policy())
         except ClaimqError:
             return
@@ -152,6 +153,17 @@ class Store:
             return
         self.busy_expiry = policy.busy_expiry
         self.claim_wait = policy.claim_wait_timeout
+
+    async def _open_the_way(self) -> None:
+        """Connects before there is anything to say: later the server's name may not resolve, and the item in hand would
+        be lost with its lease though its claim came through well."""
+        try:
+            await self._connections.calls.ping()
+            await self._connections.calls.ping(verdicts=True)  # which renewals take
+            await self._connections.verdicts.ping(verdicts=True)
+        except ClaimqError as error:
+            self._note_error(error)
+            raise
 
     def _rebuild(self) -> None:
         """New connections from what the secrets' files hold now; the old ones end when their calls have."""

@@ -222,6 +222,10 @@ class Connection:
             retry_for=retry_for,
         )
 
+    async def ping(self, *, use: str) -> None:
+        """One round trip on a connection that scripts of this use take next."""
+        await self.retry(lambda client: client.ping(), doing="PING", use=use)
+
     async def info(self, section: str, key: str) -> dict[str, Any]:
         """INFO of the server (in a cluster: of the node that serves ``key``), by field."""
         words = ["INFO", section] if section else ["INFO"]

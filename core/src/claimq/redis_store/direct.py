@@ -43,6 +43,10 @@ class DirectClient:
         """Runs a script by its text. Raises as :meth:`evalsha`."""
         return await self._call(("EVAL", text, numkeys, *words), self._reply_timeout)
 
+    async def ping(self) -> Any:
+        """One round trip on a connection that is then there for the next call. Raises as :meth:`evalsha`."""
+        return await self._call(("PING",), self._reply_timeout)
+
     async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
         """Waits on a connection of its own for as long as it takes. Cancelled, it closes that connection."""
         return await self._call(("BLPOP", *keys, timeout), timeout + self._reply_timeout)

@@ -131,9 +131,22 @@ def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[R
             kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
 
 
+def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
+    """Until nodes, names and the release's Valkey serve: after a node or the API server was away, pods that never ended
+    count as not ready for a while, and their service refuses connections."""
+    for node in kubernetes.nodes:
+        kubernetes.wait_for_node(node, ready=True)
+    served = [(f"statefulset/{release.valkey}", release.namespace)]
+    if kubernetes.is_own:
+        served.append(("deployment/coredns", "kube-system"))
+    for what, where in served:
+        kubernetes.kubectl("rollout", "status", what, f"--namespace={where}", "--timeout=90s")
+
+
 @pytest.fixture
 def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
     """A namespace of somebody who uses queues; the queues in it are deleted before the namespace."""
+    _wait_until_whole(kubernetes, release)
     # Its name comes only once, so that nobody needs to wait until it is gone.
     with namespace_of(kubernetes, f"team-{os.getpid()}-{next(_numbers)}", wait=False) as name:
         yield name

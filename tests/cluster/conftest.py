@@ -87,15 +87,8 @@ def kubernetes() -> Iterator[clusterkit.Cluster]:
 @pytest.fixture
 def namespace(kubernetes: clusterkit.Cluster) -> Iterator[str]:
     """An empty namespace that takes only pods which pass Pod Security `restricted`."""
-    name = f"test-{os.getpid()}-{next(_numbers)}"
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    # Pods are refused until the namespace has its service account.
-    kubernetes.kubectl(
-        "wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s"
-    )
-    yield name
-    kubernetes.kubectl("delete", "namespace", name, "--wait=false")
+    with namespace_of(kubernetes, f"test-{os.getpid()}-{next(_numbers)}", wait=False) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")

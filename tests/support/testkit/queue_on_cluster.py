@@ -119,17 +119,16 @@ class QueueOnCluster:
 
     def condition(self, kind: str) -> str:
         """`True Working`: status and reason of a condition; empty if it is not there."""
-        for one in self.get().get("status", {}).get("conditions", []):
-            if one["type"] == kind:
-                return f"{one['status']} {one['reason']}"
-        return ""
+        one = self._condition(kind)
+        return f"{one['status']} {one['reason']}" if one else ""
 
     def message(self, kind: str) -> str:
         """The message of a condition; empty if it is not there."""
-        for one in self.get().get("status", {}).get("conditions", []):
-            if one["type"] == kind:
-                return str(one["message"])
-        return ""
+        return str(self._condition(kind).get("message", ""))
+
+    def _condition(self, kind: str) -> Json:
+        told: list[Json] = self.get().get("status", {}).get("conditions", [])
+        return next((one for one in told if one["type"] == kind), dict[str, Any]())
 
     def row(self) -> dict[str, str]:
         """The row of `kubectl get rq`, column to text."""

@@ -6,6 +6,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, ReliableQueue
+from testkit.handlers import Seen
 from testkit.server import Server
 
 
@@ -20,3 +21,9 @@ async def store(valkey: Server) -> AsyncIterator[claimq.Server]:
 def queue(store: claimq.Server) -> ReliableQueue:
     """An empty queue, claimed from as worker w1."""
     return store.queue("q", worker="w1")
+
+
+@pytest.fixture
+def seen() -> Seen:
+    """A handler that notes what it was given."""
+    return Seen()

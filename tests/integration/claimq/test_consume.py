@@ -7,19 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from claimq import Item, Policy, ReliableQueue, State
-from testkit.handlers import Seen
+from testkit.handlers import Seen, fill
 from testkit.waiting import eventually
-
-
-@pytest.fixture
-def seen() -> Seen:
-    return Seen()
-
-
-async def fill(queue: ReliableQueue, count: int) -> list[str]:
-    payloads = [str(number) for number in range(count)]
-    await queue.enqueue_many(payloads)
-    return payloads
 
 
 async def counts(queue: ReliableQueue) -> tuple[int, int, int, int]:

@@ -6,21 +6,10 @@ import threading
 import pytest
 
 from claimq import Item, Policy, ReliableQueue, State, StoreMisused
-from testkit.handlers import Seen
+from testkit.handlers import Seen, fill
 from testkit.looking import lengths
 from testkit.server import Server
 from testkit.waiting import eventually
-
-
-@pytest.fixture
-def seen() -> Seen:
-    return Seen()
-
-
-async def fill(queue: ReliableQueue, count: int) -> list[str]:
-    payloads = [str(number) for number in range(count)]
-    await queue.enqueue_many(payloads)
-    return payloads
 
 
 async def test_leases_are_renewed_while_a_handler_runs_and_while_items_wait_for_it(

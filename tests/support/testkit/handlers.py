@@ -1,4 +1,4 @@
-"""A handler for consume() that tests can watch and hold."""
+"""A handler for consume() that tests can watch and hold, and items for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from claimq import ReliableQueue
     from claimq.model import Item
 
 
@@ -29,3 +30,10 @@ class Seen:
             self.running -= 1
         if item.text.startswith("bad"):
             raise ValueError(f"{item.text} is bad")
+
+
+async def fill(queue: ReliableQueue, count: int) -> list[str]:
+    """Enqueues so many items; their payloads, which are their numbers."""
+    payloads = [str(number) for number in range(count)]
+    await queue.enqueue_many(payloads)
+    return payloads

@@ -115,7 +115,7 @@ def _change(
         # Two sets of pods are there, and which of them loses a pod is not ours to say.
         return {}, None, Marks()
     step = scale_down.step_down(observed.pods, current, wanted, memory.marks, clock)
-    return step.costs, wanted if step.may_lower else None, step.marks
+    return step.costs, step.replicas, step.marks
 
 
 def replicas_to_hold(observed: Observed) -> int | None:

@@ -26,10 +26,10 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do now: costs to write (pod -> cost), and whether the number may be lowered yet."""
+    """What to do now: costs to write (pod -> cost), and the number to lower to; None: not yet."""
 
     costs: dict[str, int]
-    may_lower: bool
+    replicas: int | None
     marks: Marks
 
 
@@ -47,18 +47,32 @@ def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
 def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks, now: float) -> Step:
     """From ``current`` replicas to ``wanted``, fewer: mark the victims, wait a moment, then lower.
 
+    Victims that took items meanwhile are spared, and the number is lowered by the others alone: with short items there
+    would never be a moment at which a whole new choice has settled. What is missing is marked anew after that.
     Nothing is marked where there is no choice: all go, or no more pods are there than shall stay.
     """
     there = [pod for pod in pods if not pod.is_ending]
     surplus = min(len(there) - wanted, current - wanted)
     if wanted == 0 or surplus <= 0:
-        return Step({}, may_lower=True, marks=Marks())
-    victims = frozenset(pod.name for pod in choose(pods, surplus))
+        return Step({}, wanted, Marks())
+    victims = _left_of(marks.victims, there, surplus)
+    if not victims:
+        victims = frozenset(pod.name for pod in choose(there, surplus))
     costs = {
         pod.name: VICTIM_COST if pod.name in victims else 0
         for pod in there
         if pod.deletion_cost != (VICTIM_COST if pod.name in victims else 0)
     }
     if costs or victims != marks.victims:
-        return Step(costs, may_lower=False, marks=Marks(victims, now))
-    return Step({}, may_lower=now - marks.at >= SETTLE_SECONDS, marks=marks)
+        return Step(costs, None, Marks(victims, now))
+    has_settled = now - marks.at >= SETTLE_SECONDS
+    return Step({}, wanted + surplus - len(victims) if has_settled else None, marks)
+
+
+def _left_of(marked: frozenset[str], there: Sequence[WorkerPod], surplus: int) -> frozenset[str]:
+    """Who of the marked may still go: at most ``surplus``, and nobody busy while an idle one could go instead."""
+    left = choose([pod for pod in there if pod.name in marked], surplus)
+    idle_others = sum(pod.busy == 0 for pod in there if pod.name not in {one.name for one in left})
+    busy = [pod for pod in left if pod.busy]
+    spared = {pod.name for pod in busy[max(len(busy) - idle_others, 0) :]}
+    return frozenset(pod.name for pod in left) - spared

@@ -1,5 +1,9 @@
 """Which workers a scale-down takes, and in which steps."""
 
+import random
+
+import pytest
+
 from claimq.model import WorkerInfo
 from claimq_operator.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks, choose, step_down
 from claimq_operator.worker_pods import WorkerPod, read_pods
@@ -43,20 +47,20 @@ def test_an_evicted_pod_whose_object_stays_is_no_worker_any_more() -> None:
 
 def test_victims_are_marked_before_the_number_is_lowered() -> None:
     step = step_down(pods("a", "b", busy=("b",)), 2, 1, Marks(), 10.0)
-    assert (step.costs, step.may_lower) == ({"a": VICTIM_COST}, False)
+    assert (step.costs, step.replicas) == ({"a": VICTIM_COST}, None)
 
 
 def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
     marked = pods("a", "b", busy=("b",), costs={"a": VICTIM_COST})
     early = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS / 2)
     late = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS)
-    assert (early.may_lower, late.may_lower, late.costs) == (False, True, {})
+    assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
 
 
 def test_a_victim_that_took_an_item_meanwhile_is_spared_and_another_is_marked() -> None:
     now_busy = pods("a", "b", busy=("a",), costs={"a": VICTIM_COST})
     step = step_down(now_busy, 2, 1, Marks(frozenset("a"), 10.0), 20.0)
-    assert (step.costs, step.may_lower) == ({"a": 0, "b": VICTIM_COST}, False)
+    assert (step.costs, step.replicas) == ({"a": 0, "b": VICTIM_COST}, None)
 
 
 def test_a_mark_of_an_earlier_time_is_taken_off_who_shall_stay() -> None:
@@ -66,13 +70,57 @@ def test_a_mark_of_an_earlier_time_is_taken_off_who_shall_stay() -> None:
 
 def test_marks_found_after_a_restart_are_waited_for_all_the_same() -> None:
     step = step_down(pods("a", "b", busy=("b",), costs={"a": VICTIM_COST}), 2, 1, Marks(), 50.0)
-    assert (step.costs, step.may_lower, step.marks) == ({}, False, Marks(frozenset("a"), 50.0))
+    assert (step.costs, step.replicas, step.marks) == ({}, None, Marks(frozenset("a"), 50.0))
 
 
 def test_nothing_is_marked_when_all_go() -> None:
     step = step_down(pods("a", "b"), 2, 0, Marks(), 0.0)
-    assert (step.costs, step.may_lower) == ({}, True)
+    assert (step.costs, step.replicas) == ({}, 0)
 
 
 def test_nothing_is_marked_when_pods_that_are_not_there_yet_make_up_the_surplus() -> None:
-    assert step_down(pods("a"), 3, 1, Marks(), 0.0).may_lower
+    assert step_down(pods("a"), 3, 1, Marks(), 0.0).replicas == 1
+
+
+def test_a_victim_that_took_an_item_is_spared_and_the_others_go_without_it() -> None:
+    marked = {"a": VICTIM_COST, "b": VICTIM_COST}
+    there = pods("a", "b", "c", "d", busy=("b",), costs=marked)
+    spared = step_down(there, 4, 2, Marks(frozenset("ab"), 10.0), 20.0)
+    assert (spared.costs, spared.replicas, spared.marks.victims) == ({"b": 0}, None, frozenset("a"))
+    lowered = step_down(
+        pods("a", "b", "c", "d", busy=("c",), costs={"a": VICTIM_COST}),
+        4,
+        2,
+        spared.marks,
+        20.0 + SETTLE_SECONDS,
+    )
+    assert (lowered.costs, lowered.replicas) == ({}, 3)
+
+
+def test_busy_victims_go_when_all_who_stay_are_busy_too() -> None:
+    there = pods("a", "b", "c", busy=("a", "b", "c"), costs={"a": VICTIM_COST, "b": VICTIM_COST})
+    assert step_down(there, 3, 1, Marks(frozenset("ab"), 10.0), 20.0).replicas == 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_a_scale_down_gets_on_while_pods_take_and_finish_short_items(share: float) -> None:
+    # At each look others are busy: a rule that waits for one choice to hold for a second never lowers the number.
+    chance = random.Random(7)
+    names_there = [f"pod-{number:02}" for number in range(40)]
+    costs: dict[str, int] = {}
+    current, wanted, marks, written = 40, 10, Marks(), 0
+    for now in range(600):
+        busy = frozenset(name for name in names_there if chance.random() < share)
+        there = pods(*names_there, busy=tuple(busy), costs=costs)
+        step = step_down(there, current, wanted, marks, float(now))
+        costs |= step.costs
+        marks, written = step.marks, written + len(step.costs)
+        if step.replicas is not None:
+            gone = [name for name in names_there if costs.get(name) == VICTIM_COST][: current - step.replicas]
+            assert not busy & set(gone) or busy >= set(names_there) - set(gone)
+            names_there = [name for name in names_there if name not in gone]
+            current, marks = step.replicas, Marks()
+        if current == wanted:
+            break
+    print(f"{now + 1} looks, {written} costs written")
+    assert current == wanted

@@ -143,9 +143,9 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
         lengths = {state: seen.lengths[state] for state in State}
         pods = _workers(release.cluster)
         story.most_workers = max(story.most_workers, len(pods))
-        if seen.counters.get("done", 0):
+        if seen.counters["done"]:
             story.moments.setdefault("first item done", now)
-        if not story.killed and seen.counters.get("done", 0) > FILES // 10:
+        if not story.killed and seen.counters["done"] > FILES // 10:
             story.killed = _kill(release.cluster, queue)
         left = sum(lengths[state] for state in State if state is not State.FAILED)
         if not left:
@@ -201,7 +201,7 @@ def _tell(story: Story, found: Account, counters: dict[str, int]) -> None:
     say(f"times      {', '.join(f'{name} {at:.1f} s' for name, at in story.moments.items())}")
     if not story.killed:
         found.mistakes.append("no pod was killed: none had items in hand when it was time")
-    if counters.get("done", 0) != found.right:
+    if counters["done"] != found.right:
         found.mistakes.append(f"{counters.get('done', 0)} items done, but {found.right} right results")
 
 

@@ -193,7 +193,7 @@ class Demo:
         last, since = -1, time.monotonic()
         while True:
             snapshot = await queue.snapshot()
-            done = snapshot.counters.get("done", 0)
+            done = snapshot.counters["done"]
             if done and not self.story.first_done_at:
                 self.story.first_done_at = time.monotonic()
             if done >= number:

@@ -84,7 +84,7 @@ async def test_a_claim_that_gets_items_reaps_what_it_met_for_the_next(queue: Rel
     assert texts(await queue.claim(wait=0)) == ["new0"]
 
     async def reaped() -> bool:
-        return (await queue.stats()).get("expired") == 1
+        return (await queue.stats())["expired"] == 1
 
     await eventually(reaped)
     assert await waiting(queue) == ["new1", "expired"]

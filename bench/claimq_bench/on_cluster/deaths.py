@@ -127,9 +127,7 @@ def _end(queue: QueueOnCluster, pod: str) -> None:
 
 
 def _done(queue: QueueOnCluster) -> None:
-    queue.wait(
-        "the item is done", lambda: queue.counters().get("done", 0) >= len(queue.known), timeout=LONGEST
-    )
+    queue.wait("the item is done", lambda: queue.counters()["done"] >= len(queue.known), timeout=LONGEST)
 
 
 def _settled(queue: QueueOnCluster, count: int) -> None:

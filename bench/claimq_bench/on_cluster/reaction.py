@@ -71,7 +71,7 @@ def _sleep_well(queue: QueueOnCluster) -> None:
 
 
 def _one(queue: QueueOnCluster, watch: Watch, found: Found) -> None:
-    done = queue.counters().get("done", 0)
+    done = queue.counters()["done"]
     queue.enqueue(1)
     enqueued = time.monotonic()
     found.to_scale.append(max(watch.when(queue.name, is_awake=True) - enqueued, 0.0))
@@ -84,7 +84,7 @@ def _one(queue: QueueOnCluster, watch: Watch, found: Found) -> None:
         return False
 
     queue.wait("the item is claimed", in_hand, timeout=LONGEST, every=0.1)
-    queue.wait("it is done", lambda: queue.counters().get("done", 0) > done, timeout=LONGEST, every=0.1)
+    queue.wait("it is done", lambda: queue.counters()["done"] > done, timeout=LONGEST, every=0.1)
 
 
 def accounted_for(queue: QueueOnCluster) -> None:
@@ -92,5 +92,5 @@ def accounted_for(queue: QueueOnCluster) -> None:
     seen = queue.counters()
     left = {state.value: seen[f"in {state.value}"] for state in State if seen[f"in {state.value}"]}
     must(not left, f"{queue.name}: items are left over: {left}")
-    done, wanted = seen.get("done", 0), len(queue.known)
+    done, wanted = seen["done"], len(queue.known)
     must(done == wanted, f"{queue.name}: {wanted} items were enqueued, and {done} are done")

@@ -50,7 +50,7 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
         f"{name} (paused)" if snapshot.paused else name,
         *(str(snapshot.lengths[state]) for state in State),
         age(snapshot.ages[State.MAIN]),
-        str(snapshot.counters.get("done", 0)),
+        str(snapshot.counters["done"]),
         str(len(workers)),
         str(sum(one.busy > 0 for one in workers)),
         age(snapshot.next_due_in),

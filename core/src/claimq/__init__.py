@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from claimq.model import (
+        COUNTERS,
         Claim,
         Enqueued,
         FailedPass,
@@ -69,6 +70,7 @@ _HOMES = {
         "StoreUnavailable",
     ),
     "claimq.model": (
+        "COUNTERS",
         "Claim",
         "Enqueued",
         "FailedPass",
@@ -97,6 +99,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "COUNTERS",
     "DEFAULT",
     "Claim",
     "ClaimLost",

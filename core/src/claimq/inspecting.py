@@ -6,23 +6,9 @@ from typing import Any
 
 from claimq.codec import read_envelope
 from claimq.failed_items import FailedItems, read_fields
-from claimq.model import Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 
 _STRETCH = 5000
-_NOT_COUNTERS = {
-    "seq",
-    "clock_offset",
-    "seen_at",
-    "grace_until",
-    "grace_from",
-    "client_items",
-    "main_in_ring",
-    "repair_worker",
-    "repair_cursor",
-    "repair_call",
-    "policy_remove",
-    "policy_requeue",
-}
 
 
 class Inspecting(FailedItems):
@@ -44,13 +30,12 @@ class Inspecting(FailedItems):
             State.FAILED: _age(now, reply[7]),
         }
         stats = read_fields(reply[10:])
-        counters = {name: int(value) for name, value in sorted(stats.items()) if name not in _NOT_COUNTERS}
         return Snapshot(
             now=now / 1000,
             seq=int(stats.get("seq", 0)),
             lengths=lengths,
             ages=ages,
-            counters=counters,
+            counters={name: int(stats.get(name, 0)) for name in COUNTERS},
             next_due_in=None if due is None else max(due - now, 0) / 1000,
             paused=bool(reply[9]),
         )
@@ -68,7 +53,8 @@ class Inspecting(FailedItems):
         return (await self.snapshot()).ages[State(state)]
 
     async def stats(self) -> dict[str, int]:
-        """Totals of every transition since the queue began (see docs/operations.md for the names). O(1)."""
+        """Totals since the queue began, one for each name in ``COUNTERS`` (docs/operations.md says what they
+        count); 0 for what has not happened. O(1)."""
         return (await self.snapshot()).counters
 
     async def peek(self, count: int = 1, *, offset: int = 0) -> list[Item]:

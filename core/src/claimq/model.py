@@ -211,13 +211,22 @@ class WorkerInfo:
     last_seen_at: float
 
 
+COUNTERS = (
+    "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
+    "failed", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",
+)  # fmt: skip
+"""What a queue counts; docs/operations.md says what each name means. A total that only a later release knows is
+left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One consistent look at a queue.
 
     ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the
-    most overdue item is past its time (0 if none is). None where the state is empty. ``counters`` are totals
-    since the queue began. ``next_due_in``: seconds until the next delayed item is due (0 if one is).
+    most overdue item is past its time (0 if none is). None where the state is empty. ``counters``: totals since
+    the queue began, one for each name in ``COUNTERS``. ``next_due_in``: seconds until the next delayed item is due
+    (0 if one is).
     """
 
     now: float

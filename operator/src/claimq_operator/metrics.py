@@ -10,17 +10,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from claimq.model import Snapshot, State
+from claimq.model import COUNTERS, Snapshot, State
 from claimq_operator.queue_resource import Key
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _QUEUE = ("namespace", "name")
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_KINDS = (
-    "enqueued", "claimed", "done", "requeued", "delayed", "due", "unclaimed", "failed", "dropped", "failed_requeued",
-    "failed_removed", "flushed", "lost", "repaired", "adopted",
-)  # fmt: skip
-"""The counters of a queue that become transitions; what a later release counts besides stays out."""
+_ATTEMPTS = ("fails", "crashes", "expired")
+"""The counters that are told as failed attempts, by reason; all others are transitions of their own name."""
 _ATTEMPT_FAILED = "attempt_failed"
 
 
@@ -124,8 +121,9 @@ class _Transitions(Collector):
             labels=(*_QUEUE, "kind", "reason"),
         )
         for key, counts in self.counts.items():
-            for kind in _KINDS:
-                family.add_metric((*key, kind, ""), counts.get(kind, 0))
+            for kind in COUNTERS:
+                if kind not in _ATTEMPTS:
+                    family.add_metric((*key, kind, ""), counts[kind])
             for reason, count in _failed_attempts(counts).items():
                 family.add_metric((*key, _ATTEMPT_FAILED, reason), count)
         yield family
@@ -133,10 +131,10 @@ class _Transitions(Collector):
 
 def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
     """Attempts that ended without success, by reason; the queue counts an expired lease as a crash too."""
-    expired = counts.get("expired", 0)
+    expired = counts["expired"]
     return {
-        "fail": counts.get("fails", 0),
-        "crash": max(counts.get("crashes", 0) - expired, 0),
+        "fail": counts["fails"],
+        "crash": max(counts["crashes"] - expired, 0),
         "expired": expired,
     }
 

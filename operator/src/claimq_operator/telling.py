@@ -112,7 +112,7 @@ def given_up(observed: Observed, told: Told) -> list[Note]:
     """That items went to failed since the last pass."""
     if observed.snapshot is None:
         return []
-    now, before = observed.snapshot.counters.get("failed", 0), told.failed
+    now, before = observed.snapshot.counters["failed"], told.failed
     told.failed = now
     if before is None or now <= before:
         return []

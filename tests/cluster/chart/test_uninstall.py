@@ -108,7 +108,7 @@ def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_not
         _uninstalled_with_its_queues(kubernetes, release, team)
     with queue_on(release, team, "kept") as kept, queue_on(release, team, "removed") as removed:
         assert kept.counters()["done"] == 5
-        assert removed.counters().get("done", 0) == 0
+        assert removed.counters()["done"] == 0
 
 
 def _uninstalled_with_its_queues(kubernetes: Cluster, release: Release, team: str) -> None:

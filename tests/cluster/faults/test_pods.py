@@ -59,7 +59,7 @@ def test_a_pod_deleted_by_force_gives_back_what_it_held(queue: QueueOnCluster) -
     queue.open(*TEXTS)
     queue.wait_until_done()
     queue.prove_whole(held)
-    print(f"\nas {'crashes' if queue.counters().get('crashes') else 'interruptions'}")
+    print(f"\nas {'crashes' if queue.counters()['crashes'] else 'interruptions'}")
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_an_eviction_that_an_item_outlasts_is_an_interruption(queue: QueueOnClus
     queue.open(*TEXTS)
     queue.wait_until_done()
     queue.prove_whole(held)
-    assert queue.counters().get("crashes", 0) == 0
+    assert queue.counters()["crashes"] == 0
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def assert_each_was_done_once(queue: QueueOnCluster, *, died: frozenset[str] = f
     """By the server's counters and by the workers themselves. `died`: pods that were killed, who may have ended an
     item and not have come to write down what its verdict did."""
     seen, ledger = queue.counters(), queue.ledger()
-    assert (seen["done"], seen["in failed"], seen.get("failed", 0)) == (len(queue.known), 0, 0)
+    assert (seen["done"], seen["in failed"], seen["failed"]) == (len(queue.known), 0, 0)
     done, ended_by = ledger.times("done"), ledger.pods_of("ended")
     for item in queue.known:
         assert done[item] == 1 or (done[item] == 0 and ended_by[item] & died), (item, done[item])
@@ -232,7 +232,7 @@ def test_workers_outlive_a_restart_of_their_server(queue: QueueOnCluster, releas
     valkey.kill()
     queue.wait("it answers again", queue.counters, every=0.1)
     measured("server killed to its first answer", since)
-    answered, done = time.monotonic(), queue.counters().get("done", 0)
+    answered, done = time.monotonic(), queue.counters()["done"]
     queue.enqueue(4, "afterwards")
     queue.wait("work goes on", lambda: queue.counters()["done"] > done, every=0.05)
     measured("server's first answer to the next item done", answered)
@@ -241,7 +241,7 @@ def test_workers_outlive_a_restart_of_their_server(queue: QueueOnCluster, releas
     assert_each_was_done_once(queue)
     assert_none_was_begun_twice(queue)
     seen = queue.counters()
-    assert (seen.get("crashes", 0), seen.get("expired", 0)) == (0, 0)
+    assert (seen["crashes"], seen["expired"]) == (0, 0)
     assert (queue.lives(), operator_restarts(release)) == (lives, operators)
 
 
@@ -282,8 +282,8 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
             assert cut.condition("RedisReachable") == "False Unreachable"
             beside.wait_until_done()
             assert beside.condition("Ready") == "True Working"
-        since, done = time.monotonic(), cut.counters().get("done", 0)
-        cut.wait("work goes on", lambda: cut.counters().get("done", 0) > done, every=0.05)
+        since, done = time.monotonic(), cut.counters()["done"]
+        cut.wait("work goes on", lambda: cut.counters()["done"] > done, every=0.05)
         measured("server's first answer to the next item done", since)
         cut.wait("it is told", lambda: cut.condition("RedisReachable").startswith("True"))
         measured("server's first answer to RedisReachable=True", since)
@@ -293,7 +293,7 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
             assert_each_was_done_once(queue)
             assert_none_was_begun_twice(queue)
         seen = cut.counters()
-        assert (seen.get("crashes", 0), seen.get("expired", 0)) == (0, 0)
+        assert (seen["crashes"], seen["expired"]) == (0, 0)
 
 
 def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
@@ -312,7 +312,7 @@ def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
         measured("cut off to RedisReachable=False", since)
         queue.enqueue(40, "meanwhile")  # with a look at them there would be three workers
         queue.kill_container(queue.wait_for_a_holder())
-        done = queue.counters().get("done", 0)
+        done = queue.counters()["done"]
         queue.wait("claims go on", lambda: queue.counters()["done"] >= done + 10)
         assert (queue.replicas(), queue.generation()) == (1, generation)
         assert queue.condition("ScalingActive") == "False Unknown"
@@ -339,7 +339,7 @@ def test_work_goes_on_while_the_api_server_is_away(
     queue: QueueOnCluster, release: Release, own: OwnCluster
 ) -> None:
     def away() -> None:
-        done = queue.counters().get("done", 0)
+        done = queue.counters()["done"]
         own.kill_apiserver()
         try:
             since = time.monotonic()

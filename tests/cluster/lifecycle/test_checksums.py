@@ -91,7 +91,7 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     assert queue.condition("Ready") == "False PausedByHand"
 
     queue.items.resume()
-    queue.wait("a part is done", lambda: queue.counters().get("done", 0) >= FILES // 10, every=0.001)
+    queue.wait("a part is done", lambda: queue.counters()["done"] >= FILES // 10, every=0.001)
     queue.items.pause()
     queue.wait("what was in hand is decided", lambda: numbers(queue)[1] == _delayed(queue) == 0)
     assert FILES // 10 <= queue.counters()["done"] < FILES, "the work was over before it was held"

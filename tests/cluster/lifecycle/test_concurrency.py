@@ -32,4 +32,4 @@ def test_a_worker_gets_as_many_items_at_once_as_the_manifest_says_also_when_it_c
     )
     counted = queue.counters()
     assert counted["in main"] + counted["in busy"] == 20
-    assert (counted.get("crashes", 0), counted.get("failures", 0)) == (0, 0)
+    assert (counted["crashes"], counted["fails"]) == (0, 0)

@@ -148,7 +148,7 @@ def test_a_namespace_with_a_queue_of_each_policy_goes_away_wholly(release: Relea
             for name in ("retain", "deleteifempty"):
                 seen = queues[name].counters()
                 assert (seen["in main"], seen["in busy"], seen["in failed"]) == (3, 0, 0)
-                assert (seen.get("crashes", 0), seen.get("expired", 0)) == (0, 0)
+                assert (seen["crashes"], seen["expired"]) == (0, 0)
             assert queues["delete"].keys() == set()
 
 

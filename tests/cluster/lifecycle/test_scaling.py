@@ -101,7 +101,7 @@ def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: 
     queue.wait("it is gone", lambda: chosen not in queue.pods())
     ledger_now, once = queue.ledger(), dict.fromkeys(queue.known, 1)
     assert (ledger_now.times("began"), ledger_now.times("done")) == (once, once)
-    assert queue.counters().get("crashes", 0) == 0
+    assert queue.counters()["crashes"] == 0
 
 
 def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:

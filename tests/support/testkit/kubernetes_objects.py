@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from claimq.model import Snapshot, State
+from claimq.model import COUNTERS, Snapshot, State
 
 Body = dict[str, Any]
 
@@ -59,7 +59,7 @@ def snapshot(
     given: dict[str, Any] = {
         "now": 0.0,
         "seq": 1,
-        "counters": {},
+        "counters": dict.fromkeys(COUNTERS, 0) | more.pop("counters", {}),
         "next_due_in": None,
         "paused": False,
         **more,

@@ -257,7 +257,7 @@ class QueueOnCluster:
         than the `repeated` was begun more than once. No lease ran out for it."""
         seen = self.counters()
         wanted = [number for number in self.known if number not in failed]
-        assert (seen["done"], seen["in failed"], seen.get("expired", 0)) == (len(wanted), len(failed), 0)
+        assert (seen["done"], seen["in failed"], seen["expired"]) == (len(wanted), len(failed), 0)
         written = self.ledger()
         assert written.times("done") == dict.fromkeys(wanted, 1)
         assert {number for number, times in written.times("began").items() if times > 1} <= set(repeated)
@@ -283,7 +283,7 @@ class QueueOnCluster:
 
         def is_done() -> bool:
             seen = self.counters()
-            return seen.get("done", 0) >= wanted and not any(
+            return seen["done"] >= wanted and not any(
                 seen[f"in {state.value}"] for state in State if state is not State.FAILED
             )
 

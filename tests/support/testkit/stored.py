@@ -9,12 +9,19 @@ from typing import Any
 
 import redis
 
+from claimq import COUNTERS
+
 HEADER = re.compile(rb"cq1([ !])(\S+) (\d+) (\S+) ([^\n]*)\n", re.DOTALL)
 READERS: dict[str, tuple[str | int, ...]] = {
     "list": ("LRANGE", 0, -1),
     "zset": ("ZRANGE", 0, -1, "WITHSCORES"),
     "hash": ("HGETALL",),
 }
+_BOOKKEEPING = {
+    "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
+    "repair_cursor", "repair_call", "policy_remove", "policy_requeue",
+}  # fmt: skip
+"""What stats holds besides the counters."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ def inconsistencies(stored: Stored) -> list[str]:
         *_wrong_turns(stored),
         *_wrong_failed(stored),
         *_wrong_marks(stored),
+        *_wrong_totals(stored),
     ]
 
 
@@ -196,6 +204,11 @@ def _wrong_failed(stored: Stored) -> Iterator[str]:
     for name, item in stored.failed_items.items():
         if name.partition("#")[0] != item.id.partition("#")[0]:
             yield f"the failed item {item.id} is kept as {name}"
+
+
+def _wrong_totals(stored: Stored) -> Iterator[str]:
+    if more := stored.stats.keys() - _BOOKKEEPING - set(COUNTERS):
+        yield f"stats has {sorted(more)}, which are neither among the counters nor known as bookkeeping"
 
 
 def _wrong_marks(stored: Stored) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import math
 
-from claimq.model import Snapshot, State
+from claimq.model import COUNTERS, Snapshot, State
 from claimq_operator.metrics import Metrics
 
 KEY = ("team", "thumbs")
@@ -16,7 +16,7 @@ def snapshot(**counters: int) -> Snapshot:
         seq=1,
         lengths=lengths,
         ages={**ages, State.MAIN: 12.5},
-        counters=counters,
+        counters={**dict.fromkeys(COUNTERS, 0), **counters},
         next_due_in=None,
         paused=False,
     )
@@ -42,8 +42,10 @@ def test_attempts_that_failed_are_told_by_what_ended_them() -> None:
     assert series(metrics, whole) == {whole: 10}
 
 
-def test_a_counter_that_this_release_does_not_know_makes_no_series() -> None:
-    assert b"invented" not in seen(invented=9).render()
+def test_every_counter_is_told_also_while_it_is_zero() -> None:
+    told = series(seen(), "claimq_queue_transitions_total{")
+    assert set(told.values()) == {0}
+    assert len(told) == len(COUNTERS), "fails, crashes and expired are three reasons of one kind"
 
 
 def test_items_ages_and_workers_are_told_by_state_and_kind() -> None:

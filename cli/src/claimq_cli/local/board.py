@@ -68,14 +68,14 @@ class QueueBoard:
     @property
     def done(self) -> int:
         """Items done since the queue began."""
-        return self.snapshot.counters.get("done", 0) if self.snapshot else 0
+        return self.snapshot.counters["done"] if self.snapshot else 0
 
     def see(self, snapshot: Snapshot | None, problem: str = "") -> None:
         """Notes what was observed."""
         self.problem = problem
         if snapshot is not None:
             self.snapshot = snapshot
-            self._history.append((snapshot.now, snapshot.counters.get("done", 0)))
+            self._history.append((snapshot.now, snapshot.counters["done"]))
 
     def decide(self, decision: Decision, before: int) -> None:
         """Notes a decision, and keeps those that changed the number of workers."""

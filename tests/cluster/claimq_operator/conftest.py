@@ -1,7 +1,7 @@
 """The operator on a real API server without a cluster: it watches, applies and writes; the tests play the kubelet."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -30,3 +30,13 @@ def items(world: World) -> Iterator[Callable[..., claimq.blocking.BlockingQueue]
             return server.queue(f"{world.namespace}.{name}", worker=worker)
 
         yield named
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure: what the operators said, and how the objects are."""
+    report = yield
+    world = getattr(item, "funcargs", {}).get("world")
+    if report.when == "call" and report.failed and isinstance(world, World):
+        report.sections.extend(world.told().items())
+    return report

@@ -61,12 +61,14 @@ class World:
         self.api = api
         self.redis = redis
         self.namespace = namespace
+        self.operators: list[Operator] = []
         self._stack = stack
 
     def operator(self, **environment: str) -> Operator:
         """Starts an operator and waits until it has listed everything."""
         made = Operator(self.api, self.namespace, **environment)
         self._stack.callback(made.process.kill9)
+        self.operators.append(made)
         eventually_sync(lambda: made.get("/readyz")[0] == 200, within=30, why="the operator is ready")
         return made
 
@@ -113,6 +115,17 @@ class World:
         """The reasons of all events, once each."""
         listed = self.api.get("events", "-n", self.namespace)["items"]
         return sorted({one["reason"] for one in listed})
+
+    def told(self) -> dict[str, str]:
+        """For who reads a failure: title to text, of what each operator said and how the objects are."""
+        told = {
+            f"log of operator {number}": made.log.read_text(errors="replace")[-8000:]
+            for number, made in enumerate(self.operators, 1)
+            if made.log.exists()
+        }
+        words = ("describe", "reliablequeues,deployments,pods", "-n", self.namespace)
+        described = self.api.kubectl_run(*words)
+        return {**told, f"kubectl {' '.join(words)}": (described.stdout + described.stderr)[-8000:]}
 
     def pod(self, name: str, queue: str = "thumbs", **status: Any) -> Json:
         """A worker pod as the Deployment's controller would make it, with the status that the kubelet would write."""

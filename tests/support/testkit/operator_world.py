@@ -1,6 +1,7 @@
 """The operator on a real API server without a cluster: it watches, applies and writes; the tests play the kubelet."""
 
 import json
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -124,8 +125,12 @@ class World:
             if made.log.exists()
         }
         words = ("describe", "reliablequeues,deployments,pods", "-n", self.namespace)
-        described = self.api.kubectl_run(*words)
-        return {**told, f"kubectl {' '.join(words)}": (described.stdout + described.stderr)[-8000:]}
+        try:
+            done = self.api.kubectl_run(*words)
+            described = (done.stdout + done.stderr)[-8000:]
+        except (OSError, subprocess.SubprocessError) as error:
+            described = str(error)  # the failure itself is what has to be seen
+        return {**told, f"kubectl {' '.join(words)}": described}
 
     def pod(self, name: str, queue: str = "thumbs", **status: Any) -> Json:
         """A worker pod as the Deployment's controller would make it, with the status that the kubelet would write."""

@@ -40,6 +40,13 @@ with locked(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
     sys.stdin.read()
 """
+# Brings what is asked for, and fails where another one is at work, as apt-get does for the lists.
+APT_GET = """#!/bin/sh
+mkdir "$BUSY" 2>/dev/null || { echo 'E: Could not get lock' >&2; exit 100; }
+sleep 0.3
+case "$*" in *install*) for program in buildah mmdebstrap; do cp "$0" "$(dirname "$0")/$program"; done ;; esac
+rmdir "$BUSY"
+"""
 RECORDER = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\n'
 
 
@@ -58,6 +65,25 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("LOG", str(tmp_path / "calls"))
     return folder
+
+
+def test_two_processes_of_a_run_that_miss_the_same_packages_install_them_one_after_the_other(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs / "apt-get").write_text(APT_GET)
+    (programs / "apt-get").chmod(0o755)
+    for name in ("mkdir", "rmdir", "sleep", "cp", "dirname"):
+        (programs / name).symlink_to(f"/bin/{name}" if Path(f"/bin/{name}").exists() else f"/usr/bin/{name}")
+    monkeypatch.setenv("BUSY", str(tmp_path / "busy"))
+    monkeypatch.setenv("CLAIMQ_CACHE", str(tmp_path / "cache"))
+    install = "from clusterkit.toolchain import install_packages as i; i(for_images=True)"
+    environment = {**os.environ, "PYTHONPATH": str(HARNESS)}
+    both = [
+        subprocess.Popen([sys.executable, "-c", install], env=environment, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [one.communicate(timeout=120)[1].decode() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
 
 
 def calls(tmp_path: Path) -> list[str]:

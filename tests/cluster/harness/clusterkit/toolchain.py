@@ -52,6 +52,13 @@ def missing_packages(*, for_images: bool = False) -> list[str]:
 
 def install_packages(*, for_images: bool = False) -> None:
     """Install what is missing with apt-get; without apt-get, say in one line what to install."""
+    if missing_packages(for_images=for_images):
+        # Of two processes of one run, the second apt-get would not wait for the lists that the first one has open.
+        with exclusively(cache_folder() / "packages"):
+            _install(for_images=for_images)
+
+
+def _install(*, for_images: bool) -> None:
     missing = missing_packages(for_images=for_images)
     if not missing:
         return

@@ -15,8 +15,6 @@ from testkit.cluster_images import ClusterImages, load_images
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
 from testkit.release import Release, provide_volume, refuse_if_installed
 from testkit.release import namespace as namespace_of
-from testkit.tree import ROOT
-from testkit.waiting import eventually_sync
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
 BRING_UP_SECONDS = 1800
@@ -58,17 +56,8 @@ def api_server() -> Iterator[ApiServer]:
         pytest.skip(f"{tiers.MISSING}{error}")
     with closing(server):
         server.start()
-        server.kubectl("create", "-f", str(ROOT / "crds" / "reliablequeues.claimq.dev.yaml"))
+        server.define_queues()
         server.kubectl("create", "namespace", "media")
-        server.kubectl(
-            "wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=30s"
-        )
-        # Established comes a moment before requests of the kind are answered, by name and by the schema for clients.
-        path = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues"
-        eventually_sync(lambda: server.request("GET", path)[0] == 200, within=30)
-        eventually_sync(
-            lambda: server.kubectl_run("explain", "reliablequeues.spec").returncode == 0, within=30
-        )
         yield server
 
 

@@ -65,6 +65,7 @@ def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm
         "metadata": {"name": "q", "namespace": "ns"},
         "spec": {"redis": {"url": "redis://r"}, "worker": {"image": "a"}},
     }
+    bare.wait_until_defined()
     bare.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
     helm("uninstall", "release")
     definition = "customresourcedefinition.apiextensions.k8s.io/reliablequeues.claimq.dev"
@@ -77,7 +78,7 @@ def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm
 def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -> None:
     helm("install", "release", FOLDER, "--set=crds.keep=false")
     helm("uninstall", "release", *NO_JOB)
-    eventually_sync(lambda: left(bare) == [], within=20, why="the definition is gone")
+    eventually_sync(lambda: left(bare) == [], within=120, why="the definition is gone")
 
 
 def test_an_upgrade_brings_the_definition_and_the_values(bare: ApiServer, helm: Helm, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from testkit.chart import Chart, of_kind
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.server import Server, free_port
-from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
 
 ACCOUNT = "system:serviceaccount:ns:release-claimq"
@@ -36,10 +35,7 @@ def api() -> Iterator[ApiServer]:
         server.start()
         for name in ("ns", "media"):
             server.kubectl("create", "namespace", name)
-        server.kubectl("create", "-f", str(ROOT / "crds" / "reliablequeues.claimq.dev.yaml"))
-        server.kubectl(
-            "wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=30s"
-        )
+        server.define_queues()
         yield server
     finally:
         server.close()
@@ -149,25 +145,29 @@ def _life_of_a_queue(api: ApiServer, log: Path) -> None:
         found = api.get("rq/thumbs", "--namespace=media").get("status", {}).get("conditions", [])
         return next((one["status"] for one in found if one["type"] == kind), "")
 
+    def ready() -> int:
+        status = api.get("rq/thumbs", "--namespace=media").get("status", {})
+        return int(status.get("workers", {}).get("ready", 0))
+
     def why() -> str:
         return log.read_text()[-3000:]
 
     api.kubectl("create", "-f", "-", stdin=json.dumps(queue()))
-    eventually_sync(lambda: condition("RedisReachable") == "True" or _fail(why), within=30)
+    eventually_sync(lambda: condition("RedisReachable") == "True" or _fail(why), within=120)
     for number in (1, 2):
         worker_pod(api, number)
-    eventually_sync(
-        lambda: api.get("rq/thumbs", "--namespace=media")["status"]["workers"].get("ready") == 2, within=30
-    )
+    eventually_sync(lambda: ready() == 2, within=120)
     api.kubectl("scale", "rq/thumbs", "--namespace=media", "--replicas=1")
     eventually_sync(
-        lambda: api.get("deployment/thumbs-worker", "--namespace=media")["spec"]["replicas"] == 1, within=30
+        lambda: api.get("deployment/thumbs-worker", "--namespace=media")["spec"]["replicas"] == 1, within=120
     )
     api.kubectl("delete", "rq/thumbs", "--namespace=media", "--wait=false")
     # What the controllers would do when the Deployment goes to nothing.
     api.kubectl("delete", "pods", "--all", "--namespace=media", "--grace-period=0", "--force")
     eventually_sync(
-        lambda: api.kubectl_run("get", "rq/thumbs", "--namespace=media").returncode != 0, within=60, why=why()
+        lambda: api.kubectl_run("get", "rq/thumbs", "--namespace=media").returncode != 0,
+        within=180,
+        why=why(),
     )
 
 

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import ssl
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +21,12 @@ from clusterkit import build
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.server import free_port
+from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
 
-START_SECONDS = 60.0
+START_SECONDS = 240.0
+IDLE_SECONDS = 30.0
+"""The API server ends connections on which nothing has come for 90 s; what is sent on one of these is lost."""
 ADMIN = "admin"
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -58,6 +62,7 @@ class ApiServer:
         self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, *users)}
         self._processes: list[Process] = []
         self._connection: http.client.HTTPSConnection | None = None
+        self._used_at = 0.0
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """The file by which kubectl and client libraries find it, as one of its users."""
@@ -65,8 +70,9 @@ class ApiServer:
 
     def audit_log(self) -> list[Any]:
         """What was asked for so far, by anybody but the test: verb, object and answer."""
-        lines = (self.dir / "audit.log").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        text = (self.dir / "audit.log").read_text()
+        whole = text[: text.rfind("\n") + 1]  # the last line may be half written
+        return [json.loads(line) for line in whole.splitlines()]
 
     def start(self) -> Self:
         """Starts both and waits until the API server answers."""
@@ -106,6 +112,21 @@ class ApiServer:
             raise RuntimeError(f"{Path(ended[0].command[0]).name} ended:\n{self.log_tail()}")
         return self.kubectl_run("get", "--raw=/readyz", "--request-timeout=2s").stdout == "ok"
 
+    def define_queues(self) -> None:
+        """Brings the definition of ReliableQueues, and waits until requests of the kind are answered, by name and by
+        the schema for clients: Established comes a moment before."""
+        self.kubectl("create", "-f", str(ROOT / "crds" / "reliablequeues.claimq.dev.yaml"))
+        self.wait_until_defined()
+
+    def wait_until_defined(self) -> None:
+        """The same, where somebody else brings the definition."""
+        self.kubectl("wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=120s")
+        path = "/apis/claimq.dev/v1alpha1/reliablequeues"
+        eventually_sync(lambda: self.request("GET", path)[0] == 200, within=120)
+        eventually_sync(
+            lambda: self.kubectl_run("explain", "reliablequeues.spec").returncode == 0, within=120
+        )
+
     def log_tail(self, lines: int = 20) -> str:
         """The end of what both printed."""
         return "\n".join((self.dir / "log").read_text(errors="replace").splitlines()[-lines:])
@@ -122,7 +143,7 @@ class ApiServer:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             env=self.environment(),
             check=False,
         )
@@ -156,7 +177,10 @@ class ApiServer:
         return answer.status, json.loads(text) if text.startswith("{") else text
 
     def _connected(self) -> http.client.HTTPSConnection:
-        """One connection for all requests; it connects again by itself when the server has closed it."""
+        """One connection for requests that come soon one after the other."""
+        if self._connection is not None and time.monotonic() - self._used_at > IDLE_SECONDS:
+            self._connection.close()  # the next request connects again
+        self._used_at = time.monotonic()
         if self._connection is None:
             unverified = ssl.create_default_context()
             unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE

@@ -91,7 +91,7 @@ class OwnCluster(Cluster):
     def start_apiserver(self) -> None:
         ControlPlane(self.layout, self.processes).start_apiserver()
         # The proxy's kept connections are gone; it is answered again once it has noticed.
-        eventually("requests are answered again", self._is_answered, timeout=30)
+        eventually("requests are answered again", self._is_answered, timeout=120)
 
     def kill_apiserver(self) -> None:
         """End the API server at once, as a crash would."""
@@ -112,7 +112,8 @@ class OwnCluster(Cluster):
 
     def audit_log(self) -> str:
         """Every request of a service account so far, one JSON document a line: who asked for what."""
-        return self.layout.audit_log.read_text() if self.layout.audit_log.exists() else ""
+        text = self.layout.audit_log.read_text() if self.layout.audit_log.exists() else ""
+        return text[: text.rfind("\n") + 1]  # the last line may be half written
 
     def _is_answered(self) -> bool:
         try:

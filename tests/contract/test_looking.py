@@ -342,6 +342,15 @@ async def test_the_report_says_what_is_unsafe_and_what_to_set(server: Server, st
     assert (await store.report()).warnings == ()
 
 
+async def test_the_report_says_that_the_server_is_full_and_what_helps(
+    server: Server, store: claimq.Server
+) -> None:
+    assert "Full" not in [warning.code for warning in (await store.report()).warnings]
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    messages = {warning.code: warning.message for warning in (await store.report()).warnings}
+    assert "give it more memory" in messages["Full"]
+
+
 async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) -> None:
     server.call("ACL", "SETUSER", "worker", "on", ">x", "~cq:*", "+@all", "-config")
     async with claimq.connect(f"unix://worker:x@{server.unix_path}?db=0") as store:

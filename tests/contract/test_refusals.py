@@ -332,6 +332,12 @@ async def delete(world: World) -> Call:
     return world.first.delete
 
 
+@scenario("stats config")
+async def configure(world: World) -> Call:
+    await _fill(world.first)
+    return world.first.pause
+
+
 @scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
 async def explain(world: World) -> Call:
     await _failed(world)
@@ -382,7 +388,7 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
-        "claim", "delete", "done", "done_enqueue", "enqueue", "explain", "flush", "give_back", "reap", "release_worker",
+        "claim", "configure", "delete", "done", "done_enqueue", "enqueue", "explain", "flush", "give_back", "reap", "release_worker",
         "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

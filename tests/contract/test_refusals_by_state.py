@@ -7,6 +7,7 @@ import pytest
 import claimq
 from claimq import (
     Done,
+    FailedPolicy,
     ItemTooLarge,
     NewItem,
     Outcome,
@@ -158,6 +159,21 @@ async def test_a_full_server_refuses_what_takes_memory_and_nothing_has_changed(
         with pytest.raises(StoreFull, match="give it more memory"):
             await refused
     assert changes(before, contents(server)) == {}
+
+
+async def test_a_full_server_takes_a_policy_a_pause_and_the_end_of_the_queue(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("a")
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    # Each of them is a way out: fewer failed items kept, no more claims, all of it gone.
+    wanted = Policy(suspended=True, failed=FailedPolicy(max_items=1))
+    await queue.set_policy(wanted)
+    await queue.pause()
+    assert (await queue.snapshot()).paused
+    await queue.resume()
+    assert await queue.policy() == wanted
+    assert await queue.delete() is not None
 
 
 async def test_a_read_only_replica_refuses_every_write_and_nothing_has_changed(

@@ -26,18 +26,22 @@ class Maintaining(QueuePart):
         """Sets the whole policy (a pause by hand stays). It holds at once, also for what is queued, and for
         clients of every language. O(1)."""
         fields = [word for pair in policy.to_fields().items() for word in pair]
-        await self._connection.command("HSET", self._keys.config, *fields)
+        await self._configure(*fields)
         if not policy.suspended:
             await self.wake()
 
     async def pause(self) -> None:
         """The queue gives no claims until :meth:`resume`; enqueueing, verdicts and the reaper go on. O(1)."""
-        await self._connection.command("HSET", self._keys.config, "paused", "1")
+        await self._configure("paused", "1")
 
     async def resume(self) -> None:
         """Ends a pause and wakes a waiting claimer. O(1)."""
-        await self._connection.command("HSET", self._keys.config, "paused", "0")
+        await self._configure("paused", "0")
         await self.wake()
+
+    async def _configure(self, *words: str) -> None:
+        """Sets fields of the policy, also on a full server: there a pause or fewer failed items are what helps."""
+        await self._connection.run("configure", [self._keys.main], words)
 
     async def wake(self) -> None:
         """Leaves a wake token if there is work and none; anybody may do so at any time. O(1), bounded."""

@@ -100,6 +100,7 @@ class Server:
         warnings = [
             *_version_warnings(flavour, version),
             *_durability_warnings(info),
+            *_memory_warnings(info),
             *await self._write_warnings(),
         ]
         return ServerReport(
@@ -166,6 +167,17 @@ def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
             )
         )
     return warnings
+
+
+def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
+    used, most = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
+    if not 0 < most <= used:
+        return []
+    text = (
+        f"the server is at its maxmemory of {most} bytes and takes no new items; let workers drain the queue, remove "
+        "failed items (spec.failedItems, or `claimq failed remove`), or give it more memory"
+    )
+    return [ServerWarning("Full", text)]
 
 
 def default_worker() -> str:

@@ -34,6 +34,12 @@ class Observed:
     """What the API server said when the children were written last, if it would not."""
 
     @property
+    def full(self) -> str:
+        """What the report says of a server that takes no new items; empty while it does. Its workers go on."""
+        warnings = () if self.report is None or self.snapshot is None else self.report.warnings
+        return next((one.message for one in warnings if one.code == "Full"), "")
+
+    @property
     def replicas(self) -> int:
         """Workers ordered now."""
         return 0 if self.deployment is None else int(self.deployment["spec"].get("replicas", 1))

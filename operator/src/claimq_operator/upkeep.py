@@ -7,8 +7,10 @@ an operator that dies anywhere in here leaves each item where it was or where it
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from claimq.errors import StoreFull
 from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
@@ -74,7 +76,9 @@ class Upkeep:
             if not (await queue.reap(_LIMIT)).more:
                 break
         if policy is not None and now - self._failed_at >= FAILED_SECONDS and policy.failed != _NOTHING:
-            await queue.apply_failed_policy(limit=_LIMIT)
+            # A full server takes no requeues of failed items; what is removed is removed before that.
+            with suppress(StoreFull):
+                await queue.apply_failed_policy(limit=_LIMIT)
             self._failed_at = now
         snapshot = await queue.snapshot()
         if given_back or (snapshot.lengths[State.BUSY] and not workers):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import redis
 
+import claimq.blocking
 from claimq.blocking import BlockingQueue
 from testkit.operator_world import World, container
 from testkit.server import Server
@@ -146,6 +147,20 @@ def test_one_queue_whose_server_is_gone_delays_no_other(
     assert world.condition("ScalingActive", "broken") == "False Unknown"
     gone.sigcont()
     eventually_sync(lambda: world.condition("RedisReachable", "broken").startswith("True"), within=30)
+
+
+def test_a_full_server_gets_the_workers_that_drain_it(
+    world: World, start_server: Callable[..., Server]
+) -> None:
+    full = start_server("valkey", {"maxmemory-policy": "noeviction"}, tcp=True)
+    with claimq.blocking.connect(full.tcp_url) as store:
+        store.queue(f"{world.namespace}.thumbs").enqueue("a")
+    full.call("CONFIG", "SET", "maxmemory", "1")
+    world.operator()
+    world.queue(redis={"url": full.tcp_url})
+    eventually_sync(lambda: world.replicas() == 1, within=15)
+    eventually_sync(lambda: world.condition("RedisReachable") == "True Full", within=15)
+    assert world.condition("Stalled") == "True Full"
 
 
 def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(

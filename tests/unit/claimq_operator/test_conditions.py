@@ -43,6 +43,16 @@ def test_an_empty_queue_without_workers_is_ready(observed: Look) -> None:
     assert found(observed())["Ready"].status == "True"
 
 
+def test_a_full_server_is_told_to_a_person_and_is_reachable_all_the_same(observed: Look) -> None:
+    full = ServerReport(
+        "valkey", "9.1", "standalone", (ServerWarning("Full", "it is full; give it more memory"),)
+    )
+    conditions = found(replace(observed(main=3), report=full))
+    assert (conditions["RedisReachable"].status, conditions["RedisReachable"].reason) == ("True", "Full")
+    assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "Full")
+    assert "give it more memory" in conditions["Ready"].message
+
+
 def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
     conditions = found(observed(replicas=1, pods=[pod_body("a", ready=False)]), wanted=1)
     assert (conditions["Ready"].status, conditions["Ready"].reason) == ("True", "WorkersStarting")

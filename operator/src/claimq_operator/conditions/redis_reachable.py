@@ -18,6 +18,8 @@ def redis_reachable(view: View) -> Finding:
     if observed.snapshot is None:
         return Finding(TYPE, UNKNOWN, "NotTriedYet", "the server has not been asked yet")
     report = observed.report
+    if observed.full:
+        return Finding(TYPE, TRUE, "Full", f"{observed.full}; claims and verdicts go on")
     if report is not None and report.warnings:
         said = "; ".join(warning.message for warning in report.warnings)
         return Finding(TYPE, TRUE, "ReachableWithWarnings", f"{report.flavour} {report.version}: {said}")

@@ -17,4 +17,6 @@ def stalled(view: View) -> Finding:
     for fault in (observed.redis_fault, observed.refusal):
         if fault is not None and fault.needs_person:
             return Finding(TYPE, TRUE, fault.reason, fault.message)
+    if observed.full:
+        return Finding(TYPE, TRUE, "Full", observed.full)
     return Finding(TYPE, FALSE, "NothingInTheWay", "nothing waits for a person")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from claimq.loop import run_every
-from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, Kind, NotThere
+from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, NotThere, Refused
 from claimq_operator.labels import SELECTOR
 from claimq_operator.queue_resource import Key
 from claimq_operator.queue_runner import QueueRunner
@@ -18,6 +18,16 @@ from claimq_operator.worker_pods import trimmed
 _log = logging.getLogger(__name__)
 _STARTS_AT_ONCE = 50
 _BETWEEN_STARTS = 0.05
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What there is, but for the namespaces that may not be listed."""
+
+    queues: list[Json] = field(default_factory=list[Json])
+    deployments: list[Json] = field(default_factory=list[Json])
+    pods: list[Json] = field(default_factory=list[Json])
+    refused: set[str] = field(default_factory=set[str])
 
 
 class Fleet:
@@ -89,9 +99,7 @@ class Fleet:
 
     async def _resync_once(self) -> bool:
         try:
-            queues = await self._list(QUEUES, "", trimmed_queue)
-            deployments = await self._list(DEPLOYMENTS, SELECTOR, trimmed_deployment)
-            pods = await self._list(PODS, SELECTOR, trimmed)
+            listing = await self._listing()
         except NotThere as error:
             _log.warning(
                 "event=resync_failed error=%r fix='install the CRD reliablequeues.claimq.dev'", str(error)
@@ -99,14 +107,37 @@ class Fleet:
         except ClusterError as error:
             _log.warning("event=resync_failed error=%r", str(error))
         else:
-            self.around.sightings.resync(queues, deployments, pods)
+            self.around.sightings.resync(
+                listing.queues, listing.deployments, listing.pods, unknown=listing.refused
+            )
             self.listed.set()
         self.around.liveness.ran("resync", silent_for=3 * self.around.settings.resync_period + 60)
         return False
 
-    async def _list(self, kind: Kind, selector: str, keep: Callable[[Json], Json]) -> list[Json]:
+    async def _listing(self) -> _Listing:
+        """Everything in the namespaces that may be listed. Raises ClusterError when none may."""
         namespaces = self.around.settings.namespaces or (None,)
-        found: list[Json] = []
+        listing = _Listing()
         for namespace in namespaces:
-            found += await self.around.cluster.list(kind, namespace, selector, keep)
-        return found
+            try:
+                await self._add(listing, namespace)
+            except Refused as error:
+                # A namespace that is deleted takes the role in it along: that must not end the work in the others.
+                if namespace is None or len(listing.refused) + 1 == len(namespaces):
+                    raise
+                listing.refused.add(namespace)
+                _log.warning(
+                    "event=namespace_not_listed namespace=%s error=%r fix='give the operator its role there, or take "
+                    "the namespace out of CLAIMQ_NAMESPACES'",
+                    namespace,
+                    str(error),
+                )
+        return listing
+
+    async def _add(self, listing: _Listing, namespace: str | None) -> None:
+        ask = self.around.cluster.list
+        queues = await ask(QUEUES, namespace, "", trimmed_queue)
+        deployments = await ask(DEPLOYMENTS, namespace, SELECTOR, trimmed_deployment)
+        listing.pods += await ask(PODS, namespace, SELECTOR, trimmed)
+        listing.queues += queues
+        listing.deployments += deployments

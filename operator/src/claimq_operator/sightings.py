@@ -5,7 +5,7 @@ A missed event costs one resync, an event out of order nothing: an older version
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from claimq_operator.cluster import Json, part, parts
@@ -101,25 +101,32 @@ class Sightings:
             return
         self._changed(key)
 
-    def resync(self, queues: Iterable[Json], deployments: Iterable[Json], pods: Iterable[Json]) -> None:
-        """Whole listings: what is in none of them is gone."""
+    def resync(
+        self,
+        queues: Iterable[Json],
+        deployments: Iterable[Json],
+        pods: Iterable[Json],
+        *,
+        unknown: Collection[str] = (),
+    ) -> None:
+        """Whole listings: what is in none of them is gone, but in the namespaces that are ``unknown``."""
         listed = {(body["metadata"]["namespace"], body["metadata"]["name"]): body for body in queues}
-        for key in [key for key in self._queues if key not in listed]:
+        for key in [key for key in self._queues if key not in listed and key[0] not in unknown]:
             self.see_queue(self._queues[key], is_gone=True)
         for body in listed.values():
             self.see_queue(body)
         there = {queue_of(body): body for body in deployments}
-        for key in [key for key in self._deployments if key not in there]:
+        for key in [key for key in self._deployments if key not in there and key[0] not in unknown]:
             del self._deployments[key]
             self._changed(key)
         for body in there.values():
             self.see_deployment(body)
-        self._resync_pods(list(pods))
+        self._resync_pods(list(pods), unknown)
 
-    def _resync_pods(self, bodies: list[Json]) -> None:
+    def _resync_pods(self, bodies: list[Json], unknown: Collection[str]) -> None:
         uids = {body["metadata"]["uid"] for body in bodies}
         for known in [pod for pods in self._pods.values() for pod in pods.values()]:
-            if known["metadata"]["uid"] not in uids:
+            if known["metadata"]["uid"] not in uids and known["metadata"]["namespace"] not in unknown:
                 self.see_pod(known, is_gone=True)
         for body in bodies:
             self.see_pod(body)

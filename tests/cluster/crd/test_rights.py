@@ -48,7 +48,7 @@ def roles(values: tuple[str, ...]) -> list[dict[str, Any]]:
     return [one for kind in kinds for one in of_kind(objects, kind)]
 
 
-def started(api: ApiServer, values: tuple[str, ...], log: Path) -> Process:
+def started(api: ApiServer, namespaces: str, log: Path) -> Process:
     env = {
         "KUBECONFIG": str(api.kubeconfig(ACCOUNT)),
         "CLAIMQ_SIDECAR_IMAGE": "sidecar:1",
@@ -57,7 +57,7 @@ def started(api: ApiServer, values: tuple[str, ...], log: Path) -> Process:
         "CLAIMQ_LEASE_DURATION": "3s",
         "CLAIMQ_HTTP_HOST": "127.0.0.1",
         "CLAIMQ_HTTP_PORT": str(free_port()),
-        "CLAIMQ_NAMESPACES": "media" if values else "",
+        "CLAIMQ_NAMESPACES": namespaces,
         "CLAIMQ_RESYNC_PERIOD": "5s",
     }
     return Process([sys.executable, "-m", "claimq_operator"], env=env, log=log)
@@ -124,12 +124,27 @@ def test_the_operator_asks_for_what_the_chart_lets_it_and_for_nothing_else(
     api.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(one) for one in given))
     _secret(api, store)
     log = tmp_path / "operator.log"
-    with started(api, values, log) as operator:
+    with started(api, "media" if values else "", log) as operator:
         _life_of_a_queue(api, log)
         operator.terminate()
     wanted, refused = rights.asked(api.audit_log(), ACCOUNT)
     assert refused == set()
     assert wanted == rights.granted(one for one in given if one["kind"].endswith("Role"))
+
+
+def test_a_namespace_that_is_gone_with_its_role_does_not_keep_the_operator_from_the_others(
+    api: ApiServer, start_server: ServerFactory, tmp_path: Path
+) -> None:
+    given = roles(TEAM)
+    api.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(one) for one in given))
+    _secret(api, start_server("valkey", tcp=True))
+    log = tmp_path / "operator.log"
+    # As after the end of a namespace that the chart's values still name: the operator starts without a role there.
+    with started(api, "gone,media", log):
+        api.kubectl("create", "-f", "-", stdin=json.dumps(queue()))
+        made = ("get", "deployment/thumbs-worker", "--namespace=media")
+        eventually_sync(lambda: api.kubectl_run(*made).returncode == 0, within=60, why="media is served")
+    assert "event=namespace_not_listed namespace=gone" in log.read_text()
 
 
 def _secret(api: ApiServer, store: Server) -> None:

@@ -86,6 +86,20 @@ def test_a_listing_forgets_what_is_gone_and_tells_it(sightings: Sightings, news:
     assert KEY in news
 
 
+def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(
+    sightings: Sightings, news: list[Key]
+) -> None:
+    sightings.see_queue(queue(1))
+    sightings.see_deployment(deployment_body(1))
+    sightings.see_pod(pod_body("a"))
+    news.clear()
+    sightings.resync([], [], [], unknown={"media"})
+    assert sightings.queues() == [KEY]
+    assert sightings.deployment(KEY) is not None
+    assert len(sightings.pods(KEY)) == 1
+    assert news == []
+
+
 def test_a_pod_that_is_gone_still_proves_its_death(sightings: Sightings) -> None:
     sightings.see_pod(pod_body("a"))
     sightings.see_pod(terminated(pod_body("a")), is_gone=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, Cluster, Conflicting, Json, NotThere
+from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, Cluster, Conflicting, Json, NotThere, Refused
 from claimq_operator.labels import DELETION_COST, FIELD_MANAGER, FINALIZER, SCALE_MANAGER, STATUS_MANAGER
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Plan
@@ -33,15 +33,24 @@ class Applier:
         self._applied.clear()
 
     async def children(self, plan: Plan, observed: Observed, now: float) -> None:
-        """Children, deletion costs, number of workers. Raises ClusterError; the next pass goes on from there."""
+        """Children, deletion costs, number of workers. Raises ClusterError; the next pass goes on from there.
+
+        A child that is Refused is told at the end: what is there already is scaled all the same.
+        """
+        refused: Refused | None = None
         if plan.hold_replicas is not None and observed.deployment is not None:
             await self._order(observed.deployment, plan.hold_replicas)
         for body in plan.children:
-            await self._child(body, observed, now)
+            try:
+                await self._child(body, observed, now)
+            except Refused as error:
+                refused = refused or error
         for pod, cost in plan.costs.items():
             await self._cost(observed.resource.namespace, pod, cost)
         if plan.replicas is not None and observed.deployment is not None:
             await self._order(observed.deployment, plan.replicas)
+        if refused is not None:
+            raise refused
 
     async def _child(self, body: Json, observed: Observed, now: float) -> None:
         kind = body["kind"]

@@ -59,6 +59,8 @@ class QueueRunner:
                 began = loop.time()
                 pause = await self._guarded()
                 self._around.metrics.pass_seconds.observe(loop.time() - began)
+                # A rest may be longer than any pass: it is by settings, and no silence.
+                self._around.liveness.ran(self._name, silent_for=pause + 2 * PASS_SECONDS)
                 due = loop.time() + pause
                 if not await self._rest(pause):
                     self._around.metrics.pass_lag.observe(max(loop.time() - due, 0.0))

@@ -132,6 +132,9 @@ class Sightings:
             self.see_pod(body)
         for key in [key for key, pods in self._pods.items() if not pods]:
             del self._pods[key]
+        # Pods go after their queue: their deaths have nobody to deal with them.
+        for key in [key for key in self._late if key not in self._queues and key[0] not in unknown]:
+            del self._late[key]
 
     def _keep_deaths(self, key: Key, last: Iterable[Json]) -> None:
         late = self._late.setdefault(key, {})

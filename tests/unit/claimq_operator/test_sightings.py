@@ -122,6 +122,15 @@ def test_deaths_of_a_queue_that_is_gone_are_forgotten(sightings: Sightings) -> N
     assert sightings.deaths(KEY) == ()
 
 
+def test_deaths_of_pods_that_go_after_their_queue_are_forgotten(sightings: Sightings) -> None:
+    sightings.see_queue(queue(1))
+    sightings.see_pod(pod_body("a"))
+    sightings.see_queue(queue(1), is_gone=True)
+    sightings.see_pod(terminated(pod_body("a")), is_gone=True)
+    sightings.resync([], [], [])
+    assert sightings.deaths(KEY) == ()
+
+
 def test_objects_without_our_label_are_none_of_ours(sightings: Sightings, news: list[Key]) -> None:
     body = pod_body("a")
     del body["metadata"]["labels"]

@@ -1,0 +1,63 @@
+"""A plan into requests, also where the API server refuses one of them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from claimq_operator.apply import Applier
+from claimq_operator.cluster import Cluster, Refused
+from claimq_operator.observed import Observed
+from claimq_operator.plan import Memory, Plan, plan
+from claimq_operator.settings import OperatorSettings
+from testkit.kubernetes_objects import deployment_body
+
+Json = dict[str, Any]
+Look = Callable[..., Observed]
+
+
+class RefusingCluster:
+    """Takes no object of one kind that has more than a number of replicas in it, and notes those it took."""
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+        self.ordered: list[int] = []
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
+        del manager, subresource
+        if body["kind"] == self.refused and set(body["spec"]) != {"replicas"}:
+            raise Refused(f"{self.refused} is not valid: spec.worker.template says so")
+        if body["kind"] != "Deployment":
+            return body
+        if "replicas" in body["spec"]:
+            self.ordered.append(body["spec"]["replicas"])
+        return deployment_body(2)
+
+
+def applied(cluster: RefusingCluster, decided: Plan, look: Observed) -> None:
+    applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
+    asyncio.run(applier.children(decided, look, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget"])
+def test_a_refused_child_is_told_and_what_is_there_is_scaled_all_the_same(
+    observed: Look, settings: OperatorSettings, kind: str
+) -> None:
+    look = observed(replicas=0, main=4, scaling={"itemsPerReplica": 2})
+    cluster = RefusingCluster(kind)
+    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    with pytest.raises(Refused, match=f"{kind} is not valid"):
+        applied(cluster, decided, look)
+    assert cluster.ordered == [2]
+
+
+def test_a_first_deployment_that_is_refused_orders_nothing(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = replace(observed(main=4), deployment=None)
+    cluster = RefusingCluster("Deployment")
+    with pytest.raises(Refused):
+        applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
+    assert cluster.ordered == []

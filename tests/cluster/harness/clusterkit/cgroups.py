@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.errors import HarnessError
 
-_ENDS_IN_SECONDS = 30
+_ENDS_IN_SECONDS = 120
 
 
 @dataclass(frozen=True)

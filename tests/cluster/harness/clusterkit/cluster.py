@@ -108,7 +108,7 @@ class Cluster(ABC):
         query = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
         return self.kubectl("get", "node", node, "-o", query) == "True"
 
-    def wait_for_node(self, node: str, *, ready: bool, timeout: float = 90) -> None:
+    def wait_for_node(self, node: str, *, ready: bool, timeout: float = 180) -> None:
         """Wait until the API server thinks so of the node."""
         eventually(
             f"{node} is {'ready' if ready else 'not ready'}",

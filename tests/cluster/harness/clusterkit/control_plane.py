@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit.commands import eventually, run
-from clusterkit.errors import CommandFailed, HarnessError
+from clusterkit.errors import HarnessError
 from clusterkit.layout import API_PORT, CONTROL, SERVICE_RANGE, Layout
 from clusterkit.pki import Authority
 from clusterkit.processes import Processes
@@ -53,7 +53,7 @@ class ControlPlane:
             "kube-scheduler", f"--kubeconfig={self._config('kube-scheduler')}", "--leader-elect=false"
         )
 
-    def start_apiserver(self, timeout: float = 60) -> None:
+    def start_apiserver(self, timeout: float = 240) -> None:
         """Start the API server and wait until it is ready."""
         self._start(API_SERVER, *self._apiserver_flags())
         self.wait_ready(timeout)
@@ -83,7 +83,7 @@ class ControlPlane:
         ]
         try:
             return run(asking, timeout=20).stdout == "ok"
-        except CommandFailed:
+        except HarnessError:
             return False
 
     def _space(self) -> Space:

@@ -149,7 +149,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Pat
     _apply(layout, Path(__file__).with_name("coredns.yaml").read_text())
     _wait_for_nodes(layout, everyone)
     start_kube_proxy(layout, processes, CONTROL, acting_for=everyone[0])
-    _kubectl(layout, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+    _kubectl(layout, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=240s")
     if sick := [name for name in expected_daemons(state) if not processes.alive(name)]:
         raise HarnessError(f"{sick[0]} is not running:\n{processes.tail(sick[0])}")
     write_state(layout, State(nodes=nodes, stage="up", boot=state.boot))
@@ -203,17 +203,17 @@ def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
     eventually(
         "the kubelets have registered",
         lambda: len(_kubectl(layout, "get", "nodes", "-o", "name").split()) == len(names),
-        timeout=60,
+        timeout=180,
         why_not=lambda: "\n".join(Processes(layout).tail(f"{node.name}.kubelet") for node in everyone),
     )
-    _kubectl(layout, "wait", "--for=condition=Ready", *names, "--timeout=90s")
+    _kubectl(layout, "wait", "--for=condition=Ready", *names, "--timeout=240s")
 
 
 def _kubectl(layout: Layout, *argv: str, stdin: str | None = None) -> str:
     space = Space(CONTROL.name, Processes(layout))
     kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
     kubectl.append(f"--cache-dir={layout.kubectl_cache}")
-    return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=180).stdout
+    return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=260).stdout
 
 
 def _apply(layout: Layout, text: str) -> None:

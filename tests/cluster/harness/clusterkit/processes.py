@@ -13,7 +13,7 @@ from clusterkit.layout import Layout
 
 # The process joins the cgroup and writes its number before it becomes the program, so no moment is left in which it
 # runs unmarked. `exec` keeps the number, also through nsenter and unshare, which don't fork as they are used here.
-_START = 'echo 0 > "$1"; echo $$ > "$2"; exec >> "$3" 2>&1; shift 3; exec "$@"'
+_START = 'echo 0 > "$1" && echo $$ > "$2" && exec >> "$3" 2>&1 && shift 3 && exec "$@"'
 DAEMONS = "daemons"
 
 
@@ -37,7 +37,7 @@ class Processes:
         eventually(
             f"{name} has started ({shlex.join(str(word) for word in argv)[:300]})",
             lambda: self._pid(name) is not None,
-            timeout=10,
+            timeout=60,
             every=0.01,
         )
         pid = self._pid(name)
@@ -57,7 +57,7 @@ class Processes:
             except HarnessError:
                 pass
         self.cgroup.signal(pid, signal.SIGKILL)
-        eventually(f"{name} has ended after SIGKILL", lambda: not self.alive(name), timeout=10, every=0.02)
+        eventually(f"{name} has ended after SIGKILL", lambda: not self.alive(name), timeout=60, every=0.02)
         self._pid_file(name).unlink(missing_ok=True)
 
     def alive(self, name: str) -> bool:

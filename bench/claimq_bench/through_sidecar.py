@@ -51,7 +51,7 @@ class Sidecar:
             "CLAIMQ_QUEUE": queue,
             "CLAIMQ_SOCKET": str(self.socket),
             "CLAIMQ_HEALTH_PORT": str(port),
-            "CLAIMQ_LOG_LEVEL": "warning",
+            "CLAIMQ_LOG_LEVEL": "warn",
         }
         self.log = self.directory / "log"
         start = time.perf_counter()

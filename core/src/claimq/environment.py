@@ -8,7 +8,6 @@ from typing import TypeVar
 from claimq.duration import format_duration, parse_duration
 from claimq.quantity import parse_size
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 _NO_LIMIT = ", or leave it out for no limit"
 
 Absent = TypeVar("Absent")

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from claimq.log_lines import LogEvent
 from claimq_operator.cluster import LEASES, Cluster, ClusterError, Json, NotThere, part
 from claimq_operator.settings import OperatorSettings
 
@@ -76,10 +77,10 @@ class Election:
                     await self._attempt(loop.time())
                 is_leader = loop.time() < self._held_until
                 if is_leader and working is None:
-                    _log.info("event=leading identity=%s", self._settings.identity)
+                    _log.info(LogEvent("leading", identity=self._settings.identity))
                     working = asyncio.ensure_future(_awaited(work))
                 elif not is_leader and working is not None:
-                    _log.warning("event=lead_lost identity=%s", self._settings.identity)
+                    _log.warning(LogEvent("lead_lost", identity=self._settings.identity))
                     await _ended(working)
                     working = None
                 if working is not None and working.done():
@@ -110,7 +111,7 @@ class Election:
                     return
                 written = await self._write(lease, settings.identity, is_new=step is Step.TAKE)
         except (ClusterError, TimeoutError) as error:
-            _log.warning("event=lease_not_renewed error=%r", str(error) or type(error).__name__)
+            _log.warning(LogEvent("lease_not_renewed", error=error))
             return
         self._own, self._sighted = written, self._sighted.seen(part(written, "spec"), now)
         # Given up here before the others may think so.

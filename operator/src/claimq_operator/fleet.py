@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
+from claimq.log_lines import LogEvent
 from claimq.loop import run_every
 from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, NotThere, Refused
 from claimq_operator.labels import SELECTOR
@@ -102,10 +103,10 @@ class Fleet:
             listing = await self._listing()
         except NotThere as error:
             _log.warning(
-                "event=resync_failed error=%r fix='install the CRD reliablequeues.claimq.dev'", str(error)
+                LogEvent("resync_failed", error=error, fix="install the CRD reliablequeues.claimq.dev")
             )
         except ClusterError as error:
-            _log.warning("event=resync_failed error=%r", str(error))
+            _log.warning(LogEvent("resync_failed", error=error))
         else:
             self.around.sightings.resync(
                 listing.queues, listing.deployments, listing.pods, unknown=listing.refused
@@ -127,10 +128,12 @@ class Fleet:
                     raise
                 listing.refused.add(namespace)
                 _log.warning(
-                    "event=namespace_not_listed namespace=%s error=%r fix='give the operator its role there, or take "
-                    "the namespace out of CLAIMQ_NAMESPACES'",
-                    namespace,
-                    str(error),
+                    LogEvent(
+                        "namespace_not_listed",
+                        namespace=namespace,
+                        error=error,
+                        fix="give the operator its role there, or take the namespace out of CLAIMQ_NAMESPACES",
+                    )
                 )
         return listing
 

@@ -8,10 +8,15 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from claimq.log_lines import LogEvent
 from claimq_operator.liveness import Liveness
 from claimq_operator.metrics import CONTENT_TYPE, Metrics
 
 _log = logging.getLogger(__name__)
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class HttpPort:
@@ -33,7 +38,7 @@ class HttpPort:
         try:
             site = web.TCPSite(runner, host or None, port)
             await site.start()
-            _log.info("event=serving addresses=%s", [address[:2] for address in runner.addresses])
+            _log.info(LogEvent("serving", addresses=",".join(_shown(*one[:2]) for one in runner.addresses)))
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()

@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 
 from claimq.errors import ClaimqError
+from claimq.log_lines import LogEvent
 from claimq.manifest import DeletionPolicy, ScalingMode
 from claimq_operator import telling
 from claimq_operator.apply import Applier
@@ -44,7 +45,8 @@ class QueueRunner:
         self._status_at = float("-inf")
         self._told = telling.Told()
         self._waits_for_work = False
-        self._name = f"queue {key[0]}/{key[1]}"
+        self._shown = f"{key[0]}/{key[1]}"
+        self._name = f"queue {self._shown}"
 
     def mark_dirty(self) -> None:
         """Something about the queue is news: the next pass comes at once."""
@@ -78,16 +80,16 @@ class QueueRunner:
                 pause = await self._pass()
         except Refused as error:
             outcome = "refused"
-            _log.warning("event=refused queue=%s/%s error=%r", *self.key, str(error))
+            _log.warning(LogEvent("refused", queue=self._shown, error=error))
         except ClusterError as error:
             outcome = "cluster"
-            _log.warning("event=cluster_fault queue=%s/%s error=%r", *self.key, str(error))
+            _log.warning(LogEvent("cluster_fault", queue=self._shown, error=error))
         except TimeoutError:
             outcome = "timeout"
-            _log.warning("event=pass_too_long queue=%s/%s", *self.key)
+            _log.warning(LogEvent("pass_too_long", queue=self._shown))
         except Exception:  # noqa: BLE001 - a defect that one queue meets must not end its upkeep, nor that of others
             outcome = "defect"
-            _log.exception("event=defect queue=%s/%s", *self.key)
+            _log.exception(LogEvent("defect", queue=self._shown))
         self._around.metrics.passes.labels(*self.key, outcome).inc()
         return pause
 
@@ -147,7 +149,7 @@ class QueueRunner:
             self._status_at = now
         except ClusterError as error:
             # What was done holds all the same; the next pass tells it.
-            _log.warning("event=status_not_written queue=%s/%s error=%r", *self.key, str(error))
+            _log.warning(LogEvent("status_not_written", queue=self._shown, error=error))
 
     def _show(self, observed: Observed, decided: Plan) -> None:
         workers = decided.status["workers"]

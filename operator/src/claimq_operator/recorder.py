@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from claimq.log_lines import LogEvent
 from claimq_operator.cluster import EVENTS, Cluster, ClusterError, Json
 from claimq_operator.labels import FIELD_MANAGER
 from claimq_operator.queue_resource import QueueResource
@@ -57,11 +58,12 @@ class Recorder:
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
         kind = "Warning" if warning else "Normal"
-        _log.info("event=%s queue=%s/%s message=%r", reason, resource.namespace, resource.name, message)
+        shown = f"{resource.namespace}/{resource.name}"
+        _log.info(LogEvent("kubernetes_event", queue=shown, reason=reason, msg=message))
         try:
             await self._cluster.apply(self._event(resource, reason, told, kind), manager=FIELD_MANAGER)
         except ClusterError as error:
-            _log.warning("event=event_not_written reason=%s error=%r", reason, str(error))
+            _log.warning(LogEvent("event_not_written", queue=shown, reason=reason, error=error))
 
     def _event(self, resource: QueueResource, reason: str, told: _Told, kind: str) -> Json:
         digest = hashlib.sha256(

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq.environment import LOG_LEVELS, Environment
+from claimq.environment import Environment
+from claimq.log_lines import LEVELS
 
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -46,7 +47,7 @@ class OperatorSettings:
     deletion_patience: float = 300.0
     """CLAIMQ_DELETION_PATIENCE: how long a deleted queue waits for its server before its items are left behind."""
     log_level: str = "info"
-    """CLAIMQ_LOG_LEVEL: debug, info, warning or error."""
+    """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> OperatorSettings:
@@ -70,7 +71,7 @@ class OperatorSettings:
             status_period=reader.duration("CLAIMQ_STATUS_PERIOD", 10.0, at_least=1.0),
             resync_period=reader.duration("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
             deletion_patience=reader.duration("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
-            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
+            log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
         reader.end()
         return settings

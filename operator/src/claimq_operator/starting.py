@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from claimq.environment import InvalidSettings
+from claimq.log_lines import LogEvent, write_log
 from claimq_operator.cluster import Cluster, ClusterUnavailable
 from claimq_operator.election import Election
 from claimq_operator.fleet import Fleet
@@ -41,20 +42,12 @@ def main() -> int:
         for problem in error.problems:
             print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
         return 2
-    _configure_log(settings.log_level)
+    write_log(settings.log_level, quotes_errors=True, quiet=("kopf", "aiohttp", "asyncio"))
     try:
         return asyncio.run(_run(settings))
     except ClusterUnavailable as error:
-        _log.error("event=no_cluster error=%r", str(error))
+        _log.error(LogEvent("no_cluster", error=error))
         return 1
-
-
-def _configure_log(level: str) -> None:
-    line = "time=%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
-    logging.basicConfig(level=level.upper(), format=line, stream=sys.stderr)
-    quiet = logging.INFO if level == "debug" else logging.WARNING
-    for name in ("kopf", "aiohttp", "asyncio"):
-        logging.getLogger(name).setLevel(quiet)
 
 
 def _wall() -> float:
@@ -105,7 +98,8 @@ async def _until_told(around: Surroundings, fleet: Fleet, leases: Cluster) -> in
     await asyncio.wait({*tasks, watching, told}, return_when=asyncio.FIRST_COMPLETED)
     ended = [task for task in (*tasks, watching) if task.done()]
     for task in ended:
-        _log.error("event=loop_ended loop=%s error=%r", task.get_name(), task.exception())
+        error = task.exception()
+        _log.error(LogEvent("loop_ended", loop=task.get_name(), error=error and repr(error)), exc_info=error)
     code = 1 if ended and not stop.is_set() else 0
     stop.set()
     for task in {*tasks, told}:
@@ -118,7 +112,7 @@ async def _until_told(around: Surroundings, fleet: Fleet, leases: Cluster) -> in
     await asyncio.wait({watching}, timeout=_LAST_SECONDS)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-    _log.info("event=ended code=%d", code)
+    _log.info(LogEvent("ended", code=code))
     return code
 
 

@@ -97,7 +97,7 @@ def test_all_problems_are_told_at_once_each_with_its_variable() -> None:
         ("CLAIMQ_CONCURRENCY", "1001", "from 1 to 1000"),
         ("CLAIMQ_MAX_BODY", "16mb", 'write "16Mi"'),
         ("CLAIMQ_MAX_BODY", "1", "at least 1Ki"),
-        ("CLAIMQ_LOG_LEVEL", "trace", "debug, info, warning, error"),
+        ("CLAIMQ_LOG_LEVEL", "trace", "debug, info, warn, error"),
         ("CLAIMQ_REDIS_CA_FILE", "/nowhere/ca.pem", "cannot be read (No such file or directory)"),
         ("CLAIMQ_REDIS_PASSWORD_FILE", "/nowhere/pw", "mount it or correct the path"),
     ],

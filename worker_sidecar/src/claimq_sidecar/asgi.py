@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from claimq.errors import ClaimqError
+from claimq.log_lines import LogEvent
 from claimq_sidecar.connection import KEY, Connection
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.problems import (
@@ -163,18 +164,19 @@ class App:
             await exchange.refuse(refusal)
         except (ClaimqError, ValueError, TypeError) as error:
             if not isinstance(error, ClaimqError):
-                _log.warning("event=refused path=%s error=%s", exchange.path[:100], type(error).__name__)
+                _log.warning(LogEvent("refused", path=exchange.path[:100], error=type(error).__name__))
             await exchange.refuse(of_library(error))
         except (ClientGone, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001 - a defect costs one request, not the sidecar and what it holds
             where = traceback.extract_tb(error.__traceback__)[-1]
-            _log.error(  # one line, and without the message: it may quote a payload
-                "event=defect path=%s error=%s at=%s:%s",
-                exchange.path[:100],
-                type(error).__name__,
-                where.filename,
-                where.lineno,
+            _log.error(  # without the message: it may quote a payload
+                LogEvent(
+                    "defect",
+                    path=exchange.path[:100],
+                    error=type(error).__name__,
+                    at=f"{where.filename}:{where.lineno}",
+                )
             )
             await exchange.refuse(defect())
 

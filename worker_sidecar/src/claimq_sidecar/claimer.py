@@ -7,6 +7,7 @@ import logging
 
 from claimq.claiming import DEFAULT
 from claimq.errors import ClaimqError
+from claimq.log_lines import LogEvent
 from claimq.model import Claim
 from claimq_sidecar.bodies import ClaimRequest
 from claimq_sidecar.metrics import Metrics
@@ -120,7 +121,7 @@ class Claimer:
         try:
             await self._store.call(lambda queue: queue.unclaim(claims), verdict=True)
         except ClaimqError as error:
-            _log.warning("event=give_back_failed claims=%d error=%r", len(claims), str(error))
+            _log.warning(LogEvent("give_back_failed", claims=len(claims), error=error))
         finally:
             self.returning -= len(claims)
             self._changed.fire()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.log_lines import LogEvent
 from claimq.model import Verdict
 from claimq_sidecar.hands import Hands
 from claimq_sidecar.verdicts import Verdicts
@@ -60,5 +61,5 @@ class Renewer:
             return True
         lost = sum(outcome.verdict is Verdict.LOST for outcome in outcomes)
         if lost:
-            _log.warning("event=claims_lost claims=%d", lost)
+            _log.warning(LogEvent("claims_lost", claims=lost))
         return True

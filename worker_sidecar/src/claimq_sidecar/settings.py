@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.codec import check_name
-from claimq.environment import LOG_LEVELS, Environment
+from claimq.environment import Environment
+from claimq.log_lines import LEVELS
 from claimq.manifest import RedisSpec, SentinelSpec
 from claimq.redis_store.settings import RedisSettings, parse_url
 
@@ -89,7 +90,7 @@ class SidecarSettings:
     max_body: int = 16 * 1024 * 1024
     """CLAIMQ_MAX_BODY: larger request bodies are refused unread."""
     log_level: str = "info"
-    """CLAIMQ_LOG_LEVEL: debug, info, warning or error."""
+    """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:
@@ -111,7 +112,7 @@ class SidecarSettings:
             leaves_at_sigterm=reader.boolean("CLAIMQ_LEAVE_AT_SIGTERM", default=False),
             processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", None, at_least=0.001),
             max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024, least="1Ki"),
-            log_level=reader.choice("CLAIMQ_LOG_LEVEL", LOG_LEVELS, "info"),
+            log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
         reader.end()
         return settings

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.log_lines import LogEvent
 from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_sidecar.bodies import ClaimRequest
 from claimq_sidecar.claimer import Claimer
@@ -118,7 +119,7 @@ class Sidecar:
         limit = self.places.limit
         if limit is not None and asked > limit and not self._told_of_limit:
             self._told_of_limit = True
-            _log.info("event=claim_over_concurrency asked=%d concurrency=%d", asked, limit)
+            _log.info(LogEvent("claim_over_concurrency", asked=asked, concurrency=limit))
 
     def _unsettled(self) -> int:
         """Items of which nobody knows yet that they are settled: in the app's hands, or on their way back."""
@@ -141,7 +142,7 @@ class Sidecar:
         ``tokens``: what a client has in hand that lost its connection or its sidecar.
         """
         session = self.sessions.open(connection.pid)
-        _log.info("event=session_opened session=%s pid=%d adopted=%d", session.id, session.pid, len(tokens))
+        _log.info(LogEvent("session_opened", session=session.id, pid=session.pid, adopted=len(tokens)))
         if not tokens:
             return session, []
         await self.store.look()
@@ -159,7 +160,7 @@ class Sidecar:
         """Its connection has ended: what it holds goes back at once, as a crash, or in a drain as an interruption."""
         self.sessions.close(session)
         tokens = self.hands.of_session(session.id)
-        _log.info("event=session_closed session=%s pid=%d in_hand=%d", session.id, session.pid, len(tokens))
+        _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_hand=len(tokens)))
         if tokens:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
             cause = "drained" if crash is None else "crashed"
@@ -173,11 +174,9 @@ class Sidecar:
         try:
             await self.verdicts.give_back(tokens, cause=cause, crash=crash, why=why)
         except StoreUnavailable as error:
-            _log.warning("event=give_back_failed cause=%s claims=%d error=%r", cause, len(tokens), str(error))
+            _log.warning(LogEvent("give_back_failed", cause=cause, claims=len(tokens), error=error))
         except ClaimqError as error:
-            _log.warning(
-                "event=give_back_refused cause=%s claims=%d error=%r", cause, len(tokens), str(error)
-            )
+            _log.warning(LogEvent("give_back_refused", cause=cause, claims=len(tokens), error=error))
         self.changed.fire()
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
@@ -194,7 +193,9 @@ class Sidecar:
             begun = self._drain.begin(self.now, final=final)
         self._drain = begun
         if not self.draining.is_set():
-            _log.info("event=drain_began in_hand=%d timeout=%g", len(self.hands), self.settings.drain_timeout)
+            _log.info(
+                LogEvent("drain_began", in_hand=len(self.hands), timeout=f"{self.settings.drain_timeout:g}")
+            )
             self.draining.set()
         self.changed.fire()
 
@@ -213,7 +214,7 @@ class Sidecar:
     def _go_on_unless_ending(self) -> None:
         self._drain = self._drain.revoked()
         if self._drain.started is None and self.draining.is_set():
-            _log.info("event=drain_revoked why='only the app was restarted'")
+            _log.info(LogEvent("drain_revoked", why="only the app was restarted"))
             self.draining.clear()
             self.changed.fire()
 
@@ -229,7 +230,7 @@ class Sidecar:
             await self.changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
         self.leaving.set()
         tokens = self.hands.all()
-        _log.info("event=leaving in_hand=%d", len(tokens))
+        _log.info(LogEvent("leaving", in_hand=len(tokens)))
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 if tokens:
@@ -238,7 +239,7 @@ class Sidecar:
                     await asyncio.wait(set(self._returning))
                 await self._claimer.settled(_LEAVE_SECONDS)
         except TimeoutError:
-            _log.warning("event=left_to_leases claims=%d", len(tokens))
+            _log.warning(LogEvent("left_to_leases", claims=len(tokens)))
 
     # Loops.
     async def renew(self) -> None:
@@ -253,7 +254,7 @@ class Sidecar:
 
     def _forget_expired(self) -> None:
         if self.hands and (over := self.hands.expire(self.now)):
-            _log.warning("event=leases_over claims=%d", len(over))
+            _log.warning(LogEvent("leases_over", claims=len(over)))
             self.changed.fire()
 
     def refresh(self, metrics: Metrics) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 
 from claimq.environment import InvalidSettings
-from claimq_sidecar import log_lines
+from claimq.log_lines import LogEvent, write_log
 from claimq_sidecar.listening import CannotListen
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 from claimq_sidecar.supervisor import run
@@ -22,12 +22,13 @@ def main() -> int:
         for problem in error.problems:
             print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
         return 2
-    log_lines.configure(settings.log_level)
+    # An error may quote a payload: the log has where it happened, not what it says.
+    write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
     log = logging.getLogger("claimq_sidecar")
     for name in unknown_variables(os.environ):
-        log.warning("event=unknown_variable name=%s", name)
+        log.warning(LogEvent("unknown_variable", name=name))
     try:
         return asyncio.run(run(settings))
     except CannotListen as error:
-        log.error("event=cannot_listen error=%r", str(error))  # noqa: TRY400 - the message says it all
+        log.error(LogEvent("cannot_listen", error=error))  # noqa: TRY400 - the message says it all
         return 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
+from claimq.log_lines import LogEvent
 from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
@@ -102,9 +103,9 @@ class Store:
         self._last_good = asyncio.get_running_loop().time()
         if not self.ready.is_set():
             self.ready.set()
-            _log.info("event=ready")
+            _log.info(LogEvent("ready"))
         elif self._last_error:
-            _log.info("event=store_answers_again")
+            _log.info(LogEvent("store_answers_again"))
         self._last_error = ""
 
     def _note_error(self, error: ClaimqError) -> None:
@@ -117,7 +118,8 @@ class Store:
         )
         self._metrics.store_errors.labels(kind).inc()
         if kind != "refused" and not self._last_error:
-            _log.warning("event=store_%s error=%r", kind, str(error))
+            event = "store_misused" if kind == "misused" else "store_unavailable"
+            _log.warning(LogEvent(event, error=error))
             self._last_error = str(error)
 
     async def watch(self) -> None:
@@ -148,7 +150,7 @@ class Store:
         except (
             ValueError
         ) as error:  # a config field that no release writes: the scripts read past it, and so do we
-            _log.warning("event=bad_policy error=%r", str(error))
+            _log.warning(LogEvent("bad_policy", error=error))
             self._note_good()
             return
         self.busy_expiry = policy.busy_expiry
@@ -170,11 +172,11 @@ class Store:
         try:
             fresh = self._connect()
         except (OSError, ValueError) as error:
-            _log.warning("event=rebuild_failed error=%r", str(error))
+            _log.warning(LogEvent("rebuild_failed", error=error))
             return
         old, self._connections = self._connections, fresh
         self._metrics.rebuilds.inc()
-        _log.info("event=connections_rebuilt")
+        _log.info(LogEvent("connections_rebuilt"))
         closing = asyncio.ensure_future(self._close_later(old))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

@@ -11,6 +11,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server
 
+from claimq.log_lines import LogEvent
 from claimq_sidecar.asgi import App
 from claimq_sidecar.connection import AppProtocol
 from claimq_sidecar.listening import (
@@ -82,9 +83,15 @@ async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socke
         await server.start()
     settings = sidecar.settings
     _log.info(
-        "event=serving queue=%s worker=%s socket=%s health_host=%s health_port=%d",
-        settings.queue, settings.worker, settings.socket, host, port,
-    )  # fmt: skip
+        LogEvent(
+            "serving",
+            queue=settings.queue,
+            worker=settings.worker,
+            socket=settings.socket,
+            health_host=host,
+            health_port=port,
+        )
+    )
     loops = [
         asyncio.ensure_future(one) for one in (sidecar.store.watch(), sidecar.renew(), sidecar.keep_house())
     ]
@@ -93,7 +100,8 @@ async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socke
     code = 0 if leaving.done() and leaving.exception() is None else 1
     if code:
         failed = next(task for task in (leaving, *loops) if task.done())
-        _log.error("event=defect a_loop_ended=%r", failed.exception())
+        error = failed.exception()
+        _log.error(LogEvent("defect", why="a loop ended", error=error and repr(error)), exc_info=error)
         sidecar.leaving.set()
     for task in (*loops, leaving):
         task.cancel()
@@ -101,5 +109,5 @@ async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socke
     for server in servers:
         await server.stop()
     await sidecar.store.close()
-    _log.info("event=ended code=%d", code)
+    _log.info(LogEvent("ended", code=code))
     return code

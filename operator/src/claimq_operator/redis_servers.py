@@ -68,16 +68,20 @@ class RedisServers:
         self._secrets: dict[Key, tuple[float, Json]] = {}
         self._servers: dict[RedisSettings, SharedServer] = {}
         self._used: dict[Key, RedisSettings] = {}
+        self._named: dict[Key, set[Key]] = {}
 
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
         """The server of a queue, by what its Secrets hold now. Raises NoAccess."""
+        self._named[key] = {(key[0], secret) for secret, _, _ in projections(redis)}
         settings = await self._settings(key[0], redis)
-        if self._used.get(key) != settings:
-            await self.release(key)
+        former = self._used.get(key)
+        if former != settings:
+            # Without a pause after the files were written: whatever no server uses is removed by others too.
             self._used[key] = settings
             if settings not in self._servers:
                 self._servers[settings] = SharedServer(connect(settings=settings))
             self._servers[settings].users.add(key)
+            await self._leave(key, former)
         return self._servers[settings]
 
     def asks_by_tls(self, key: Key) -> bool:
@@ -92,14 +96,28 @@ class RedisServers:
 
     async def release(self, key: Key) -> None:
         """The queue uses its server no more; the last one closes it."""
-        settings = self._used.pop(key, None)
+        self._named.pop(key, None)
+        named = {secret for secrets in self._named.values() for secret in secrets}
+        for secret in [secret for secret in self._secrets if secret not in named]:
+            del self._secrets[secret]
+        await self._leave(key, self._used.pop(key, None))
+
+    async def _leave(self, key: Key, settings: RedisSettings | None) -> None:
         shared = self._servers.get(settings) if settings is not None else None
         if settings is None or shared is None:
             return
         shared.users.discard(key)
         if not shared.users:
             del self._servers[settings]
+            self._sweep()
             await _close(shared)
+
+    def _sweep(self) -> None:
+        """Removes certificates that were rotated away, or whose queues are gone: the place for them is small."""
+        used = {file for one in self._servers for file in (one.ca_file, one.cert_file, one.key_file)}
+        for path in self._directory.iterdir():
+            if str(path) not in used:
+                path.unlink()
 
     async def close(self) -> None:
         """Closes all."""
@@ -159,8 +177,10 @@ class RedisServers:
             return None
         path = self._directory / f"{hashlib.sha256(files[name]).hexdigest()[:24]}-{name}"
         if not path.exists():
-            path.touch(mode=0o600)
-            path.write_bytes(files[name])
+            begun = path.with_suffix(".begun")  # a file that did not get whole must not be taken for one
+            begun.touch(mode=0o600)
+            begun.write_bytes(files[name])
+            begun.replace(path)
         return str(path)
 
 

@@ -3,7 +3,7 @@
 Nothing depends on there being only one: every call on a queue is atomic, and every request to the cluster says what
 shall
 be, not what to add. It saves the others' work. The clocks of the holders are not compared: a lease counts as given up
-when this process has seen no change in it for its duration.
+when this process has seen no change in it for its duration, its holder's or our own, whichever is longer.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ class Sighted:
 
     record: tuple[str, str] = ("", "")
     at: float = float("-inf")
+    lasts: float = 0.0
+    """For how long the holder says that it holds: after a change of the setting, another's may be longer than ours."""
 
     def seen(self, spec: Mapping[str, Any], now: float) -> Sighted:
         """With what it says now."""
         record = (str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or ""))
-        return self if record == self.record else Sighted(record, now)
+        lasts = float(spec.get("leaseDurationSeconds") or 0)
+        return self if record == self.record else Sighted(record, now, lasts)
 
     def step(self, identity: str, duration: float, now: float) -> Step:
         """What ``identity`` does."""
         holder = self.record[0]
         if holder == identity:
             return Step.RENEW
-        return Step.TAKE if not holder or now - self.at >= duration else Step.WAIT
+        return Step.TAKE if not holder or now - self.at >= max(duration, self.lasts) else Step.WAIT
 
 
 class Election:

@@ -29,6 +29,14 @@ def test_a_renewal_begins_the_wait_anew_whatever_its_clock_says() -> None:
     assert seen.step("me", 15.0, 120.0) is Step.WAIT
 
 
+def test_a_holder_with_a_longer_duration_is_given_its_own() -> None:
+    # As in a rollout that shortens the duration: the old operator renews every fifth of its own.
+    spec = {"holderIdentity": "other", "renewTime": "1", "leaseDurationSeconds": 60}
+    seen = Sighted().seen(spec, 100.0)
+    assert seen.step("me", 3.0, 159.0) is Step.WAIT
+    assert seen.step("me", 3.0, 160.0) is Step.TAKE
+
+
 def test_the_own_lease_is_renewed() -> None:
     assert (
         Sighted().seen({"holderIdentity": "me", "renewTime": "1"}, 0.0).step("me", 15.0, 99.0) is Step.RENEW

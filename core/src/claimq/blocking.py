@@ -12,137 +12,23 @@ use).
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import functools
-import inspect
-import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
-from claimq.errors import StoreUnavailable
+from claimq.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class _Loop:
-    """An event loop on a thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._pid = os.getpid()
-        self._waited_for: set[concurrent.futures.Future[Any]] = set()
-        self._thread = threading.Thread(target=self._serve, name="claimq", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_of_this_process(self) -> bool:
-        """False in the child after a fork: the thread stayed with the parent."""
-        return os.getpid() == self._pid
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """The coroutine's result. An interrupt of the calling thread (Ctrl-C) cancels it and waits for its end."""
-        if not self.is_of_this_process:
-            work.close()
-            raise RuntimeError("this connection was made before a fork; connect anew in the child process")
-        if not self._thread.is_alive():
-            work.close()
-            raise StoreUnavailable("this connection is closed; connect anew")
-        tasks: list[asyncio.Task[R]] = []  # at most one
-        outcome: concurrent.futures.Future[R] = concurrent.futures.Future()
-
-        def begin() -> None:
-            tasks.append(self.loop.create_task(_guarded(work)))
-            tasks[0].add_done_callback(lambda task: _hand_over(task, outcome))
-
-        self._waited_for.add(outcome)
-        try:
-            self._soon(begin)
-        except StoreUnavailable:
-            self._waited_for.discard(outcome)
-            work.close()
-            raise
-        try:
-            return outcome.result()
-        except BaseException:
-            if not outcome.done():
-                self._soon(lambda: [task.cancel() for task in tasks])
-                concurrent.futures.wait([outcome])
-            raise
-        finally:
-            self._waited_for.discard(outcome)
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # the loop ended before it began
-                work.close()
-
-    def _soon(self, call: Callable[[], object]) -> None:
-        try:
-            self.loop.call_soon_threadsafe(call)
-        except RuntimeError as error:  # the loop was closed just now
-            raise StoreUnavailable("this connection is closed; connect anew") from error
-
-    def stop(self) -> None:
-        """Ends the thread. What is still running is cancelled; its claims are left to the leases.
-
-        Other threads that wait for a call get StoreUnavailable.
-        """
-        if not self.is_of_this_process or not self._thread.is_alive():
-            return
-        ended = asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
-        ended.add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.loop.stop))
-        self._thread.join(timeout=5)  # a plain handler that is still at work ends the loop when it is done
-        for outcome in list(self._waited_for):
-            with suppress(concurrent.futures.InvalidStateError):  # it has ended just now
-                outcome.set_exception(StoreUnavailable(_CLOSED))
-
-    def _serve(self) -> None:
-        self.loop.run_forever()
-        self.loop.run_until_complete(_cancel_all())  # what other threads began while it ended
-        self.loop.close()
-
-
-async def _cancel_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Left(Exception):
-    """Carries a SystemExit or KeyboardInterrupt of a handler past the loop, which would end with it."""
-
-    def __init__(self, reason: BaseException) -> None:
-        super().__init__()
-        self.reason = reason
-
-
-async def _guarded(work: Coroutine[Any, Any, R]) -> R:
-    try:
-        return await work
-    except (SystemExit, KeyboardInterrupt) as reason:
-        raise _Left(reason) from None
-
-
-_CLOSED = "this connection was closed during the call"
-
-
-def _hand_over(task: asyncio.Task[R], outcome: concurrent.futures.Future[R]) -> None:
-    if outcome.done():  # its caller was told already that the connection is closed
-        return
-    if task.cancelled():
-        outcome.set_exception(StoreUnavailable(_CLOSED))
-    elif (error := task.exception()) is not None:
-        outcome.set_exception(error.reason if isinstance(error, _Left) else error)
-    else:
-        outcome.set_result(task.result())
 
 
 class _Blocking(Generic[P, R]):
@@ -155,10 +41,7 @@ class _Blocking(Generic[P, R]):
     def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, R]:
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            async def run() -> R:
-                return await self._method(queue.wrapped, *args, **kwargs)
-
-            return queue.loop.run(run())
+            return queue.loop.run(lambda: self._method(queue.wrapped, *args, **kwargs))
 
         return call
 
@@ -206,7 +89,7 @@ def _signals(
 class BlockingQueue:
     """A :class:`claimq.ReliableQueue` for synchronous programs; see there for every method."""
 
-    def __init__(self, queue: ReliableQueue, loop: _Loop) -> None:
+    def __init__(self, queue: ReliableQueue, loop: BackgroundLoop) -> None:
         self.wrapped = queue
         self.loop = loop
         self.name = queue.name
@@ -258,14 +141,11 @@ class BlockingQueue:
         async def following() -> Located | None:
             return await anext(items, None)
 
-        async def end() -> None:
-            await items.aclose()
-
         try:
-            while (located := self.loop.run(following())) is not None:
+            while (located := self.loop.run(following)) is not None:
                 yield located
         finally:
-            self.loop.run(end())
+            self.loop.run(items.aclose)
 
 
 class BlockingServer:
@@ -273,7 +153,7 @@ class BlockingServer:
 
     def __init__(self, server: claimq.server.Server) -> None:
         self._server = server
-        self._loop = _Loop()
+        self._loop = BackgroundLoop()
 
     def __enter__(self) -> Self:
         return self
@@ -288,7 +168,7 @@ class BlockingServer:
         if not self._loop.is_of_this_process:
             return
         try:
-            self._loop.run(self._server.close())
+            self._loop.run(self._server.close)
         finally:
             self._loop.stop()
 
@@ -298,15 +178,15 @@ class BlockingServer:
 
     def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
         """See :meth:`claimq.Server.enqueue`."""
-        return self._loop.run(self._server.enqueue(items))
+        return self._loop.run(lambda: self._server.enqueue(items))
 
     def ping(self, *, verdicts: bool = False) -> None:
         """See :meth:`claimq.Server.ping`."""
-        self._loop.run(self._server.ping(verdicts=verdicts))
+        self._loop.run(lambda: self._server.ping(verdicts=verdicts))
 
     def report(self) -> ServerReport:
         """See :meth:`claimq.Server.report`."""
-        return self._loop.run(self._server.report())
+        return self._loop.run(self._server.report)
 
 
 def connect(url: str | None = None, *, settings: RedisSettings | None = None) -> BlockingServer:

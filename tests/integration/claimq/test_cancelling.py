@@ -41,7 +41,7 @@ async def test_claims_cancelled_at_random_leave_no_lease_behind(queue: ReliableQ
         kept = [claim for claims in results if claims for claim in claims]
         await queue.unclaim(kept)
         assert round_ < CANCELS
-    await eventually(lambda: nothing_is_busy(queue), within=1.0)
+    await eventually(lambda: nothing_is_busy(queue), within=20)
     items = await queue.peek(99)
     assert sorted(int(item.text) for item in items) == list(range(50))
     assert {item.requeue_count + item.crash_count + item.fail_count for item in items} == {0}
@@ -55,7 +55,7 @@ async def test_one_claim_cancelled_again_and_again_keeps_the_order(queue: Reliab
         claims = await cancelled(queue.claim(5, wait=0), chance.random() * 0.002)
         if claims:
             await queue.unclaim(claims)
-        await eventually(lambda: nothing_is_busy(queue), within=1.0)
+        await eventually(lambda: nothing_is_busy(queue), within=20)
     assert [item.text for item in await queue.peek(99)] == payloads
 
 
@@ -69,7 +69,7 @@ async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
     await asyncio.gather(*waiting, return_exceptions=True)
     await queue.enqueue("a")
     assert [item.text for item in await queue.peek(9)] == ["a"]
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(15):
         assert [claim.item.text for claim in await queue.claim(wait=None)] == ["a"]
 
 
@@ -146,6 +146,6 @@ async def test_a_cancelled_claim_that_reaches_the_server_late_takes_nothing(
             await asyncio.gather(claiming, return_exceptions=True)
             proxy.heal()
             await queue.lengths()
-        await eventually(lambda: nothing_is_busy(queue), within=1.0)
+        await eventually(lambda: nothing_is_busy(queue), within=20)
         assert await queue.length() == 1
     assert valkey.call("ZCARD", "cq:{q}:leases") in (0, 1)

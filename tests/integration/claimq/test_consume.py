@@ -75,7 +75,7 @@ async def test_as_many_handlers_run_at_once_as_asked_for(queue: ReliableQueue, s
 async def test_as_many_threads_run_at_once_as_asked_for(queue: ReliableQueue) -> None:
     """More than the event loop's own pool would have on a small machine."""
     await fill(queue, 40)
-    together = threading.Barrier(40, timeout=10)
+    together = threading.Barrier(40, timeout=60)
     consumed = await queue.consume(lambda _: together.wait(), concurrency=40, return_when_empty=True)
     assert consumed.done == 40
 
@@ -200,7 +200,7 @@ async def test_it_ends_as_empty_only_when_no_handler_can_add_more(queue: Reliabl
             await asyncio.sleep(0.05)
             await queue.enqueue_many(["second", "third"])
         else:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await both.wait()
 
     consumed = await queue.consume(handler, concurrency=3, return_when_empty=True)
@@ -228,5 +228,5 @@ async def test_a_pause_lies_between_chunks(queue: ReliableQueue, seen: Seen) -> 
 
 async def test_a_stop_ends_a_pause_at_once(queue: ReliableQueue, seen: Seen) -> None:
     await fill(queue, 3)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await queue.consume(seen, pause=60, max_seconds=0.1)).done == 1

@@ -100,6 +100,6 @@ async def test_sigterm_ends_a_program_that_waits_for_items_at_once(
         await queue.enqueue("0")
         await eventually(lambda: "end 0" in log.read_text())
         program.send(signal.SIGTERM)
-        await eventually(lambda: not program.is_running, within=3)
+        await eventually(lambda: not program.is_running, within=20)
         assert program.returncode == 0
     assert "done=1" in log.read_text()

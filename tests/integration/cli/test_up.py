@@ -147,7 +147,7 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     assert list(proc.marked(mark)) == []
     assert bystander.is_running
     bystander.kill9()
-    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=15)
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=20)
     assert up.process.terminate(20) == 0
     assert up.left() == []
 
@@ -168,7 +168,7 @@ def test_it_goes_on_when_nobody_reads_its_lines_any_more(
     eventually_sync(
         lambda: (tmp_path / "code").exists() and (tmp_path / "code").read_text() == "0\n", within=30
     )
-    assert reader.wait(10) == 0
+    assert reader.wait() == 0
     assert up.left() == []
 
 

@@ -133,7 +133,7 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
             server.call("CLIENT", "KILL", "USER", "worker", "SKIPME", "yes")
             assert [one.verdict for one in await new.queue(roles.QUEUE).done(second)] == [Verdict.DONE]
             with pytest.raises(StoreMisused, match="refuses this user and password"):
-                await asyncio.wait_for(queue.done(third), 15)
+                await asyncio.wait_for(queue.done(third), 60)
             await new.queue(roles.QUEUE).release_worker("old", Reason.INTERRUPTED)
             assert len(await new.queue(roles.QUEUE, worker="new").claim(5)) == 2
 
@@ -153,7 +153,7 @@ async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
                 return "password" in str(error)
             return False
 
-        await eventually(is_told, within=10)
+        await eventually(is_told, within=20)
 
 
 def test_the_document_has_no_right_that_a_server_does_not_know(server: Server) -> None:

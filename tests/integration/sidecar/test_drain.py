@@ -15,7 +15,7 @@ from testkit.waiting import eventually_sync
 
 
 def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
-    assert sidecar.running.terminate(timeout=3.0) == 0
+    assert sidecar.running.terminate(timeout=20) == 0
     assert not sidecar.socket.exists()
 
 
@@ -66,10 +66,10 @@ def test_get_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blo
     eventually_sync(lambda: sidecar.info["draining"])
     assert answers == []
     sidecar.outcomes("done", claim["token"])
-    asking.join(5.0)
+    asking.join(60)
     assert [answer.json for answer in answers] == [{"drained": True, "in_hand": 0}]
     assert sidecar.running.is_running
-    assert sidecar.running.terminate(timeout=3.0) == 0
+    assert sidecar.running.terminate(timeout=20) == 0
 
 
 def test_get_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
@@ -122,7 +122,7 @@ def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, q
     queue.enqueue("a")
     assert sidecar.health("/worker/prestop").json == {"in_hand": 0}
     assert sidecar.post("/v1/claim")["draining"]
-    eventually_sync(lambda: not sidecar.info["draining"], within=10.0)
+    eventually_sync(lambda: not sidecar.info["draining"], within=20)
     assert len(sidecar.claim()) == 1
 
 

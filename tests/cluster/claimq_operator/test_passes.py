@@ -88,6 +88,23 @@ def test_in_mode_external_the_number_is_left_to_others_also_when_all_else_is_app
     assert world.replicas() == 4
 
 
+def test_in_mode_external_the_queues_own_scale_sets_the_number_and_a_suspension_does_not_forget_it(
+    world: World,
+) -> None:
+    world.operator()
+    world.queue(scaling={"mode": "External", "replicas": 1})
+    scale = f"/apis/claimq.dev/v1alpha1/namespaces/{world.namespace}/reliablequeues/thumbs/scale"
+    # As an HPA does it: it reads the scale, and the pods by its selector, and writes the number.
+    status, read = world.api.request("GET", scale)
+    assert (status, read["spec"]["replicas"]) == (200, 1)
+    world.api.request("PATCH", scale, {"spec": {"replicas": 3}})
+    eventually_sync(lambda: world.replicas() == 3, within=15)
+    world.patch("rq", "thumbs", {"spec": {"suspend": True}})
+    eventually_sync(lambda: world.replicas() == 0, within=15)
+    world.patch("rq", "thumbs", {"spec": {"suspend": False}})
+    eventually_sync(lambda: world.replicas() == 3, within=15)
+
+
 def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
     # Left out by the manager that made it, and owned by nobody else, it would fall back to 1.
     world.operator()

@@ -10,6 +10,8 @@ from claimq_operator.conditions import View, all_conditions, dated
 from claimq_operator.conditions.advice import advice
 from claimq_operator.conditions.finding import Finding
 from claimq_operator.observed import Fault, Observed
+from claimq_operator.plan import Memory, plan
+from claimq_operator.settings import OperatorSettings
 from claimq_operator.worker_pods import Trouble
 from testkit.kubernetes_objects import Body, pod_body, snapshot
 
@@ -51,6 +53,23 @@ def test_a_full_server_is_told_to_a_person_and_is_reachable_all_the_same(observe
     assert (conditions["RedisReachable"].status, conditions["RedisReachable"].reason) == ("True", "Full")
     assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "Full")
     assert "give it more memory" in conditions["Ready"].message
+
+
+@pytest.mark.parametrize(
+    ("replicas", "scaling", "is_told"),
+    [(0, {}, True), (2, {}, False), (0, {"replicas": 0}, False)],
+    ids=["none", "some", "none by its own scale"],
+)
+def test_an_external_queue_without_workers_says_how_to_order_a_first_one(
+    observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_told: bool
+) -> None:
+    # As after a suspension: an HPA takes zero for a wish, and would leave it at that for ever.
+    look = observed(replicas=replicas, main=5, scaling={"mode": "External", **scaling})
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (active,) = [one for one in listed if one["type"] == "ScalingActive"]
+    assert active["reason"] == "External"
+    told = "kubectl scale deployment thumbs-worker --namespace=media --replicas=1"
+    assert (told in active["message"]) == is_told
 
 
 def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:

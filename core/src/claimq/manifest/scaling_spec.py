@@ -72,7 +72,11 @@ class ScalingSpec:
         ScalingMode.AUTO,
     )
     replicas: int | None = integer(
-        "Workers, in the modes Manual and External.", least=0, most=1000, absent="the other fields say"
+        "Workers, in the modes Manual and External. An autoscaler that works on this queue's scale finds none before "
+        "there is a first number here; an HPA begins at 1.",
+        least=0,
+        most=1000,
+        absent="the other fields say",
     )
     min_replicas: int = integer("Workers at least, in the mode Auto.", default=0, least=0, most=1000)
     max_replicas: int = integer("Workers at most, in the mode Auto.", default=10, least=1, most=1000)

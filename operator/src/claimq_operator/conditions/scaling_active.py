@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from claimq.scaling import ScalingRule
 from claimq_operator.conditions.finding import FALSE, TRUE, UNKNOWN, Finding, View
+from claimq_operator.labels import child_name
 
 TYPE = "ScalingActive"
 _BY_OTHERS = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED)
@@ -19,8 +20,20 @@ def scaling_active(view: View) -> Finding:
         return Finding(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec has mistakes, see Stalled")
     decision = view.decision
     if decision.rule in _BY_OTHERS or decision.rule is ScalingRule.UNKNOWN:
-        return Finding(TYPE, FALSE, decision.rule.value, decision.reason)
+        return Finding(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_how_to_begin(view)}")
     # The rule and its numbers change with every item; they are in status.scaling.
     return Finding(
         TYPE, TRUE, "Auto", "the number of workers follows the queue; status.scaling has the last decision"
     )
+
+
+def _how_to_begin(view: View) -> str:
+    """Where nobody would: an HPA takes zero for a wish, and after a suspension nobody remembers the number."""
+    decision, observed = view.decision, view.observed
+    if decision is None or decision.rule is not ScalingRule.EXTERNAL:
+        return ""
+    if decision.replicas is not None or observed.replicas:
+        return ""
+    name, namespace = child_name(observed.resource.name), observed.resource.namespace
+    order = f"kubectl scale deployment {name} --namespace={namespace} --replicas=1"
+    return f"; there is none now, and an HPA does not begin at zero: `{order}` orders a first one"

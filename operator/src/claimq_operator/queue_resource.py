@@ -77,7 +77,7 @@ def read_queue(body: Mapping[str, Any]) -> QueueResource:
     parsed: Manifest | None = None
     problems: tuple[Problem, ...] = ()
     try:
-        parsed = parse_manifest({key: value for key, value in body.items() if key != "status"})
+        parsed = parse_manifest({key: value for key, value in body.items() if key != "status"}, stored=True)
     except InvalidSpec as error:
         problems = error.problems
     return QueueResource(

@@ -92,6 +92,13 @@ def test_a_spec_with_mistakes_is_answered_by_all_of_them_and_touches_nothing(
     assert decided.status["workers"]["desired"] == 2
 
 
+def test_fields_of_a_later_definition_do_not_stop_the_work_on_a_queue(planned: Callable[..., Plan]) -> None:
+    # In an upgrade the definition comes first, and puts its defaults into every queue that the old operator still has.
+    decided = planned(main=1, worker={"push": {"path": "/"}}, priority=3)
+    stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
+    assert (decided.replicas, stalled["status"]) == (1, "False")
+
+
 def test_a_scale_down_marks_the_idle_and_remembers_it(planned: Callable[..., Plan]) -> None:
     workers = [WorkerInfo(worker_name("a"), 1, 0.0)]
     look = {

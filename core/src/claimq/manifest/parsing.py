@@ -41,6 +41,7 @@ def parse_manifest(
     document: Mapping[str, object],
     *,
     local: bool = False,
+    stored: bool = False,
     redis_url: str | None = None,
     command: Sequence[str] | None = None,
 ) -> Manifest:
@@ -50,9 +51,14 @@ def parse_manifest(
     may not; a Secret that ``spec.redis`` names is not there, so the caller provides a server as if ``redis`` were
     absent. ``redis_url`` stands in for ``spec.redis`` (which is still checked) and ``command`` for the worker's command
     and arguments.
+
+    ``stored``: an object of an API server, which keeps no field but those of its definition. One that is unknown here
+    is of a later release, and is left out.
     """
     reading = Reading(
-        root=QueueSpec, not_required=frozenset(("spec.redis", "spec.worker.image")) if local else frozenset()
+        root=QueueSpec,
+        not_required=frozenset(("spec.redis", "spec.worker.image")) if local else frozenset(),
+        leaves_unknown=stored,
     )
     given = _top(reading, document)
     name, namespace = _metadata(reading, given.get("metadata"))

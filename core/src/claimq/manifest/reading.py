@@ -19,8 +19,15 @@ _Spec = TypeVar("_Spec")
 class Reading:
     """One pass over one document: the problems found so far, and what this pass does not ask for."""
 
-    def __init__(self, *, root: type[Any], not_required: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        *,
+        root: type[Any],
+        not_required: frozenset[str] = frozenset(),
+        leaves_unknown: bool = False,
+    ) -> None:
         self.problems: list[Problem] = []
+        self._leaves_unknown = leaves_unknown
         self._not_required = not_required
         self._homes: dict[str, list[str]] = {}
         for path, _ in walk(root, "spec"):
@@ -41,7 +48,8 @@ class Reading:
             self.add(path, f"is {shown(raw)}; give an object with the fields {_names(known)}")
             return spec()
         given = cast("Mapping[object, object]", raw)
-        self._unknown(spec, known, given, path)
+        if not self._leaves_unknown:
+            self._unknown(spec, known, given, path)
         values: dict[str, object] = {}
         for one in known:
             here = f"{path}.{one.name}"

@@ -1,6 +1,7 @@
 """helm installs, upgrades and uninstalls the chart on a real API server. No pod runs here."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,13 @@ def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -
     eventually_sync(lambda: left(bare) == [], within=120, why="the definition is gone")
 
 
+def documented_upgrade() -> list[str]:
+    """The upgrade as the chart's page has it, for the release of these tests."""
+    (line,) = re.findall(r"(?m)^ +helm (upgrade .*)$", (FOLDER / "README.md").read_text())
+    words = {"claimq": "release", "charts/claimq": str(FOLDER)}
+    return [words.get(word, word) for word in line.replace(" --namespace claimq", "").split()]
+
+
 def test_an_upgrade_brings_the_definition_and_the_values(bare: ApiServer, helm: Helm, tmp_path: Path) -> None:
     older = tmp_path / "claimq"
     for file in FOLDER.rglob("*"):
@@ -89,11 +97,19 @@ def test_an_upgrade_brings_the_definition_and_the_values(bare: ApiServer, helm: 
             (older / file.relative_to(FOLDER)).write_text(file.read_text())
     definition = older / "files" / "reliablequeues.claimq.dev.yaml"
     definition.write_text(definition.read_text().replace("- rq\n", "- older\n"))
-    helm("install", "release", older)
+    # The older release knows nothing of one block of values, and nothing that reads it.
+    values = older / "values.yaml"
+    values.write_text(re.sub(r"(?ms)^networkPolicy:\n.*?(?=^\S)", "", values.read_text()))
+    for reader in ("networkpolicy.yaml", "checks.yaml"):
+        (older / "templates" / reader).unlink()
+    helm("install", "release", older, "--set=operator.logLevel=debug")
     assert bare.get("crd/reliablequeues.claimq.dev")["spec"]["names"]["shortNames"] == ["older"]
-    helm("upgrade", "release", FOLDER, "--reuse-values", "--set=operator.replicas=2")
+    helm(*documented_upgrade(), "--set=operator.replicas=2")
     assert bare.get("crd/reliablequeues.claimq.dev")["spec"]["names"]["shortNames"] == ["rq"]
-    assert bare.get("deployment/release-claimq", "--namespace=ns")["spec"]["replicas"] == 2
+    upgraded = bare.get("deployment/release-claimq", "--namespace=ns")["spec"]
+    assert upgraded["replicas"] == 2
+    (operator,) = upgraded["template"]["spec"]["containers"]
+    assert {"name": "CLAIMQ_LOG_LEVEL", "value": "debug"} in operator["env"]
 
 
 def test_a_second_release_leaves_the_definition_to_the_first(bare: ApiServer, helm: Helm) -> None:

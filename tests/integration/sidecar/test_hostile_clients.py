@@ -147,7 +147,7 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
 
 def _clients(queue: BlockingQueue) -> list[str]:
     report: Any = queue.wrapped._connection
-    listed = queue.loop.run(report.command("CLIENT", "LIST"))
+    listed = queue.loop.run(lambda: report.command("CLIENT", "LIST"))
     return [line for line in listed.decode().splitlines() if "name=claimq" in line]
 
 

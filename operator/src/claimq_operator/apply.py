@@ -39,7 +39,10 @@ class Applier:
         """
         refused: Refused | None = None
         if plan.hold_replicas is not None and observed.deployment is not None:
-            await self._order(observed.deployment, plan.hold_replicas)
+            try:
+                await self._order(observed.deployment, plan.hold_replicas, if_unchanged=True)
+            except Conflicting:
+                return  # somebody changed the Deployment meanwhile, perhaps just that number: the next pass sees it
         for body in plan.children:
             try:
                 await self._child(body, observed, now)
@@ -64,9 +67,13 @@ class Applier:
             self._note(applied)
         self._applied[kind] = (text, now)
 
-    async def _order(self, deployment: Json, replicas: int) -> None:
-        """The number of workers, as its own field manager: whoever changes it later takes over just that."""
+    async def _order(self, deployment: Json, replicas: int, *, if_unchanged: bool = False) -> None:
+        """The number of workers, as its own field manager: whoever changes it later takes over just that.
+
+        ``if_unchanged``: raises Conflicting if anybody has changed the Deployment since it was seen.
+        """
         metadata = deployment["metadata"]
+        version = {"resourceVersion": metadata["resourceVersion"]} if if_unchanged else {}
         body: Json = {
             "apiVersion": DEPLOYMENTS.api_version,
             "kind": DEPLOYMENTS.kind,
@@ -75,6 +82,7 @@ class Applier:
                 "name": metadata["name"],
                 "namespace": metadata["namespace"],
                 "uid": metadata["uid"],
+                **version,
             },
             "spec": {"replicas": replicas},
         }

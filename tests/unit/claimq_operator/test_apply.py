@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from claimq_operator.apply import Applier
-from claimq_operator.cluster import Cluster, Refused
+from claimq_operator.cluster import Cluster, Conflicting, Refused
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, Plan, plan
 from claimq_operator.settings import OperatorSettings
@@ -36,7 +36,21 @@ class RefusingCluster:
         return deployment_body(2)
 
 
-def applied(cluster: RefusingCluster, decided: Plan, look: Observed) -> None:
+class ChangedMeanwhile:
+    """A cluster in which somebody has changed the Deployment after it was looked at."""
+
+    def __init__(self) -> None:
+        self.applied: list[Json] = []
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
+        del manager, subresource
+        if body["metadata"].get("resourceVersion") == "9":
+            raise Conflicting("the object has been modified")
+        self.applied.append(body)
+        return body
+
+
+def applied(cluster: RefusingCluster | ChangedMeanwhile, decided: Plan, look: Observed) -> None:
     applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
     asyncio.run(applier.children(decided, look, 0.0))
 
@@ -61,3 +75,10 @@ def test_a_first_deployment_that_is_refused_orders_nothing(
     with pytest.raises(Refused):
         applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
     assert cluster.ordered == []
+
+
+def test_a_number_that_somebody_has_just_set_is_not_taken_over_with_the_old_one(observed: Look) -> None:
+    cluster = ChangedMeanwhile()
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
+    applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
+    assert cluster.applied == []

@@ -1,70 +1,34 @@
 """A node is cut off from the network with a worker on it that works on: the lease decides who may have its items."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from claimq.model import Located, State
-from testkit.ledger import WORKER
+from testkit import ledger
 from testkit.queue_on_cluster import QueueOnCluster
 from testkit.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-# On the node that is cut off its item takes it longer than its lease lasts; elsewhere only an item that had another
-# holder takes long enough to be looked at.
-SLOW_FAR_AWAY = f"""
-import os, time
-
-def work(item):
-    if os.environ["NODE"] == os.environ["FAR"] and item.text.startswith("first"):
-        time.sleep(12)
-    elif item.crash_count:
-        time.sleep(3)
-{WORKER}"""
-LEASE = 6.0
-OPERATOR = "app.kubernetes.io/component=operator"
-
-
-@pytest.fixture
-def far(release: Release) -> Iterator[str]:
-    """A node without operator, server and DNS, which is on the network again at the end, and ready."""
-    cluster = release.cluster
-    node = cluster.nodes[1]
-    # Names are asked for with each new connection: the others shall not wait until the cluster has a new DNS server.
-    needed = [("kube-system", "k8s-app=kube-dns", "coredns"), (release.namespace, OPERATOR, release.operator)]
-    cluster.kubectl("cordon", node)
-    try:
-        for namespace, label, deployment in needed:
-            where = (f"--namespace={namespace}", f"--selector={label}")
-            there = f"--field-selector=spec.nodeName={node}"
-            cluster.kubectl("delete", "pods", *where, there, "--timeout=60s")
-            words = ("rollout", "status", f"deployment/{deployment}", f"--namespace={namespace}")
-            cluster.kubectl(*words, "--timeout=60s")
-        release.wait_for_operators()
-    finally:
-        cluster.kubectl("uncordon", node)
-    try:
-        yield node
-    finally:
-        cluster.restore_node(node)
-        cluster.wait_for_node(node, ready=True)
+LEASE = 10.0
 
 
 def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     queue: QueueOnCluster, release: Release, far: str
 ) -> None:
-    apply_one_on_each_node(queue, far)
+    apply_one_on_each_node(queue)
     queue.wait("a worker is ready on each node", lambda: all(lives(queue)) and len(lives(queue)) == 2)
     cut_off = next(name for name, pod in queue.pods().items() if pod["spec"]["nodeName"] == far)
     # So few that the other worker has nothing else to do when the lease ends.
     queue.enqueue(10, "first")
     queue.wait("it has an item", lambda: any(one.pod == cut_off for one in queue.ledger().of("began")))
+    # It has one until the end of the lease and longer, and who gets it then will have it until the gate is open.
+    (held,) = (claim for claim in in_hand(queue) if is_of(claim, cut_off))
+    queue.open(*{f"first-{number}" for number in range(10)} - {held.item.text})
 
     release.cluster.cut_node(far)
     since = time.monotonic()
-    (held,) = (claim for claim in in_hand(queue) if is_of(claim, cut_off))
     seen = [held]
 
     def another_has_it() -> bool:
@@ -77,6 +41,7 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     assert last.lease_until is not None
     assert seen[-1].claimed_at is not None
     assert seen[-1].claimed_at >= last.lease_until, "two live claims"
+    queue.open("first", "afterwards")
     queue.wait_until_done()
     print(f"cut off to all done: {time.monotonic() - since:.1f} s")
     counted = queue.counters()
@@ -102,10 +67,10 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
 
     queue.wait("it works again", works_again)
     queue.wait_until_done()
-    ledger = queue.ledger()
-    assert ledger.times("done") == dict.fromkeys(queue.known, 1)
-    assert [one.pod == cut_off for one in ledger.of("lost")] == [True]
-    began = {one.pod: one.at for one in ledger.of("began") if one.item == held.item.id}
+    written = queue.ledger()
+    assert written.times("done") == dict.fromkeys(queue.known, 1)
+    assert [one.pod == cut_off for one in written.of("lost")] == [True]
+    began = {one.pod: one.at for one in written.of("began") if one.item == held.item.id}
     assert len(began) == 2
     assert max(began.values()) >= last.lease_until
     release.cluster.wait_for_node(far, ready=True)
@@ -113,19 +78,18 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     assert {count for count, _ in queue.lives().values()} == {0}, "a worker was restarted for it"
 
 
-def apply_one_on_each_node(queue: QueueOnCluster, far: str) -> None:
+def apply_one_on_each_node(queue: QueueOnCluster) -> None:
     apart = {
         "labelSelector": {"matchLabels": {"claimq.dev/queue": queue.name}},
         "topologyKey": "kubernetes.io/hostname",
     }
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    here = {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     queue.apply(
-        program=SLOW_FAR_AWAY,
+        program=ledger.GATED,
         seconds=0.3,
         busyExpiry=f"{LEASE:g}s",
         scaling={"minReplicas": 2, "maxReplicas": 2},
-        worker={"env": [here, {"name": "FAR", "value": far}], "template": {"spec": {"affinity": affinity}}},
+        worker={"template": {"spec": {"affinity": affinity}}},
     )
 
 

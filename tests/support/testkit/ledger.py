@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
 WORKER = """
-import os, socket, sys, time
+import os, socket, sys, time, uuid
 import redis, claimq.worker
 
 ledger, seconds = os.environ["LEDGER"], float(os.environ.get("WORK_SECONDS", "0.05"))
@@ -18,7 +20,7 @@ server = redis.Redis.from_url(os.environ["LEDGER_URL"], socket_timeout=5, socket
 
 def note(what, item):
     row = {"at": repr(time.time()), "pod": socket.gethostname(), "what": what, "item": item.id, "text": item.text,
-           "version": os.environ.get("VERSION", "")}
+           "version": os.environ.get("VERSION", ""), "line": uuid.uuid4().hex}
     for _ in range(1200):
         try:
             return server.xadd(ledger, row)
@@ -40,7 +42,7 @@ with claimq.worker.connect() as worker:
 """
 """A worker for `python -c` in the sidecar's image. Each item: began, then work(item) if the program defines it and
 WORK_SECONDS of sleep, ended, and what its verdict did (done, lost, ...). LEDGER and LEDGER_URL say where to write.
-CHUNK items are claimed at once."""
+CHUNK items are claimed at once. A line whose writing was not answered is written again, under the same `line`."""
 
 GATED = (
     """
@@ -49,7 +51,7 @@ import time
 def work(item):
     for _ in range(6000):
         try:
-            if server.sismember(ledger + ":gate", item.text):
+            if any(server.smismember(ledger + ":gate", [item.text, item.text.rpartition("-")[0]])):
                 return
         except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
             pass
@@ -58,7 +60,8 @@ def work(item):
 """
     + WORKER
 )
-"""The same, but an item stays in hand until its text is in the set `gate(queue)`."""
+"""The same, but an item stays in hand until its text, or what that begins with (`item` of `item-3`), is in the set
+`gate(queue)`."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,18 @@ def gate(queue: str) -> str:
     return f"{key(queue)}:gate"
 
 
+def reached(url: str) -> redis.Redis:
+    """The server, asked for a minute and longer while it is out of reach: what is sent may be sent twice."""
+    patience = Retry(ConstantBackoff(0.5), 120)
+    return redis.Redis.from_url(url, decode_responses=True, retry=patience, socket_timeout=5)
+
+
 def read(url: str, queue: str) -> Ledger:
-    """What has been written for a queue; redis' own errors when the server is out of reach."""
-    with redis.Redis.from_url(url, decode_responses=True) as server:
+    """What has been written for a queue; redis' own errors when the server stays out of reach."""
+    with reached(url) as server:
         rows = cast("list[tuple[str, dict[str, Any]]]", server.xrange(key(queue)))
-    return Ledger(tuple(Entry(at=float(row.pop("at")), **row) for _, row in rows))
+    lines: dict[str, dict[str, Any]] = {}
+    for number, row in rows:
+        # A server that was frozen or killed may have taken a line without saying so: then it is there again.
+        lines.setdefault(row.pop("line", number), row)
+    return Ledger(tuple(Entry(at=float(row.pop("at")), **row) for row in lines.values()))

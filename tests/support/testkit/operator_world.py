@@ -49,10 +49,20 @@ class Operator:
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series with these labels; 0 if there is none."""
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        lines = (
-            line for line in self.get("/metrics")[1].splitlines() if line.startswith((name + "{", name + " "))
-        )
+        lines = (line for line in self._metrics().splitlines() if line.startswith((name + "{", name + " ")))
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(one in line for one in wanted))
+
+    def _metrics(self) -> str:
+        """The page of metrics; a request that a slow machine did not answer is no page without series."""
+        found: list[str] = []
+
+        def is_answered() -> bool:
+            status, page = self.get("/metrics")
+            found[:] = [page]
+            return status == 200
+
+        eventually_sync(is_answered, why="the operator tells its metrics")
+        return found[0]
 
 
 class World:
@@ -91,7 +101,10 @@ class World:
     def get(self, kind: str, name: str) -> Json:
         """One object; an empty one if there is none."""
         done = self.api.kubectl_run("get", kind, name, "-n", self.namespace, "-o", "json")
-        found: Json = json.loads(done.stdout) if done.returncode == 0 else {}
+        if done.returncode and "NotFound" in done.stderr:
+            return {}
+        assert done.returncode == 0, done.stderr
+        found: Json = json.loads(done.stdout)
         return found
 
     def status(self, name: str = "thumbs") -> Json:
@@ -112,10 +125,10 @@ class World:
             "patch", kind, name, "-n", self.namespace, "--type=merge", f"-p={json.dumps(changes)}", *options
         )
 
-    def events(self) -> list[str]:
-        """The reasons of all events, once each."""
+    def events(self) -> dict[str, str]:
+        """The reasons of all events, each with the message of one of that reason."""
         listed = self.api.get("events", "-n", self.namespace)["items"]
-        return sorted({one["reason"] for one in listed})
+        return {one["reason"]: one["message"] for one in listed}
 
     def told(self) -> dict[str, str]:
         """For who reads a failure: title to text, of what each operator said and how the objects are."""

@@ -18,11 +18,12 @@ from clusterkit.commands import eventually
 from testkit import ledger
 from testkit.containers import running
 from testkit.ledger import Ledger
-from testkit.release import Release
+from testkit.release import Release, the_row
 from testkit.servers_on_cluster import Address, on_release
 
 Json = dict[str, Any]
 APP, SIDECAR = "worker", "claimq-sidecar"
+_OUT_OF_REACH = (StoreUnavailable, redis.ConnectionError, redis.TimeoutError)
 
 
 @dataclass(frozen=True)
@@ -132,16 +133,8 @@ class QueueOnCluster:
 
     def row(self) -> dict[str, str]:
         """The row of `kubectl get rq`, column to text."""
-        head, line = self.cluster.kubectl(
-            "get", "rq", self.name, f"--namespace={self.namespace}"
-        ).splitlines()
-        starts = [
-            at for at, sign in enumerate(head) if sign != " " and (at == 0 or head[at - 2 : at] == "  ")
-        ]
-        ends = [*starts[1:], None]
-        return {
-            head[start:end].strip(): line[start:end].strip() for start, end in zip(starts, ends, strict=True)
-        }
+        words = ("get", "rq", self.name, f"--namespace={self.namespace}")
+        return the_row(self.cluster.kubectl(*words))
 
     def deployment(self) -> Json | None:
         """The worker Deployment; None while there is none."""
@@ -209,8 +202,9 @@ class QueueOnCluster:
     def events(self) -> dict[str, str]:
         """Reason to the last message of the queue's events."""
         path = f"/api/v1/namespaces/{self.namespace}/events?fieldSelector=involvedObject.name%3D{self.name}"
-        found = cast("Json", self.cluster.api("GET", path))["items"]
-        return {one["reason"]: one["message"] for one in found}
+        found: list[Json] = cast("Json", self.cluster.api("GET", path))["items"]
+        # They are listed by name, which says nothing of when they were written.
+        return {one["reason"]: one["message"] for one in sorted(found, key=lambda one: one["lastTimestamp"])}
 
     # What the server says.
 
@@ -235,8 +229,8 @@ class QueueOnCluster:
             return {key for key in found if server.ttl(key) == -1}
 
     def open(self, *texts: str) -> None:
-        """Lets workers that run `ledger.GATED` end the items with these texts, now and later."""
-        with redis.Redis.from_url(self.notes.outside) as server:
+        """Lets workers that run `ledger.GATED` end the items with these texts or prefixes, now and later."""
+        with ledger.reached(self.notes.outside) as server:
             server.sadd(ledger.gate(self.on_server), *texts)
 
     def in_hand(self, pod: str) -> dict[str, Located]:
@@ -267,15 +261,18 @@ class QueueOnCluster:
     def wait(
         self, what: str, probe: Callable[[], object], *, timeout: float = 120, every: float = 0.2
     ) -> None:
-        """Until `probe()` is true; a server that is out of reach just now counts as not yet."""
+        """Until `probe()` is true; a server or an API server that does not answer just now counts as not yet."""
+        trouble: list[str] = []
 
         def asked() -> bool:
             try:
+                trouble.clear()
                 return bool(probe())
-            except StoreUnavailable:
+            except (*_OUT_OF_REACH, HarnessError) as error:
+                trouble.append(f"{error}\n")
                 return False
 
-        eventually(what, asked, timeout=timeout, every=every, why_not=self._tell)
+        eventually(what, asked, timeout=timeout, every=every, why_not=lambda: "".join(trouble) + self._tell())
 
     def wait_until_done(self, count: int | None = None, *, timeout: float = 180) -> None:
         """Until so many items (default: all that were enqueued here) are done and none is left but in failed."""
@@ -298,17 +295,20 @@ class QueueOnCluster:
             return not entries.entries or len(entries.of("done")) >= self.counters()["done"]
 
         with suppress(HarnessError):
-            self.wait("the ledger is complete", is_written, timeout=5)
+            self.wait("the ledger is complete", is_written, timeout=30)
 
     def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 120) -> str:
         """A pod that has items in hand."""
-        self.wait("somebody has items in hand", lambda: self._holder(at_least), timeout=timeout, every=0.05)
-        return self._holder(at_least) or self.wait_for_a_holder(at_least, timeout=timeout)
+        found: list[str] = []
 
-    def _holder(self, at_least: int) -> str | None:
-        return next((pod for pod, count in self.holders().items() if count >= at_least), None)
+        def is_there() -> bool:
+            found.extend(pod for pod, count in self.holders().items() if count >= at_least)
+            return bool(found)
 
-    def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 120) -> None:
+        self.wait("somebody has items in hand", is_there, timeout=timeout, every=0.05)
+        return found[0]
+
+    def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 240) -> None:
         """Until none of these claims is held any more: their items can be claimed again, or have been."""
         tokens = {one.name for one in claims}
         self.wait(
@@ -350,22 +350,24 @@ class QueueOnCluster:
             return pod not in self.pods()
 
     def evict(self, pod: str) -> None:
-        """Asks for the pod's eviction, as draining its node does."""
+        """Asks for the pod's eviction until it is granted, as draining its node does: what the budget allows is known
+        only a moment after the pod is ready."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
         head = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
-        self.cluster.api("POST", f"{path}/eviction", head)
+        self.wait("the eviction is granted", lambda: self.cluster.api("POST", f"{path}/eviction", head))
 
     def wait_until_gone(self, pod: str, *, timeout: float = 120) -> None:
         """Until the API server knows the pod no more."""
         self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), timeout=timeout, every=0.1)
 
     def _tell(self) -> str:
-        try:
-            seen = f"{self.counters()}, held by {self.holders()}"
-        except StoreUnavailable as error:
-            seen = str(error)
-        pods = {name: pod["status"].get("phase") for name, pod in self.pods().items()}
-        return f"{seen}; pods {pods}; replicas {self.replicas()}"
+        seen: list[str] = []
+        for look in (self.counters, self.holders, self.lives, self.replicas):
+            try:
+                seen.append(str(look()))
+            except (*_OUT_OF_REACH, HarnessError) as error:
+                seen.append(str(error))
+        return "{}, held by {}; pods {}; replicas {}".format(*seen)
 
 
 def is_ready(condition: Json) -> bool:

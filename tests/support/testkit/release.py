@@ -170,3 +170,11 @@ def create_namespace(cluster: Cluster, name: str) -> None:
     labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+
+
+def the_row(table: str) -> dict[str, str]:
+    """Of what `kubectl get` prints for one object: column to text."""
+    head, line = table.splitlines()
+    starts = [at for at, sign in enumerate(head) if sign != " " and (at == 0 or head[at - 2 : at] == "  ")]
+    ends = [*starts[1:], None]
+    return {head[start:end].strip(): line[start:end].strip() for start, end in zip(starts, ends, strict=True)}

@@ -19,19 +19,20 @@ Items = Callable[..., BlockingQueue]
 def test_a_first_item_orders_workers_without_waiting_for_the_next_pass(world: World, items: Items) -> None:
     world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
     began = time.monotonic()
     items().enqueue("a")
     eventually_sync(lambda: world.replicas() == 1)
     print(f"workers ordered {time.monotonic() - began:.2f} s after the enqueue")
-    eventually_sync(lambda: world.status()["scaling"]["rule"] == "FromZero")
-    eventually_sync(lambda: "ScaledUp" in world.events())
+    eventually_sync(lambda: world.status()["scaling"]["replicas"] == 1)
+    # The status tells what limited the number only until the next decision is made.
+    eventually_sync(lambda: world.events().get("ScaledUp", "").startswith("0 -> 1 workers (FromZero): "))
 
 
 def test_the_policy_is_on_the_server_and_is_put_right_there(world: World, items: Items) -> None:
     world.operator()
     world.queue(requeueLimit=7)
-    eventually_sync(lambda: items().policy().requeue_limit == 7, within=15)
+    eventually_sync(lambda: items().policy().requeue_limit == 7)
     world.patch("rq", "thumbs", {"spec": {"requeueLimit": 2}})
     eventually_sync(lambda: items().policy().requeue_limit == 2)
 
@@ -39,7 +40,7 @@ def test_the_policy_is_on_the_server_and_is_put_right_there(world: World, items:
 def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> None:
     world.operator()
     world.queue()
-    eventually_sync(lambda: world.replicas() is not None, within=15)
+    eventually_sync(lambda: world.replicas() is not None)
     foreign = {"metadata": {"annotations": {"team": "a"}}, "spec": {"minReadySeconds": 3}}
     world.patch("deploy", "thumbs-worker", foreign)
     container_of_ours = [{"name": "worker", "image": "evil:1"}]
@@ -59,7 +60,7 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
 def test_a_deployment_that_somebody_deletes_is_made_again(world: World) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 2})
-    eventually_sync(lambda: world.replicas() == 2, within=15)
+    eventually_sync(lambda: world.replicas() == 2)
     world.api.kubectl("delete", "deploy", "thumbs-worker", "-n", world.namespace, "--cascade=background")
     eventually_sync(lambda: world.replicas() == 2)
 
@@ -67,7 +68,7 @@ def test_a_deployment_that_somebody_deletes_is_made_again(world: World) -> None:
 def test_the_scale_subresource_sets_the_number_in_mode_manual(world: World) -> None:
     world.operator()
     world.queue(scaling={"mode": "Manual", "replicas": 1})
-    eventually_sync(lambda: world.replicas() == 1, within=15)
+    eventually_sync(lambda: world.replicas() == 1)
     world.api.kubectl("scale", "rq", "thumbs", "-n", world.namespace, "--replicas=3")
     eventually_sync(lambda: world.replicas() == 3)
     eventually_sync(lambda: world.condition("ScalingActive") == "False Manual")
@@ -76,7 +77,7 @@ def test_the_scale_subresource_sets_the_number_in_mode_manual(world: World) -> N
 def test_in_mode_external_the_number_is_left_to_others_also_when_all_else_is_applied(world: World) -> None:
     world.operator()
     world.queue(scaling={"mode": "External"})
-    eventually_sync(lambda: world.replicas() == 0, within=15)
+    eventually_sync(lambda: world.replicas() == 0)
     world.api.kubectl("scale", "deploy", "thumbs-worker", "-n", world.namespace, "--replicas=4")
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
@@ -109,7 +110,7 @@ def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
     # Left out by the manager that made it, and owned by nobody else, it would fall back to 1.
     world.operator()
     world.queue(scaling={"minReplicas": 3})
-    eventually_sync(lambda: world.replicas() == 3, within=15)
+    eventually_sync(lambda: world.replicas() == 3)
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
         lambda: (
@@ -123,22 +124,27 @@ def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
 def test_a_queue_that_rests_costs_no_write(world: World) -> None:
     operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
-    eventually_sync(lambda: operator.metric("claimq_passes_total") >= 5)
-    before = operator.metric("claimq_kubernetes_requests_total", verb="apply")
-    passes = operator.metric("claimq_passes_total")
-    eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + 10)
-    assert operator.metric("claimq_kubernetes_requests_total", verb="apply") == before
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
+
+    def writes_in(count: int) -> float:
+        """How much is written in so many passes."""
+        before = operator.metric("claimq_kubernetes_requests_total", verb="apply")
+        passes = operator.metric("claimq_passes_total")
+        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count, within=60)
+        return operator.metric("claimq_kubernetes_requests_total", verb="apply") - before
+
+    eventually_sync(lambda: writes_in(10) == 0, why="what its making had to be told is told")
+    assert writes_in(30) == 0
 
 
 def test_a_queue_that_rests_opens_no_connections(world: World) -> None:
     operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
 
     def after(count: int) -> int:
         passes = operator.metric("claimq_passes_total")
-        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count, within=30)
+        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count)
         return int(asked.info("stats")["total_connections_received"])
 
     with redis.Redis.from_url(world.redis.tcp_url) as asked:
@@ -154,16 +160,16 @@ def test_one_queue_whose_server_is_gone_delays_no_other(
     world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue("broken", redis={"url": gone.tcp_url}, scaling={"minReplicas": 2})
     world.queue("whole")
-    eventually_sync(lambda: world.replicas("broken") == 2, within=15)
+    eventually_sync(lambda: world.replicas("broken") == 2)
     gone.sigstop()
-    eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable", within=20)
+    eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable")
     items("whole").enqueue("a")
     # Only being woken explains it: the next pass by the clock is an hour away, and the other server is still frozen.
     eventually_sync(lambda: world.replicas("whole") == 1)
     assert world.replicas("broken") == 2
     assert world.condition("ScalingActive", "broken") == "False Unknown"
     gone.sigcont()
-    eventually_sync(lambda: world.condition("RedisReachable", "broken").startswith("True"), within=30)
+    eventually_sync(lambda: world.condition("RedisReachable", "broken").startswith("True"))
 
 
 def test_a_full_server_gets_the_workers_that_drain_it(
@@ -185,7 +191,7 @@ def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
 ) -> None:
     world.operator()
     world.queue(redis={"secretRef": {"name": "redis"}})
-    eventually_sync(lambda: world.condition("Stalled") == "True SecretMissing", within=15)
+    eventually_sync(lambda: world.condition("Stalled") == "True SecretMissing")
     url = base64.b64encode(b"redis://127.0.0.1:1/0").decode()
     manifest = {
         "apiVersion": "v1",
@@ -193,10 +199,10 @@ def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
         "metadata": {"name": "redis", "namespace": world.namespace},
     }
     world.api.create({**manifest, "data": {"url": url}})
-    eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable", within=30)
+    eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable")
     right = base64.b64encode(world.redis.tcp_url.encode()).decode()
     world.patch("secret", "redis", {"data": {"url": right}})
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=40)
+    eventually_sync(lambda: world.condition("Ready") == "True Working", within=90)
     items().enqueue("a")
     eventually_sync(lambda: world.replicas() == 1)
 
@@ -205,14 +211,14 @@ def test_a_template_that_the_api_server_refuses_is_answered_by_a_condition(world
     world.operator()
     worker = {"image": "app:1", "template": {"spec": {"nodeSelector": {"a b": "c"}}}}
     world.queue(worker=worker)
-    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid", within=15)
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
     assert "nodeSelector" in str(world.status()["conditions"])
 
 
 def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: Items) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 1, "itemsPerReplica": 1, "scaleDown": {"stabilizationWindow": "0s"}})
-    eventually_sync(lambda: world.replicas() == 1, within=15)
+    eventually_sync(lambda: world.replicas() == 1)
     items().enqueue_many(["a", "b", "c"])
     eventually_sync(lambda: world.replicas() == 3)
     names = [
@@ -223,9 +229,9 @@ def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: It
     eventually_sync(
         lambda: world.status()["workers"] == {"desired": 3, "ready": 3, "busy": 3, "summary": "3/3"}
     )
-    claimers[0].done(claims[0])
-    claimers[2].done(claims[2])
-    eventually_sync(lambda: world.replicas() == 1, within=15)
+    # Both at once: with one of them done first, for long enough, just that one would be marked.
+    items().done([claims[0].token, claims[2].token])
+    eventually_sync(lambda: world.replicas() == 1)
     costs = {one["name"]: world.get("pod", one["name"])["metadata"].get("annotations", {}) for one in names}
     key = "controller.kubernetes.io/pod-deletion-cost"
     assert {name: found.get(key) for name, found in costs.items()} == {
@@ -238,7 +244,7 @@ def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: It
 def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue(busyExpiry="1h")
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
     uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
     items().enqueue("a")
     old = items(worker=f"thumbs-worker-a.{uid}.1767225600500")
@@ -271,7 +277,7 @@ def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, ite
 def test_a_removed_pod_object_alone_proves_nothing(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue(busyExpiry="1h")
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=15)
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
     uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
     items().enqueue("a")
     items(worker=f"thumbs-worker-a.{uid}.1767225600500").claim(1)

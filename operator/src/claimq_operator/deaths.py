@@ -14,7 +14,7 @@ from claimq.model import Reason, WorkerInfo
 from claimq_operator.cluster import part, parts
 from claimq_operator.labels import APP_CONTAINER, SIDECAR_CONTAINER, worker_prefix
 from claimq_operator.queue_resource import instant
-from claimq_operator.worker_pods import finished_at, started_at
+from claimq_operator.worker_pods import finished_at, has_ended, started_at
 
 # What ends a pod through no fault of what it works on (the reasons of the condition DisruptionTarget).
 _INTERRUPTED = (
@@ -24,6 +24,7 @@ _INTERRUPTED = (
     "DeletionByPodGC",
     "TerminationByKubelet",
 )
+_EVICTED = "Evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,29 @@ def deaths_of(pod: Mapping[str, Any]) -> tuple[Death, ...]:
             continue  # another container may hold claims through the same sidecar: whose they are is not known here
         named = (one for one in parts(status, kind) if one.get("name") == name)
         found += [death for one in named if (death := _death(pod, one)) is not None]
+    if status.get("reason") == _EVICTED and has_ended(pod) and all(death.is_sidecar for death in found):
+        found += _eviction(pod)
     return tuple(found)
+
+
+def _eviction(pod: Mapping[str, Any]) -> list[Death]:
+    """The eviction itself, where the kubelet had removed the app's container before it wrote how that ended.
+
+    It gives nothing back, since no claim is from before its instant; but what the sidecar gave back is told the cause.
+    """
+    metadata, containers = pod["metadata"], parts(part(pod, "status"), "containerStatuses")
+    return [
+        Death(
+            container_id=f"eviction of {metadata['uid']}",
+            prefix=worker_prefix(metadata["name"], metadata["uid"]),
+            before=0.0,
+            is_sidecar=False,
+            cause=_cause(pod, one, part(part(one, "lastState"), "terminated")),
+            reason=_reason(pod),
+        )
+        for one in containers
+        if one.get("name") == APP_CONTAINER and len(containers) == 1
+    ]
 
 
 def _death(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Death | None:
@@ -83,7 +106,7 @@ def _before(state: Mapping[str, Any], ended: float) -> float:
 def _reason(pod: Mapping[str, Any]) -> Reason:
     """A pod that was taken away is an interruption; a container that failed, or used more than it may, a crash."""
     status = part(pod, "status")
-    if status.get("reason") == "Evicted":
+    if status.get("reason") == _EVICTED:
         is_nodes_fault = "node was low on" in status.get("message", "")
         return Reason.INTERRUPTED if is_nodes_fault else Reason.CRASHED
     for one in parts(status, "conditions"):
@@ -96,7 +119,7 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     """One line for the item: what ended, how, on which node, with which image, for the how-manieth time."""
     status, name = part(pod, "status"), container["name"]
     how: list[str] = []
-    if status.get("reason") == "Evicted":
+    if status.get("reason") == _EVICTED:
         how.append(f"evicted ({status.get('message', '').strip()[:200]})")
     if terminated.get("reason") not in (None, "Error", "Completed"):
         how.append(terminated["reason"])

@@ -145,3 +145,23 @@ def test_an_eviction_is_told_with_the_kubelets_words() -> None:
         message="The node was low on resource: memory.",
     )
     assert "evicted (The node was low on resource: memory.)" in only(body).cause
+
+
+def test_an_eviction_is_told_though_the_kubelet_had_removed_the_containers_before_it_wrote_how_they_ended() -> (
+    None
+):
+    lost = {
+        "restartCount": 1,
+        "state": {"waiting": {"reason": "PodInitializing"}},
+        "lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}},
+    }
+    used = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi."
+    body = pod(app=lost, sidecar=lost, phase="Failed", reason="Evicted", message=used)
+    death = only(body)
+    assert (death.is_sidecar, death.before, death.reason) == (False, 0.0, Reason.CRASHED)
+    assert death.cause == (
+        f"worker ended: evicted ({used}), ContainerStatusUnknown, exit code 137 (signal 9); pod p, node node-1, "
+        "image app:1, run 1"
+    )
+    del body["status"]["phase"]  # it is being ended
+    assert deaths_of(body) == ()

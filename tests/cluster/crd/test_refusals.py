@@ -28,6 +28,7 @@ NAMES_INSTEAD = {
     "a variable twice": "spec.worker.env[2]",
     "the image in the template": "spec.worker.template.spec.containers",
     "the sidecar's name": "spec.worker.template.spec.initContainers",
+    "the socket's volume": "spec.worker.template.spec.volumes",
     "a namespace too long": "namespace",
     "a name that is a number": "ObjectMeta.name",
 }

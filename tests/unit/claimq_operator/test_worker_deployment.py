@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import claimq_sidecar.probes
+from claimq.manifest.rules import RESERVED_VOLUMES
 from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import WorkerDeployment, deployment
 from claimq_operator.manifests.sidecar import lifecycle_key
@@ -232,6 +233,12 @@ def test_an_address_without_secrets_needs_no_volume(build: Build) -> None:
     assert env["CLAIMQ_REDIS_URL"] == "redis+sentinel://a:26379,b:26379/main/2"
     assert "CLAIMQ_REDIS_SENTINEL_MASTER" not in env
     assert [one["name"] for one in pod_of(made)["volumes"]] == ["claimq-socket"]
+
+
+def test_a_template_has_no_volume_that_would_be_lost_behind_ours(build: Build) -> None:
+    secret = {"url": "rediss://r", "passwordSecretRef": {"name": "redis"}}
+    found = pod_of(build(redis=secret))["volumes"]
+    assert sorted(one["name"] for one in found) == sorted(RESERVED_VOLUMES)
 
 
 def test_children_go_with_their_queue(build: Build, queue: Callable[..., QueueResource]) -> None:

@@ -11,6 +11,7 @@ from claimq.manifest.rules import (
     GRACE_MARGIN,
     RESERVED_CONTAINERS,
     RESERVED_PREFIX,
+    RESERVED_VOLUMES,
     SOCKET_VARIABLE,
 )
 
@@ -141,6 +142,13 @@ WORKER_RULES = (
         " || has(c.args) || has(c.env) || has(c.envFrom) || has(c.resources)))",
         "sets image, command, args, env, envFrom or resources of the app container; set those of spec.worker instead",
         ".template.spec.containers",
+    ),
+    CelRule(
+        "template-pod",
+        "!has(self.template) || !has(self.template.spec) || !has(self.template.spec.volumes)"
+        f" || self.template.spec.volumes.all(v, !(v.name in {list(RESERVED_VOLUMES)!r}))",
+        f"{' and '.join(RESERVED_VOLUMES)} are the volumes that claimq adds; choose another name",
+        ".template.spec.volumes",
     ),
 )
 

@@ -23,6 +23,7 @@ GRACE_MARGIN = 5
 
 RESERVED_PREFIX = "claimq.dev/"
 RESERVED_CONTAINERS = ("claimq-sidecar",)
+RESERVED_VOLUMES = ("claimq-socket", "claimq-redis")
 APP_CONTAINER = "worker"
 SOCKET_VARIABLE = "CLAIMQ_SOCKET"
 
@@ -296,6 +297,17 @@ def _template_pod(spec: QueueSpec) -> Iterator[Problem]:
             continue
         for index, entry in enumerate(cast("list[object]", entries)):
             yield from _container(f"{path}.{kind}[{index}]", kind, entry)
+    volumes = pod.get("volumes", ())
+    for index, entry in enumerate(cast("list[object]", volumes) if isinstance(volumes, list | tuple) else ()):
+        yield from _volume(f"{path}.volumes[{index}]", entry)
+
+
+def _volume(path: str, entry: object) -> Iterator[Problem]:
+    name = cast("Mapping[str, object]", entry).get("name") if isinstance(entry, Mapping) else None
+    if not isinstance(name, str):
+        yield Problem(f"{path}.name", "is missing; give the volume a name")
+    elif name in RESERVED_VOLUMES:
+        yield Problem(f"{path}.name", f"is {shown(name)}, a volume that claimq adds; choose another name")
 
 
 def _container(path: str, kind: str, entry: object) -> Iterator[Problem]:

@@ -178,6 +178,17 @@ _POD: Schema = {
         "containers": _CONTAINERS
         | {"description": "Further containers, and what is joined to the app container."},
         "initContainers": _CONTAINERS | {"description": "Containers that run before the app."},
+        "volumes": {
+            "type": "array",
+            "maxItems": 128,
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string", "maxLength": 63, "description": "Its name."}},
+                "x-kubernetes-preserve-unknown-fields": True,
+            },
+            "description": "Volumes for the containers to mount.",
+        },
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }

@@ -74,3 +74,14 @@ def test_any_claim_becomes_json(payload: bytes, encoding: str) -> None:
 )
 def test_what_is_not_json_is_not_taken_for_it(payload: bytes) -> None:
     assert not is_json(payload)
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [("", "entry 1 is empty"), ("x" * 10_000, "entry 1 is longer than"), (7, "entry 1 is 7")],
+    ids=["empty", "too long", "a number"],
+)
+def test_a_token_that_is_none_is_refused_by_what_is_wrong_with_it(token: object, words: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        verdict_request("done", {"tokens": ["a", token]})
+    assert words in raised.value.detail

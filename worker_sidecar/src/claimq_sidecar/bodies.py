@@ -282,7 +282,10 @@ class _Fields:
             if isinstance(token, str) and 0 < len(token) <= _LONGEST_TOKEN:
                 tokens[token] = None
             else:
-                self.bad("tokens", f"entry {index} is {_shown(token)}; give the token of a claim as a string")
+                seen = _shown(token)
+                if isinstance(token, str):
+                    seen = "empty" if not token else f"longer than {_LONGEST_TOKEN} characters"
+                self.bad("tokens", f"entry {index} is {seen}; give the token of a claim as a string")
         return list(tokens)
 
     def items(self, name: str, *, required: bool) -> tuple[NewItem, ...]:

@@ -1,6 +1,9 @@
 """Figures, their targets, and how they are shown: a table for people, one flat JSON object for comparing runs."""
 
+import argparse
 import json
+import math
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,13 +84,14 @@ class Report:
         self.add(Figure(name, says, spread.median, unit, most, least, spread, limit))
 
     def as_json(self) -> str:
-        flat: dict[str, float] = {}
+        """NAME: number; null for what has none (a lag beyond all buckets, the mean of nothing)."""
+        flat: dict[str, float | None] = {}
         for figure in self.figures:
             flat[figure.name] = _rounded(figure.value)
             if figure.spread:
                 flat[f"{figure.name}_min"] = _rounded(figure.spread.low)
                 flat[f"{figure.name}_max"] = _rounded(figure.spread.high)
-        return json.dumps(flat, indent=2) + "\n"
+        return json.dumps(flat, indent=2, allow_nan=False) + "\n"
 
     def save(self, path: Path) -> None:
         path.write_text(self.as_json())
@@ -97,5 +101,14 @@ class Report:
         sys.stdout.flush()
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.5g}")
+def writable(word: str) -> Path:
+    """A file that can be written, said before anything is measured and not minutes later."""
+    path = Path(word)
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise argparse.ArgumentTypeError(f"cannot write {word!r}: name a file in a directory that is there")
+    return path
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.5g}") if math.isfinite(value) else None

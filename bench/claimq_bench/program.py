@@ -8,11 +8,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from claimq_bench import cycle, reaping, scale, through_sidecar, wake
 from claimq_bench.cycle import Row, Setting
-from claimq_bench.figures import Figure, Report, shown
+from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.meter import Bed, Spread, WrongResult
 
 PARTS = ("cycle", "waiting", "busy", "clients", "wake", "reap", "sidecar")
@@ -70,7 +69,7 @@ def main(words: Sequence[str]) -> int:
     """Runs the benchmarks. 0 when all results were right, however fast; 1 when one was wrong."""
     parser = argparse.ArgumentParser(prog="bench", description="Measures claimq against lists and streams.")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="also write the figures as one flat JSON object"
+        "--json", type=writable, metavar="FILE", help="also write the figures as one flat JSON object"
     )
     parser.add_argument("--quick", action="store_true", help="less to count on, in under a minute")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part (may be given again)")

@@ -1,54 +1,43 @@
 """The main job on a real Kubernetes (`make cluster-demo`): checksums of two thousand files, by pods that come and go.
 
-Uses the cluster that is up (make cluster-up, or KUBE_CONTEXT), or brings one up and takes it down again. Installs the
-chart with a Valkey, applies the checksum example, enqueues the path of each file of the workers' own image, kills a pod
-that has items in hand, and compares every result with `sha256sum`. Exit code 0 only if nothing is lost, made up or
-wrong.
+Uses the cluster that is up (make cluster-up; CLAIMQ_CLUSTER names another; KUBE_CONTEXT), or brings one up and takes
+it down again. Installs the chart with a Valkey, applies the checksum example, enqueues the path of each file of the
+workers' own image, kills a pod that has items in hand, and compares every result with `sha256sum`. Exit code 0 only if
+nothing is lost, made up or wrong. Takes away what it made, after Ctrl-C too.
 """
 
+import os
 import signal
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
+from claimq.errors import ClaimqError
 from claimq.model import State
-from clusterkit import Cluster, HarnessError, session
-from clusterkit.layout import Layout
-from clusterkit.own_cluster import OwnCluster
-from clusterkit.sessions import existing
+from clusterkit import Cluster, HarnessError, at_hand
 from testkit.cluster_images import load_images
 from testkit.release import Release, namespace, provide_volume, refuse_if_installed
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
 
-from accounting import Account, FailedFile, Result, account  # noqa: E402 - see above
+from accounting import FailedFile, Result, account  # noqa: E402 - see above
+from closing import Story, closing  # noqa: E402 - see above
 from on_cluster import UNREADABLE, ChecksumsOnCluster, failed  # noqa: E402 - see above
 
 FILES = 2000
 PATIENCE = 600.0
 SHOW_SECONDS = 2.0
 WHERE = "checksums"
+INTERRUPTED = 130
 
 
 class DemoFailed(Exception):
     """The demo could not go on; the message says why."""
-
-
-@dataclass
-class Story:
-    """What happened, for the summary. Instants in seconds since the items were enqueued."""
-
-    paths: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    most_workers: int = 0
-    killed: str = ""
-    moments: dict[str, float] = field(default_factory=dict[str, float])
 
 
 def say(text: str) -> None:
@@ -64,49 +53,38 @@ def main() -> int:
     """Runs it; the exit code."""
     signal.signal(signal.SIGTERM, _end)
     try:
-        with _cluster() as cluster:
-            found = _demo(cluster)
-    except (DemoFailed, HarnessError) as error:
+        with at_hand(say) as (cluster, _):
+            lines, code = _demo(cluster)
+    except (DemoFailed, HarnessError, ClaimqError) as error:
         say(f"FAILED: {error}")
         return 1
-    for mistake in found.mistakes[:20]:
-        say(f"  {mistake}")
-    say("FAILED" if found.mistakes else "All accounted for: nothing lost, nothing made up, nothing wrong.")
-    return 1 if found.mistakes else 0
+    except KeyboardInterrupt:
+        say("interrupted; what it made is taken away")
+        return INTERRUPTED
+    for line in lines:
+        say(line)
+    return code
 
 
-@contextmanager
-def _cluster() -> Generator[Cluster]:
-    """The one that is up, which stays; or a new one, which goes."""
-    try:
-        up = existing() or OwnCluster(Layout("claimq"))
-    except HarnessError:
-        say("bringing up a cluster of one node (make cluster-up keeps one for the next time)")
-        with session(1, name="claimq") as made:
-            yield made
-        return
-    yield up
-
-
-def _demo(cluster: Cluster) -> Account:
+def _demo(cluster: Cluster) -> tuple[list[str], int]:
     refuse_if_installed(cluster)
     say("building the images of operator, sidecar and worker, and putting them on the nodes")
-    images = load_images(cluster, "demo")
+    images = load_images(cluster, os.environ.get("CLAIMQ_IMAGE_TAG") or "demo")
     with namespace(cluster, "claimq-demo") as system, namespace(cluster, WHERE):
         release = Release(cluster, images, "claimq", system)
-        provide_volume(cluster, system, f"data-{release.valkey}-0", "claimq-demo-valkey")
         example = ChecksumsOnCluster(release, WHERE, "claimq-demo-results")
-        try:
+        with ExitStack() as at_the_end:
+            volume = "claimq-demo-valkey"
+            at_the_end.callback(cluster.kubectl, "delete", "pv", volume, "--ignore-not-found", "--wait=false")
+            provide_volume(cluster, system, f"data-{release.valkey}-0", volume)
+            at_the_end.callback(release.uninstall)
             say("$ helm install claimq charts/claimq --set valkey.enabled=true")
             release.install("--set=valkey.enabled=true")
+            at_the_end.callback(example.clear)
             return _job(example)
-        finally:
-            example.clear()
-            release.uninstall()
-            cluster.kubectl("delete", "pv", "claimq-demo-valkey", "--ignore-not-found", "--wait=false")
 
 
-def _job(example: ChecksumsOnCluster) -> Account:
+def _job(example: ChecksumsOnCluster) -> tuple[list[str], int]:
     release, story = example.release, Story()
     example.prepare()
     paths = example.paths(FILES)
@@ -130,24 +108,26 @@ def _job(example: ChecksumsOnCluster) -> Account:
     results = [Result(*one) for one in example.results()]
     sums = example.sums(list(story.paths.values()))
     found = account(story.paths, results, given_up, sums, manifest["spec"]["requeueLimit"])
-    _tell(story, found, counters)
-    return found
+    say("")
+    return closing(story, found, counters["done"])
 
 
 def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
     """Shows each change, kills a pod with items in hand, and waits until all is done and all workers are gone."""
     shown, next_look = "", 0.0
-    while time.monotonic() - began < PATIENCE:
-        now = time.monotonic() - began
+    while (now := time.monotonic() - began) < PATIENCE:
         seen = queue.snapshot()
-        lengths = {state: seen.lengths[state] for state in State}
+        done = seen.counters["done"]
+        if done:
+            story.moments.setdefault("first item done", now)
+        left = sum(seen.lengths[state] for state in State if state is not State.FAILED)
+        if left and done > FILES // 10 and not story.killed:
+            # A moment at which somebody has items in hand: nothing else is looked at before it is found.
+            story.killed = _kill(release.cluster, queue)
+            time.sleep(0.01)
+            continue
         pods = _workers(release.cluster)
         story.most_workers = max(story.most_workers, len(pods))
-        if seen.counters["done"]:
-            story.moments.setdefault("first item done", now)
-        if not story.killed and seen.counters["done"] > FILES // 10:
-            story.killed = _kill(release.cluster, queue)
-        left = sum(lengths[state] for state in State if state is not State.FAILED)
         if not left:
             story.moments.setdefault("all done", now)
             if not pods:
@@ -155,8 +135,9 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
                 return
         if now >= next_look:
             shown, next_look = _show(release.cluster, now, shown), now + SHOW_SECONDS
-        time.sleep(0.5)
-    raise DemoFailed(f"not done after {PATIENCE:.0f} s: kubectl describe rq checksums --namespace={WHERE}")
+        time.sleep(0.1)
+    said = release.cluster.kubectl("describe", "rq", "checksums", f"--namespace={WHERE}")
+    raise DemoFailed(f"not done after {PATIENCE:.0f} s; before it was taken away the queue was:\n{said}")
 
 
 def _show(cluster: Cluster, now: float, shown: str) -> str:
@@ -189,20 +170,6 @@ def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
 def _tell_failed(failed: dict[str, FailedFile]) -> None:
     for one in list(failed.values())[:10]:
         say(f"failed after {one.requeue_count} requeues: {one.path.decode()}: {one.reason}")
-
-
-def _tell(story: Story, found: Account, counters: dict[str, int]) -> None:
-    say("")
-    say(f"right      {found.right:,} checksums, each as sha256sum says")
-    say(f"failed     {found.failed:,}, each unreadable, with its reason")
-    say(f"repeats    {found.repeats:,} results written again after the kill, folded by item id")
-    say(f"killed     {story.killed or 'nobody'}")
-    say(f"workers    0 -> {story.most_workers} -> 0")
-    say(f"times      {', '.join(f'{name} {at:.1f} s' for name, at in story.moments.items())}")
-    if not story.killed:
-        found.mistakes.append("no pod was killed: none had items in hand when it was time")
-    if counters["done"] != found.right:
-        found.mistakes.append(f"{counters.get('done', 0)} items done, but {found.right} right results")
 
 
 if __name__ == "__main__":

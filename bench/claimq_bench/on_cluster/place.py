@@ -1,15 +1,11 @@
-"""Where it is measured: the cluster that is up or one of the benchmark's own, and a release of the chart on it."""
+"""Where it is measured: a release of the chart, and a namespace of queues."""
 
 import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
-from claimq_bench.figures import Report
-from clusterkit import Cluster, HarnessError, session
+from clusterkit import Cluster
 from clusterkit.commands import eventually
-from clusterkit.layout import Layout
-from clusterkit.own_cluster import OwnCluster
-from clusterkit.sessions import existing
 from testkit.cluster_images import load_images
 from testkit.release import Release, create_namespace, provide_volume, refuse_if_installed
 
@@ -17,27 +13,6 @@ SYSTEM = "claimq-bench"
 QUEUES = "claimq-bench-queues"
 QUEUES_PATH = f"/apis/claimq.dev/v1alpha1/namespaces/{QUEUES}/reliablequeues"
 _VOLUME = "claimq-bench-valkey"
-
-
-@contextmanager
-def cluster(report: Report) -> Generator[tuple[Cluster, bool]]:
-    """A cluster, and whether it stays: one that is up does, one that is brought up for this goes at the end."""
-    found = existing()
-    if found is not None:
-        try:
-            yield found, True
-        finally:
-            found.close()
-        return
-    name = os.environ.get("CLAIMQ_CLUSTER") or "claimq"
-    try:
-        up = OwnCluster(Layout(name))
-    except HarnessError:
-        report.note("bringing up a cluster of one node (make cluster-up keeps one for the next time)")
-        with session(1, name=name) as made:
-            yield made, os.environ.get("CLAIMQ_CLUSTER_KEEP") == "1"
-        return
-    yield up, True
 
 
 @contextmanager

@@ -147,7 +147,9 @@ def refuse_if_installed(cluster: Cluster) -> None:
     """HarnessError on a cluster where somebody has queues already: taking the release away would delete them."""
     if CRD in cluster.kubectl("get", "crd", "-o", "name"):
         raise HarnessError(
-            "this cluster has ReliableQueues already, and they would be deleted at the end: use another cluster"
+            f"the cluster {cluster.name!r} has ReliableQueues already (or still their definition), and they would be "
+            "deleted at the end: uninstall claimq there (README.md), or use another cluster (CLAIMQ_CLUSTER=another, "
+            "without KUBE_CONTEXT, brings one up)"
         )
 
 

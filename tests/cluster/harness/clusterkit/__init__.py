@@ -15,6 +15,6 @@ So a cluster is gone when its cgroup is empty and removed, and its folder is del
 
 from clusterkit.cluster import Cluster
 from clusterkit.errors import ApiError, CommandFailed, HarnessError
-from clusterkit.sessions import session, why_not
+from clusterkit.sessions import at_hand, session, why_not
 
-__all__ = ["ApiError", "Cluster", "CommandFailed", "HarnessError", "session", "why_not"]
+__all__ = ["ApiError", "Cluster", "CommandFailed", "HarnessError", "at_hand", "session", "why_not"]

@@ -1,11 +1,12 @@
 """Which cluster to use: the existing one that KUBE_CONTEXT names, or one of our own for as long as it is needed."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from clusterkit import lifecycle
 from clusterkit.cluster import Cluster
+from clusterkit.errors import HarnessError
 from clusterkit.existing_cluster import ExistingCluster
 from clusterkit.layout import Layout
 from clusterkit.lock import locked
@@ -51,3 +52,28 @@ def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
         finally:
             if os.environ.get("CLAIMQ_CLUSTER_KEEP") != "1":
                 lifecycle.down(layout)
+
+
+@contextmanager
+def at_hand(say: Callable[[str], object]) -> Generator[tuple[Cluster, bool]]:
+    """A cluster to show or to measure something on, and whether it stays: one that is up does, one that is brought up
+    for this, of one node, goes at the end unless $CLAIMQ_CLUSTER_KEEP=1. `say` is told when that happens.
+
+    The existing one of KUBE_CONTEXT, else that of $CLAIMQ_CLUSTER (default "claimq", which make cluster-up makes).
+    """
+    found = existing()
+    if found is not None:
+        try:
+            yield found, True
+        finally:
+            found.close()
+        return
+    name = os.environ.get("CLAIMQ_CLUSTER") or "claimq"
+    try:
+        up = OwnCluster(Layout(name))
+    except HarnessError:
+        say("bringing up a cluster of one node (make cluster-up keeps one for the next time)")
+        with session(1, name=name) as made:
+            yield made, os.environ.get("CLAIMQ_CLUSTER_KEEP") == "1"
+        return
+    yield up, True

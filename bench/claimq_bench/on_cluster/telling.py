@@ -1,0 +1,87 @@
+"""What was measured on a cluster, as figures: their names in the JSON, their words, their targets."""
+
+from claimq_bench.figures import Figure, Report
+from claimq_bench.meter import Spread
+from claimq_bench.on_cluster import deaths, peers, reaction
+from claimq_bench.on_cluster.crowd import Rest
+
+
+def tell_reaction(report: Report, found: reaction.Found) -> None:
+    report.of_rounds(
+        "enqueue_to_scale_p50_s",
+        "enqueue to workers asked for",
+        Spread.of(found.to_scale),
+        unit="s",
+        most=1.0,
+        limit="one pass of the operator and the API server's time for a patch, both on a busy machine",
+    )
+    report.of_rounds(
+        "enqueue_to_claim_p50_s", "enqueue to the first claim", Spread.of(found.to_claim), unit="s"
+    )
+    if found.to_zero:
+        report.of_rounds(
+            "done_to_zero_p50_s", "done to no workers (idleAfter 1s)", Spread.of(found.to_zero), unit="s"
+        )
+    for name, says in peers.FROM_ZERO:
+        report.note(f"to compare: {name}: {says}")
+
+
+def tell_deaths(report: Report, found: deaths.Found) -> None:
+    if not found.killed:
+        report.note(
+            "app, sidecar and pod are not killed: that needs a cluster of our own (unset KUBE_CONTEXT)"
+        )
+    says = {
+        "app": ("SIGKILL to the app", 1.0, "the sidecar's end of the session"),
+        "sidecar": (
+            "SIGKILL to the sidecar",
+            deaths.EXPIRY,
+            "the kubelet's listing of containers, once a second",
+        ),
+        "pod": (
+            "SIGKILL to app and sidecar",
+            deaths.EXPIRY,
+            "the kubelet's listing of containers, once a second",
+        ),
+    }
+    for kind, took in found.killed.items():
+        name, most, limit = says[kind]
+        spread = Spread.of(took)
+        report.of_rounds(f"{kind}_kill_to_reclaim_p50_s", name, spread, unit="s", most=most, limit=limit)
+    report.of_rounds(
+        "pod_force_delete_to_reclaim_p50_s",
+        "kubectl delete --grace-period=0 --force",
+        Spread.of(found.deleted),
+        unit="s",
+    )
+    plain = "a lease that nobody renews: what it costs without all this"
+    report.add(Figure("plain_lease_to_reclaim_s", plain, found.plain, "s"))
+    for peer, took_so_long in peers.AFTER_A_KILL:
+        report.note(f"to compare, defaults after kill -9 on one machine: {peer}: {took_so_long}")
+
+
+def tell_wake(report: Report, queues: int, took: list[float]) -> None:
+    name, says = f"enqueue_to_scale_{queues}_queues_p50_s", f"enqueue to workers asked for, {queues} queues"
+    report.of_rounds(name, says, Spread.of(took), unit="s")
+
+
+def tell_rest(report: Report, found: Rest) -> None:
+    what = f"{found.queues}_queues" if found.queues > 1 else "1_queue"
+    report.heading(f"The operator with {what.replace('_', ' ')} at rest, {found.seconds:.0f} s")
+    report.add(Figure(f"settled_{what}_s", "from creating them to all Ready", found.settled, "s"))
+    report.of_rounds(f"operator_rss_mb_{what}", "resident memory", found.rss, unit="MB")
+    report.add(Figure(f"operator_cpu_share_{what}", "processor time, of one core", found.cpu))
+    lag = found.histogram("claimq_pass_lag_seconds")
+    report.add(Figure(f"pass_lag_{what}_s", "how late a pass begins, p95", lag.quantile(0.95), "s"))
+    report.add(Figure(f"pass_lag_{what}_mean_s", "on average", lag.mean, "s"))
+    report.add(Figure(f"pass_lag_{what}_max_s", "none later than", lag.highest(), "s"))
+    took = found.histogram("claimq_pass_duration_seconds")
+    report.add(Figure(f"pass_time_{what}_p95_s", "how long a pass takes, p95", took.quantile(0.95), "s"))
+    report.add(Figure(f"pass_time_{what}_mean_s", "on average", took.mean, "s"))
+    report.add(Figure(f"passes_per_second_{what}", "passes a second", found.passes))
+    report.add(
+        Figure(f"api_requests_per_minute_idle_{what}", "requests to the API server a minute", found.requests)
+    )
+    if found.requests_audited is not None:
+        name = f"api_requests_per_minute_idle_{what}_audited"
+        report.add(Figure(name, "the same by its audit log, watches too", found.requests_audited))

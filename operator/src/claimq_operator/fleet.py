@@ -37,6 +37,7 @@ class Fleet:
     def __init__(self) -> None:
         self._around: Surroundings | None = None
         self._runners: dict[Key, tuple[QueueRunner, asyncio.Task[None]]] = {}
+        self._ending: dict[Key, asyncio.Task[None]] = {}
         self._works = False
         self.listed = asyncio.Event()
         """Set when the first whole listing has been read."""
@@ -62,13 +63,24 @@ class Fleet:
         elif is_there:
             self._runners[key][0].mark_dirty()
         elif key in self._runners:
-            _, task = self._runners.pop(key)
-            task.cancel()
+            self._end(key)
         self.around.metrics.queues.set(len(self._runners))
 
     def _start(self, key: Key) -> None:
         runner = QueueRunner(key, self.around)
-        self._runners[key] = (runner, asyncio.create_task(runner.run(), name=f"queue {key[0]}/{key[1]}"))
+        work = _after(self._ending.get(key), runner)
+        self._runners[key] = (runner, asyncio.create_task(work, name=f"queue {key[0]}/{key[1]}"))
+
+    def _end(self, key: Key) -> None:
+        """Ends a runner; the next one of that name waits for it, since at its end it lets go of what both use."""
+        _, task = self._runners.pop(key)
+        self._ending[key] = task
+        task.add_done_callback(lambda _: self._ended(key, task))
+        task.cancel()
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        if self._ending.get(key) is task:
+            del self._ending[key]
 
     async def work(self) -> None:
         """Looks after all queues until it is cancelled; then nothing is touched any more."""
@@ -82,7 +94,7 @@ class Fleet:
             await asyncio.Event().wait()
         finally:
             self._works = False
-            tasks = [task for _, task in self._runners.values()]
+            tasks = [*(task for _, task in self._runners.values()), *self._ending.values()]
             self._runners.clear()
             for task in tasks:
                 task.cancel()
@@ -144,3 +156,9 @@ class Fleet:
         listing.pods += await ask(PODS, namespace, SELECTOR, trimmed)
         listing.queues += queues
         listing.deployments += deployments
+
+
+async def _after(former: asyncio.Task[None] | None, runner: QueueRunner) -> None:
+    if former is not None:
+        await asyncio.wait({former})
+    await runner.run()

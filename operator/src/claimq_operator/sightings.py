@@ -68,6 +68,10 @@ class Sightings:
             return
         if known is not None and not _is_newer(body, known):
             return
+        if known is not None and known["metadata"]["uid"] != metadata["uid"]:
+            # Another of the same name, and no event told of the first one's end: nothing of that holds for this one.
+            self.see_queue(known, is_gone=True)
+            known = None
         self._queues[key] = trimmed_queue(body)
         if known is None or _asked(known) != _asked(body):
             self._changed(key)

@@ -76,6 +76,18 @@ def test_the_end_of_an_older_queue_of_the_same_name_leaves_the_new_one(sightings
     assert sightings.queues() == [KEY]
 
 
+def test_a_queue_that_was_made_anew_unseen_is_told_as_gone_first() -> None:
+    is_there: list[bool] = []
+
+    def changed(key: Key) -> None:
+        is_there.append(seen.queue(key) is not None)
+
+    seen = Sightings(changed)
+    seen.see_queue(queue(1, uid="old"))
+    seen.see_queue(queue(2, uid="new"))
+    assert is_there == [True, False, True]
+
+
 def test_a_listing_forgets_what_is_gone_and_tells_it(sightings: Sightings, news: list[Key]) -> None:
     sightings.see_queue(queue(1))
     sightings.see_deployment(deployment_body(1))

@@ -72,6 +72,7 @@ SECRET = "canary-83b1"
         f"redis://u:{SECRET}@localhost:notaport/0", f"redis://u:{SECRET}@localhost/x",
         f"ftp://u:{SECRET}@localhost",
         f"redis+cluster://u:{SECRET}@a:1/3", f"redis+sentinel://u:{SECRET}@a:1", f"u:{SECRET}@localhost",
+        f"redis://u:{SECRET}", f"redis://:{SECRET}/0", f"rediss://u:{SECRET}:6379", f"redis://a,u:{SECRET}",
     ],
 )  # fmt: skip
 def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:

@@ -113,8 +113,13 @@ def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:
         try:
             split = urlsplit(f"//{address}")
             addresses.append((split.hostname or "localhost", split.port or default_port))
-        except ValueError as error:
-            raise ValueError(f"{address!r} is no address of a server; write HOST:PORT") from error
+        except ValueError:
+            # What follows the colon may be a password whose host was forgotten, and the first error repeats it.
+            host = address.partition(":")[0]
+            raise ValueError(
+                f"what follows {host!r} in the URL is no port (1 to 65535); write HOST:PORT, and a user and password "
+                "before it: USER:PASSWORD@HOST:PORT"
+            ) from None
     return tuple(addresses)
 
 

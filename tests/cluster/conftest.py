@@ -107,7 +107,7 @@ def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[R
         try:
             made.install_as_usual()
             yield made
-            kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=60s")
+            kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=110s")
         finally:
             made.uninstall()
             kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
@@ -122,7 +122,7 @@ def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
     if kubernetes.is_own:
         served.append(("deployment/coredns", "kube-system"))
     for what, where in served:
-        kubernetes.kubectl("rollout", "status", what, f"--namespace={where}", "--timeout=90s")
+        kubernetes.kubectl("rollout", "status", what, f"--namespace={where}", "--timeout=110s")
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
     # Its name comes only once, so that nobody needs to wait until it is gone.
     with namespace_of(kubernetes, f"team-{os.getpid()}-{next(_numbers)}", wait=False) as name:
         yield name
-        kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=90s")
+        kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=110s")
 
 
 @pytest.fixture

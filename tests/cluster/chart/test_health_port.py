@@ -43,7 +43,14 @@ def test_other_pods_read_the_sidecars_port_and_drain_nobody(release: Release, qu
     assert ask(*other, f"{port}/worker/prestop", "operator") == "403"
     queue.enqueue(3)
     queue.wait_until_done()  # it still claims
-    queue.cluster.kubectl("delete", "pod", name, f"--namespace={queue.namespace}", "--timeout=60s")
+    queue.cluster.kubectl(
+        "delete", "pod", name, f"--namespace={queue.namespace}", "--timeout=150s", timeout=160
+    )
+    # By its pod: the condition may still be that of the one before.
+    queue.wait(
+        "its successor is ready",
+        lambda: [since != "" for _, since in queue.lives().values()] == [True] and name not in queue.pods(),
+    )
     seen = queue.cluster.kubectl(
         "get",
         "events",
@@ -53,9 +60,5 @@ def test_other_pods_read_the_sidecars_port_and_drain_nobody(release: Release, qu
         "--field-selector=reason=FailedPreStopHook",
     )
     assert seen == ""  # the kubelet showed the key
-    queue.wait(
-        "its successor is ready",
-        lambda: name not in queue.pods() and queue.condition("WorkersAvailable") == "True AllReady",
-    )
     ((name, pod),) = queue.pods().items()
     assert ask(release, queue.namespace, name, f"http://{pod['status']['podIP']}:9464/drain", APP) == "200"

@@ -2,17 +2,23 @@
 
 import json
 import re
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import claimq.blocking
 from claimq.errors import StoreUnavailable
+from claimq.model import State
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit import rights
 from testkit.chart import Chart, of_kind
+from testkit.queue_on_cluster import is_ready
 from testkit.release import Release, namespace
 
 pytestmark = pytest.mark.cluster
@@ -52,6 +58,40 @@ def counters(url: str, name: str) -> dict[str, int]:
 def enqueue(url: str, name: str, count: int) -> None:
     with claimq.blocking.connect(url) as server:
         server.queue(name).enqueue_many(f"item {number}" for number in range(count))
+
+
+def wait_until_done(url: str, name: str, count: int) -> None:
+    """Until so many items are done; a server that is out of reach just now counts as not yet."""
+
+    def is_done() -> bool:
+        try:
+            return counters(url, name).get("done", 0) >= count
+        except StoreUnavailable:
+            return False
+
+    eventually(f"{count} items of {name} are done", is_done, timeout=240, every=0.5)
+
+
+@contextmanager
+def loaded(url: str, name: str, waiting: int = 600) -> Generator[list[int]]:
+    """Keeps hundreds of items waiting for as long as it lasts; how many it has enqueued, call by call."""
+    is_over, made = threading.Event(), list[int]()
+
+    def feed() -> None:
+        with claimq.blocking.connect(url) as server:
+            queue = server.queue(name)
+            while not is_over.wait(0.2):
+                missing = waiting - queue.snapshot().lengths[State.MAIN]
+                if missing > waiting // 2:
+                    made.append(len(queue.enqueue_many(f"item {number}" for number in range(missing)).ids))
+
+    with ThreadPoolExecutor(1) as pool:
+        feeding = pool.submit(feed)
+        try:
+            yield made
+        finally:
+            is_over.set()
+        feeding.result()
 
 
 def test_helm_test_sees_an_item_done(release: Release) -> None:
@@ -99,59 +139,61 @@ def test_the_operator_runs_as_nobody_and_can_write_nowhere(release: Release) -> 
 
 
 def test_the_operator_tells_prometheus_how_it_is(release: Release) -> None:
+    # It is ready before it leads: one that has just ended may hold the lease still.
+    leader = release.wait_for_leader()
     read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
-    said = release.cluster.kubectl(
-        "exec",
-        f"deployment/{release.operator}",
-        f"--namespace={release.namespace}",
-        "--",
-        "python",
-        "-c",
-        read,
-    )
-    assert re.search(r"^claimq_leader 1\.0$", said, re.MULTILINE)
+    asking = ("exec", leader, f"--namespace={release.namespace}", "--", "python", "-c", read)
+
+    def says_so() -> bool:
+        return bool(re.search(r"^claimq_leader 1\.0$", release.cluster.kubectl(*asking), re.MULTILINE))
+
+    eventually("its metrics say that it leads", says_so, timeout=60, every=0.5)
 
 
 def test_an_upgrade_under_load_loses_and_repeats_nothing(release: Release, team: str) -> None:
-    count, name = 400, f"{team}.busy"
+    name = f"{team}.busy"
     release.cluster.apply(queue(release, "busy", team, scaling={"maxReplicas": 3, "itemsPerReplica": 50}))
     with release.server_url() as url:
-        enqueue(url, name, count)
-        eventually("work has begun", lambda: counters(url, name).get("done", 0) > 20, timeout=90, every=0.5)
-        assert counters(url, name)["in main"] > 0, "too quick: the upgrade would have met no load"
-        with release.installed_with("--set=operator.replicas=2", "--set=operator.logLevel=debug"):
-            enqueue(url, name, 100)
+        done: list[int] = []
+
+        def note() -> None:
+            seen = counters(url, name)
+            assert seen["in main"] > 0, "nothing waits: there is no load"
+            done.append(seen["done"])
+
+        with loaded(url, name) as made:
             eventually(
-                "all is done",
-                lambda: counters(url, name).get("done", 0) >= count + 100,
-                timeout=180,
-                every=0.5,
+                "work has begun", lambda: counters(url, name).get("done", 0) > 20, timeout=120, every=0.5
             )
+            note()
+            with release.installed_with("--set=operator.replicas=2", "--set=operator.logLevel=debug"):
+                note()
+            note()
+        assert done == sorted(set(done)), "the upgrade, or the way back, met no load"
+        print(f"done before, after the upgrade and after the way back: {done}; enqueued {sum(made)}")
+        wait_until_done(url, name, sum(made))
         seen = counters(url, name)
-    assert seen["done"] == count + 100
+    assert seen["done"] == sum(made)
     assert [seen[f"in {state}"] for state in ("main", "busy", "failed")] == [0, 0, 0]
     assert [seen.get(what, 0) for what in ("failed", "requeued", "crashes", "expired")] == [0, 0, 0, 0]
 
 
 def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> None:
+    def ready() -> set[str]:
+        """Its pods that are ready: a new one has the old one's name."""
+        pods = release.pods("valkey").values()
+        return {
+            pod["metadata"]["uid"] for pod in pods if any(map(is_ready, pod["status"].get("conditions", [])))
+        }
+
     release.cluster.apply(queue(release, "kept", team, suspend=True))
     with release.server_url() as url:
         enqueue(url, f"{team}.kept", 50)
-        release.cluster.kubectl(
-            "delete",
-            "pod",
-            f"{release.valkey}-0",
-            f"--namespace={release.namespace}",
-            "--grace-period=0",
-            "--force",
-        )
-        release.cluster.kubectl(
-            "rollout",
-            "status",
-            f"statefulset/{release.valkey}",
-            f"--namespace={release.namespace}",
-            "--timeout=90s",
-        )
+        lost = ready()
+        where = f"--namespace={release.namespace}"
+        release.cluster.kubectl("delete", "pod", f"{release.valkey}-0", where, "--grace-period=0", "--force")
+        # Until then it may still be the lost one that answers.
+        eventually("another pod is ready", lambda: bool(ready() - lost), timeout=180, every=0.5)
 
         def is_there() -> bool:
             try:
@@ -159,41 +201,24 @@ def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> N
             except StoreUnavailable:
                 return False
 
-        eventually("the items are there again", is_there, timeout=60, every=0.5)
-    patch = json.dumps({"spec": {"suspend": False, "scaling": {"maxReplicas": 1}}})
-    release.cluster.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={patch}")
-    with release.server_url() as url:
-        eventually(
-            "they are done",
-            lambda: counters(url, f"{team}.kept").get("done", 0) == 50,
-            timeout=120,
-            every=0.5,
-        )
+        eventually("the items are there again", is_there, timeout=120, every=0.5)
+        patch = json.dumps({"spec": {"suspend": False, "scaling": {"maxReplicas": 1}}})
+        release.cluster.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={patch}")
+        wait_until_done(url, f"{team}.kept", 50)
+        assert counters(url, f"{team}.kept")["done"] == 50
 
 
 def test_another_operator_takes_over_when_one_dies(release: Release, team: str) -> None:
     with release.installed_with("--set=operator.replicas=2", "--set=operator.leaseDuration=5s"):
-        _another_takes_over(release, team)
-
-
-def _another_takes_over(release: Release, team: str) -> None:
-    lease = ["lease", release.operator, f"--namespace={release.namespace}"]
-    eventually("somebody leads", lambda: bool(release.get(*lease)["spec"].get("holderIdentity")), timeout=60)
-    first = release.get(*lease)["spec"]["holderIdentity"]
-    release.cluster.kubectl(
-        "delete", "pod", first, f"--namespace={release.namespace}", "--grace-period=0", "--force"
-    )
-    eventually(
-        "another leads",
-        lambda: release.get(*lease)["spec"].get("holderIdentity") not in (first, "", None),
-        timeout=60,
-    )
-    release.cluster.apply(queue(release, "after", team))
-    with release.server_url() as url:
-        enqueue(url, f"{team}.after", 5)
-        eventually(
-            "it works", lambda: counters(url, f"{team}.after").get("done", 0) == 5, timeout=90, every=0.5
-        )
+        release.wait_for_operators(2)
+        first = release.wait_for_leader()
+        where = f"--namespace={release.namespace}"
+        release.cluster.kubectl("delete", "pod", first, where, "--grace-period=0", "--force")
+        release.wait_for_leader(after=first)
+        release.cluster.apply(queue(release, "after", team))
+        with release.server_url() as url:
+            enqueue(url, f"{team}.after", 5)
+            wait_until_done(url, f"{team}.after", 5)
 
 
 def _log_of(kubernetes: OwnCluster, release: Release) -> list[dict[str, Any]]:
@@ -217,10 +242,8 @@ def test_the_operator_is_refused_nothing(release: Release, kubernetes: Cluster, 
     kubernetes.apply(by_secret)
     with release.server_url() as url:
         enqueue(url, f"{team}.all", 60)
-        eventually(
-            "it works", lambda: counters(url, f"{team}.all").get("done", 0) == 60, timeout=120, every=0.5
-        )
-    kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", "--timeout=60s")
+        wait_until_done(url, f"{team}.all", 60)
+    kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", "--timeout=110s")
     account = f"system:serviceaccount:{release.namespace}:{release.operator}"
     wanted, refused = rights.asked(_log_of(kubernetes, release), account)
     assert refused == set()
@@ -237,9 +260,9 @@ def test_a_second_operator_serves_one_team_with_rights_there_alone(
     kubernetes: Cluster, release: Release
 ) -> None:
     """The first one leaves its work to this one meanwhile."""
-    words = ("scale", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--replicas=0")
     try:
-        kubernetes.kubectl(*words, "--timeout=60s")
+        # One that is still ending would look after the other team's queue too.
+        release.stop_operators()
         _serve_one_team(kubernetes, release)
     finally:
         release.install_as_usual()
@@ -255,9 +278,7 @@ def _serve_one_team(kubernetes: Cluster, release: Release) -> None:
             with release.server_url() as url:
                 for where in (media, other):
                     enqueue(url, f"{where}.here", 3)
-                eventually(
-                    "it works", lambda: counters(url, "media.here").get("done", 0) == 3, timeout=90, every=0.5
-                )
+                wait_until_done(url, "media.here", 3)
                 assert counters(url, "print.here")["in main"] == 3
             assert "status" not in release.get("rq/here", f"--namespace={other}")
             assert kubernetes.kubectl("get", "clusterroles", "-o", "name").count("own-claimq") == 0
@@ -267,11 +288,11 @@ def _serve_one_team(kubernetes: Cluster, release: Release) -> None:
                 )
                 assert wanted
                 assert refused == set()
-            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=60s")
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=110s")
             own.cluster.helm("uninstall", own.name, f"--namespace={media}", "--wait")
         finally:
             # Nobody serves the other team's queue, so nobody ever gave it a finalizer either.
-            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=60s")
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=110s")
 
 
 def test_what_a_release_makes_is_what_the_chart_renders(release: Release) -> None:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+import redis
+
 from clusterkit import Cluster, HarnessError
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
@@ -72,9 +74,11 @@ class Release:
 
     @contextmanager
     def server_url(self) -> Generator[str]:
-        """The release's Valkey, for a program outside of the cluster."""
+        """The release's Valkey, for a program outside of the cluster, once it answers there: its pod is ready before
+        every part of the cluster has heard of it."""
         with self.cluster.forward(self.namespace, self.valkey, 6379) as port:
-            yield f"redis://127.0.0.1:{port}/0"
+            wait_until_answering(url := f"redis://127.0.0.1:{port}/0")
+            yield url
 
     @contextmanager
     def operator_with(self, **environment: str) -> Generator[None]:
@@ -106,17 +110,61 @@ class Release:
         deployment = f"deployment/{self.operator}"
         words = ("rollout", "status", deployment, f"--namespace={self.namespace}", "--timeout=120s")
         self.cluster.kubectl(*words, timeout=130)
-        eventually(f"{count} operators run", lambda: len(self.pods()) == count, timeout=60, every=0.2)
+        eventually(f"{count} operators run", lambda: len(self.pods()) == count, timeout=120, every=0.2)
+
+    def wait_for_leader(self, *, after: str = "") -> str:
+        """The operator that leads, once one of those that run does: not one that is ending, and not `after`."""
+        found: list[str] = []
+
+        def is_known() -> bool:
+            lease = self.get("lease", self.operator, f"--namespace={self.namespace}")
+            found[:] = [str(lease["spec"].get("holderIdentity") or "")]
+            return found[0] != after and found[0] in self.pods()
+
+        eventually("one of the operators leads", is_known, timeout=120, every=0.2)
+        return found[0]
+
+    def stop_operators(self) -> None:
+        """None is wanted, and none is left that still ends. `install_as_usual` brings them back."""
+        where = f"--namespace={self.namespace}"
+        self.cluster.kubectl("scale", f"deployment/{self.operator}", where, "--replicas=0")
+        ours = f"app.kubernetes.io/instance={self.name},app.kubernetes.io/component=operator"
+        words = ("wait", "pods", f"--selector={ours}", where, "--for=delete", "--timeout=120s")
+        self.cluster.kubectl(*words, timeout=130)
+
+    def delete_the_tests_pod(self) -> None:
+        """As charts/claimq/README.md says: the pod of the last `helm test` stays for its log."""
+        self.cluster.kubectl(
+            "delete",
+            "pod",
+            f"--namespace={self.namespace}",
+            "--selector=app.kubernetes.io/component=test",
+            "--ignore-not-found",
+        )
 
     def uninstall(self) -> None:
         """`helm uninstall`, the definition and the volumes too; queues must be gone already."""
         self.cluster.helm(
             "uninstall", self.name, f"--namespace={self.namespace}", "--wait", "--ignore-not-found"
         )
+        self.delete_the_tests_pod()
         self.cluster.kubectl(
-            "wait", "pods", "--all", f"--namespace={self.namespace}", "--for=delete", "--timeout=60s"
+            "wait", "pods", "--all", f"--namespace={self.namespace}", "--for=delete", "--timeout=110s"
         )
-        self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
+        self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=110s")
+
+
+def wait_until_answering(url: str) -> None:
+    """Until the server at a forwarded port answers."""
+
+    def answers() -> bool:
+        try:
+            with redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5, retry=None) as server:
+                return bool(server.ping())
+        except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
+            return False
+
+    eventually(f"the server at {url} answers", answers, timeout=120, every=0.2)
 
 
 def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
@@ -171,7 +219,7 @@ def create_namespace(cluster: Cluster, name: str) -> None:
     """A namespace that takes only `restricted` pods, once pods can be made in it."""
     labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=30s")
+    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=110s")
 
 
 def the_row(table: str) -> dict[str, str]:

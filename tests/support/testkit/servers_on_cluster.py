@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from testkit.release import Release
+from testkit.release import Release, wait_until_answering
 
 Json = dict[str, Any]
 
@@ -65,7 +65,8 @@ def another_valkey(release: Release, namespace: str, name: str = "another") -> G
         },
         namespace=namespace,
     )
-    words = ("wait", f"pod/{name}", f"--namespace={namespace}", "--for=condition=Ready", "--timeout=60s")
+    words = ("wait", f"pod/{name}", f"--namespace={namespace}", "--for=condition=Ready", "--timeout=110s")
     release.cluster.kubectl(*words)
     with release.cluster.forward(namespace, name, 6379) as port:
-        yield Address(f"redis://{name}.{namespace}.svc:6379/0", f"redis://127.0.0.1:{port}/0")
+        wait_until_answering(outside := f"redis://127.0.0.1:{port}/0")
+        yield Address(f"redis://{name}.{namespace}.svc:6379/0", outside)

@@ -50,7 +50,8 @@ def assert_each_was_done_once(queue: QueueOnCluster, *, died: frozenset[str] = f
     assert (seen["done"], seen["in failed"], seen["failed"]) == (len(queue.known), 0, 0)
     done, ended_by = written.times("done"), written.pods_of("ended")
     for item in queue.known:
-        assert done[item] == 1 or (done[item] == 0 and ended_by[item] & died), (item, done[item])
+        whole = done[item] == 1 or (done[item] == 0 and ended_by[item] & died)
+        assert whole, [(entry.what, entry.pod, entry.at) for entry in written.entries if entry.item == item]
 
 
 def assert_none_was_begun_twice(queue: QueueOnCluster) -> None:

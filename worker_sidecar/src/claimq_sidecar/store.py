@@ -18,8 +18,10 @@ from claimq_sidecar.settings import RedisSource
 
 CALL_SECONDS = 5.0
 """How long a claim, a renewal or an enqueue is tried through an outage before the app is told."""
-VERDICT_SECONDS = 60.0
-"""How long a verdict is tried; the app is told sooner and may ask again."""
+VERDICT_SECONDS = 180.0
+"""How long a verdict is tried; the app is told sooner and may ask again, which joins this attempt. It is longer than
+the patience of ``claimq.worker``: the server knows an attempt when it comes again, but what a frozen server still had
+unread of an earlier one ends the claim, and the next one's answer is *lost*."""
 _PING_EVERY = 2.0
 _POLICY_EVERY = 10.0
 _STALE = 15.0

@@ -84,7 +84,8 @@ def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -
 
 def documented_upgrade() -> list[str]:
     """The upgrade as the chart's page has it, for the release of these tests."""
-    (line,) = re.findall(r"(?m)^ +helm (upgrade .*)$", (FOLDER / "README.md").read_text())
+    found: list[str] = re.findall(r"(?m)^ +helm (upgrade .*)$", (FOLDER / "README.md").read_text())
+    (line,) = found
     words = {"claimq": "release", "charts/claimq": str(FOLDER)}
     return [words.get(word, word) for word in line.replace(" --namespace claimq", "").split()]
 

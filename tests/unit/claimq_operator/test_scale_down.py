@@ -108,11 +108,12 @@ def test_a_scale_down_gets_on_while_pods_take_and_finish_short_items(share: floa
     chance = random.Random(7)
     names_there = [f"pod-{number:02}" for number in range(40)]
     costs: dict[str, int] = {}
-    current, wanted, marks, written = 40, 10, Marks(), 0
-    for now in range(600):
+    current, wanted, marks, written, now = 40, 10, Marks(), 0, 0
+    while current > wanted and now < 600:
         busy = frozenset(name for name in names_there if chance.random() < share)
         there = pods(*names_there, busy=tuple(busy), costs=costs)
         step = step_down(there, current, wanted, marks, float(now))
+        now += 1
         costs |= step.costs
         marks, written = step.marks, written + len(step.costs)
         if step.replicas is not None:
@@ -120,7 +121,5 @@ def test_a_scale_down_gets_on_while_pods_take_and_finish_short_items(share: floa
             assert not busy & set(gone) or busy >= set(names_there) - set(gone)
             names_there = [name for name in names_there if name not in gone]
             current, marks = step.replicas, Marks()
-        if current == wanted:
-            break
-    print(f"{now + 1} looks, {written} costs written")
+    print(f"{now} looks, {written} costs written")
     assert current == wanted

@@ -1,27 +1,36 @@
 """Workers come when items do, as many as the rules say, and go: the idle ones, and never with an item in hand."""
 
 import time
+from collections.abc import Iterable
 
 import pytest
 
 from testkit import ledger
 from testkit.queue_on_cluster import Json, QueueOnCluster
+from testkit.watching import watched
 
 pytestmark = pytest.mark.cluster
 AT_ONCE = {"stabilizationWindow": "0s"}
 
 
-def decision(queue: QueueOnCluster) -> tuple[str, int]:
-    """Rule and number of the last decision."""
-    told: Json = queue.get().get("status", {}).get("scaling", {})
+def decided(body: Json) -> tuple[str, int]:
+    """Rule and number of the last decision that the object tells of."""
+    told: Json = body.get("status", {}).get("scaling", {})
     return told.get("rule", ""), told.get("replicas", -1)
 
 
-def marked(pods: dict[str, Json]) -> set[str]:
+def decision(queue: QueueOnCluster) -> tuple[str, int]:
+    """Rule and number of the last decision."""
+    return decided(queue.get())
+
+
+def marked(pods: Iterable[Json]) -> set[str]:
     """The pods that the operator offers for a scale-down."""
     cost = "controller.kubernetes.io/pod-deletion-cost"
     return {
-        name for name, pod in pods.items() if pod["metadata"].get("annotations", {}).get(cost, "0") != "0"
+        pod["metadata"]["name"]
+        for pod in pods
+        if pod["metadata"].get("annotations", {}).get(cost, "0") != "0"
     }
 
 
@@ -30,9 +39,9 @@ def ending(pods: dict[str, Json]) -> set[str]:
 
 
 def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster) -> None:
-    queue.apply(
-        seconds=1, scaling={"maxReplicas": 3, "targetAge": "2s", "idleAfter": "5s", "scaleDown": AT_ONCE}
-    )
+    scaling = {"maxReplicas": 3, "targetAge": "2s", "idleAfter": "5s", "scaleDown": AT_ONCE}
+    # Nothing is done before all are there: where pods start slowly, the items would not last.
+    queue.apply(program=ledger.GATED, seconds=0, scaling=scaling)
     queue.wait("it rests", lambda: (queue.replicas(), queue.condition("Ready")) == (0, "True Working"))
     began = time.monotonic()
     began_at = time.time()  # noqa: TID251 - compared with what workers wrote by the clock of this machine's nodes
@@ -45,25 +54,25 @@ def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster)
         f"from the first item to the Deployment patched {patched:.2f} s, to the first claim {claimed:.2f} s"
     )
 
-    seen: list[tuple[str, int]] = []
+    where = f"/apis/claimq.dev/v1alpha1/namespaces/{queue.namespace}/reliablequeues"
+    with watched(queue.cluster, where) as bodies:
 
-    def note(is_so: bool) -> bool:
-        now = decision(queue)
-        if now not in seen[-1:]:
-            seen.append(now)
-        return is_so
+        def seen() -> list[tuple[str, int]]:
+            return list(dict.fromkeys(map(decided, tuple(bodies))))
 
-    queue.enqueue(45)
-    queue.wait("there are as many as may be", lambda: note(queue.replicas() == 3))
-    queue.wait("the last step is told", lambda: note(decision(queue)[1] == 3))
-    # One worker never does 45 seconds of work within 2: the age asks for one more, and then for one more again.
-    assert ("TargetAge", 2) in seen, seen
-    queue.wait_until_done()
-    queue.wait("the workers are gone", lambda: note(not queue.pods()))
-    queue.wait("that is told", lambda: note(decision(queue) == ("Idle", 0)))
-    # All three were idle at once, and one stayed for idleAfter.
-    assert ("IdleWait", 1) in seen, seen
-    print(f"decisions: {seen}")
+        queue.enqueue(45)
+        queue.wait("there are as many as may be", lambda: queue.replicas() == 3)
+        queue.wait("the last step is told", lambda: decided(bodies[-1])[1] == 3)
+        # Behind a closed gate items wait for longer than 2 s: the age asks for one more, and for one more again.
+        assert ("TargetAge", 2) in seen(), seen()
+        queue.wait("each of them has an item", lambda: sorted(queue.holders().values()) == [1, 1, 1])
+        queue.open(*(f"item-{number}" for number in range(45)))
+        queue.wait_until_done()
+        queue.wait("the workers are gone", lambda: not queue.pods())
+        queue.wait("that is told", lambda: decided(bodies[-1]) == ("Idle", 0))
+        # All three were idle at once, and one stayed for idleAfter.
+        assert ("IdleWait", 1) in seen(), seen()
+        print(f"decisions: {seen()}")
     assert queue.ledger().times("done") == dict.fromkeys(queue.known, 1)
     assert queue.row()["WORKERS"] == "0/0"
 
@@ -73,23 +82,27 @@ def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: 
     queue.apply(program=ledger.GATED, seconds=0, worker={"drainTimeout": "90s"}, scaling=scaling)
     queue.enqueue(4, "long")
     queue.wait("each of four has an item", lambda: sorted(queue.holders().values()) == [1, 1, 1, 1])
+    # A worker writes down what it has a moment after the server has given it.
+    queue.wait("each has written which", lambda: len(queue.ledger().of("began")) == 4)
     holder = {entry.text: entry.pod for entry in queue.ledger().of("began")}
     # Those that came first, which a ReplicaSet would rather keep, are the ones that become idle.
     ages = {name: pod["metadata"]["creationTimestamp"] for name, pod in queue.pods().items()}
     texts = sorted(holder, key=lambda text: ages[holder[text]])
     idle, busy = {holder[text] for text in texts[:2]}, {holder[text] for text in texts[2:]}
-    queue.open(*texts[:2])
-    offered: set[str] = set()
 
     def only_busy_ones_are_left() -> bool:
         pods = queue.pods()
-        offered.update(marked(pods))
         assert not busy & ending(pods), "a busy worker was chosen while an idle one was there"
         return set(pods) == busy
 
-    queue.wait("the idle ones are gone", only_busy_ones_are_left)
-    assert offered == idle
-    assert decision(queue) in [("ItemsPerReplica", 2), ("WorkLeft", 2), ("BusyWorkers", 2)]
+    selected = f"/api/v1/namespaces/{queue.namespace}/pods?labelSelector=claimq.dev/queue%3D{queue.name}"
+    with watched(queue.cluster, selected) as states:
+        queue.open(*texts[:2])
+        queue.wait("the idle ones are gone", only_busy_ones_are_left)
+        queue.wait("they were offered for it", lambda: marked(states) >= idle)
+        assert marked(states) == idle
+    limits = [("ItemsPerReplica", 2), ("WorkLeft", 2), ("BusyWorkers", 2)]
+    queue.wait("the decision is told", lambda: decision(queue) in limits)
 
     queue.patch({"scaling": {"maxReplicas": 1}})
     queue.wait("one of the busy ones is told to end", lambda: len(ending(queue.pods())) == 1)
@@ -106,7 +119,8 @@ def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: 
 
 def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     kubectl, where = queue.cluster.kubectl, f"--namespace={queue.namespace}"
-    queue.apply(program=ledger.GATED, seconds=0, scaling={"mode": "Manual", "replicas": 1})
+    worker = {"drainTimeout": "120s"}
+    queue.apply(program=ledger.GATED, seconds=0, worker=worker, scaling={"mode": "Manual", "replicas": 1})
     queue.wait("one as the manifest says", lambda: queue.replicas() == 1)
     kubectl("scale", f"rq/{queue.name}", where, "--replicas=2")
     queue.wait("two as a person says", lambda: (queue.replicas(), len(queue.pods())) == (2, 2))
@@ -130,15 +144,15 @@ def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     kubectl("scale", f"deployment/{queue.name}-worker", where, "--replicas=1")
     queue.wait_until_done()
     # A pass over a changed spec, with all children applied, and with nothing to do: the number is not ours.
+    before = set(queue.revisions())
     queue.patch({"worker": {"env": [*queue.get()["spec"]["worker"]["env"], {"name": "MORE", "value": "1"}]}})
-    queue.wait(
-        "the change is acted on",
-        lambda: (
-            queue.get()["status"]["observedGeneration"] == queue.get()["metadata"]["generation"]
-            and len(queue.revisions()) == 1
-            and queue.row()["WORKERS"] == "1/1"
-        ),
-    )
+
+    def is_acted_on() -> bool:
+        body, now = queue.get(), set(queue.revisions())
+        is_seen = body["status"]["observedGeneration"] == body["metadata"]["generation"]
+        return is_seen and len(now) == 1 and not now & before and queue.row()["WORKERS"] == "1/1"
+
+    queue.wait("the change is acted on", is_acted_on)
     assert queue.replicas() == 1
     ledger_now, once = queue.ledger(), dict.fromkeys(queue.known, 1)
     assert (ledger_now.times("began"), ledger_now.times("done")) == (once, once)

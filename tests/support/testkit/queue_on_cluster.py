@@ -259,7 +259,7 @@ class QueueOnCluster:
     # Waiting and breaking.
 
     def wait(
-        self, what: str, probe: Callable[[], object], *, timeout: float = 120, every: float = 0.2
+        self, what: str, probe: Callable[[], object], *, timeout: float = 240, every: float = 0.2
     ) -> None:
         """Until `probe()` is true; a server or an API server that does not answer just now counts as not yet."""
         trouble: list[str] = []
@@ -274,7 +274,7 @@ class QueueOnCluster:
 
         eventually(what, asked, timeout=timeout, every=every, why_not=lambda: "".join(trouble) + self._tell())
 
-    def wait_until_done(self, count: int | None = None, *, timeout: float = 180) -> None:
+    def wait_until_done(self, count: int | None = None, *, timeout: float = 300) -> None:
         """Until so many items (default: all that were enqueued here) are done and none is left but in failed."""
         wanted = len(self.known) if count is None else count
 
@@ -297,7 +297,7 @@ class QueueOnCluster:
         with suppress(HarnessError):
             self.wait("the ledger is complete", is_written, timeout=30)
 
-    def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 120) -> str:
+    def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 240) -> str:
         """A pod that has items in hand."""
         found: list[str] = []
 
@@ -356,7 +356,7 @@ class QueueOnCluster:
         head = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
         self.wait("the eviction is granted", lambda: self.cluster.api("POST", f"{path}/eviction", head))
 
-    def wait_until_gone(self, pod: str, *, timeout: float = 120) -> None:
+    def wait_until_gone(self, pod: str, *, timeout: float = 240) -> None:
         """Until the API server knows the pod no more."""
         self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), timeout=timeout, every=0.1)
 

@@ -1,0 +1,39 @@
+"""Every state that objects of a cluster go through, however short it lasts and however slowly a test looks."""
+
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from clusterkit import Cluster
+from clusterkit.rest import UnixConnection
+
+Json = dict[str, Any]
+_LONGEST_SECONDS = 1200
+
+
+@contextmanager
+def watched(cluster: Cluster, path: str) -> Generator[list[Json]]:
+    """The states of all objects at `path` (a list's path) from now on, in a list that grows as the API server tells of
+    them, those that are there already first. What has just happened comes a moment later: wait for it."""
+    states: list[Json] = []
+    connection = UnixConnection(cluster.api_socket(), _LONGEST_SECONDS)
+    sign = "&" if "?" in path else "?"
+    connection.request("GET", f"{path}{sign}watch=1&timeoutSeconds={_LONGEST_SECONDS}")
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+
+    def read() -> None:
+        with suppress(OSError, ValueError):  # it is shut down at the end
+            for line in answer:
+                states.append(json.loads(line)["object"])  # noqa: PERF401 - each is seen as soon as it is there
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield states
+    finally:
+        connection.shut_down()
+        reader.join()
+        connection.close()

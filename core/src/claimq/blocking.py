@@ -101,6 +101,7 @@ class BlockingQueue:
     done = _Blocking(ReliableQueue.done)
     fail = _Blocking(ReliableQueue.fail)
     requeue = _Blocking(ReliableQueue.requeue)
+    withdrawn = _Blocking(ReliableQueue.withdrawn)
     unclaim = _Blocking(ReliableQueue.unclaim)
     crash = _Blocking(ReliableQueue.crash)
     renew = _Blocking(ReliableQueue.renew)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, cast
 
 from claimq.codec import kept_error, read_envelope
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
@@ -18,6 +18,10 @@ from claimq.redis_store.keys import Keys
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim looks for itself, whatever the wake token says."""
+
+
+WITHDRAW_SECONDS = 600.0
+"""For so long it is tried to find out what became of a claim whose reply did not come; then its lease decides."""
 
 
 class _Default(Enum):
@@ -59,8 +63,9 @@ class Claiming(QueuePart):
         claim_wait_timeout. The items are held until ``lease_until``; renew or end them before. An item that
         has crashed a worker before comes alone.
 
-        Cancelling this loses nothing: what was claimed by then goes back to the head of main. If the process
-        dies, the lease decides. Raises StoreUnavailable (after trying for the connection's ``retry_for``),
+        Cancelling this loses nothing: what was claimed by then goes back to the head of main. So does, once the
+        server answers again, what a claim got that ended with StoreUnavailable; :meth:`withdrawn` waits for both.
+        If the process dies, the lease decides. Raises StoreUnavailable (after trying for ``retry_for``),
         StoreMisused, ValueError. Costs one round trip where items wait, two after a wait; O(count log busy)
         on the server, whatever waits.
         """
@@ -102,7 +107,13 @@ class Claiming(QueuePart):
                     "claim", keys, words, wake=self._keys.wake, seconds=pause
                 )
         except asyncio.CancelledError:
-            self.in_background(self._withdraw(call))
+            self._connection.find_out(self._keys.main, self._withdraw(call), may_outlast=False)
+            raise
+        except StoreUnavailable:
+            if self._connection.may_find_out(self._keys.main):
+                self._connection.find_out(self._keys.main, self._withdraw(call), may_outlast=True)
+            else:
+                self._connection.give_lane(call)
             raise
         except BaseException:
             self._connection.give_lane(call)
@@ -119,17 +130,32 @@ class Claiming(QueuePart):
             self.in_background(self._tidy(overdue))
         return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
 
+    async def withdrawn(self) -> None:
+        """Waits until it is known what became of claims of this queue that were cancelled or ended in StoreUnavailable,
+        on this connection: none of them runs any more, and what they had got is back at the head of main.
+
+        Ends as well when that could not be found out for :data:`WITHDRAW_SECONDS`, or the connection is closed: the
+        leases then decide. Claims that begin meanwhile are not waited for. Costs nothing where there are none.
+        """
+        await self._connection.doubts.settled(self._keys.main)
+
     async def _withdraw(self, call: Call) -> None:
-        """Sees to it that a claim call of a cancelled caller runs no more, and gives back what it got if it has run."""
+        """Sees to it that a claim call for whose reply nobody waits any more does not run, and gives back what it got
+        if it has run."""
         try:
-            last = self._connection.next_on_lane(call)
-            words: list[Arg] = [*last, call[2]]
-            reply = await self._connection.run("withdraw", [self._keys.main], words, use="verdicts")
+            async with self._connection.doubts.turn(self._keys.main):
+                reply = await self._on_its_lane("withdraw", call, [call[2]])
+                if reply[1]:
+                    _, _, first, held, *_ = map(int, reply[1].split())
+                    tokens = TokenGroups.of([f"{self.worker}/{n}" for n in range(first, first + held)])
+                    await self._on_its_lane("give_back", call, ["interrupt", "", "", *tokens.words])
         finally:
             self._connection.give_lane(call)
-        if reply[1]:
-            _, _, first, held, *_ = map(int, reply[1].split())
-            await self.unclaim([f"{self.worker}/{number}" for number in range(first, first + held)])
+
+    async def _on_its_lane(self, name: str, call: Call, words: list[Arg]) -> Any:
+        words = [*self._connection.next_on_lane(call), *words]
+        keys = [self._keys.main]
+        return await self._connection.run(name, keys, words, use="verdicts", retry_for=WITHDRAW_SECONDS)
 
     async def _tidy(self, overdue: int) -> None:
         """What a claim that got items found to be due, done after it."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import claimq
-from claimq import RedisSettings, ReliableQueue, State
+from claimq import RedisSettings, ReliableQueue, State, StoreUnavailable
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -124,3 +124,61 @@ async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) 
                 await queue.unclaim(claim)
     await eventually(lambda: _is_busy(queue, 0))
     assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]
+
+
+async def test_whoever_waits_for_a_cancelled_claim_hears_when_it_is_back(
+    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+) -> None:
+    await queue.enqueue("a")
+    other = far.queue("q", worker="w2")
+    await other.unclaim(await other.claim(1))  # the server knows the scripts
+    await other.withdrawn()  # there is nothing to wait for
+    lost = proxy.drop_reply(cut=False)
+    claiming = asyncio.create_task(other.claim(1))
+    await eventually(lambda: lost.hit is not None)
+    await eventually(lambda: _is_busy(queue, 1), why="the server has carried the claim out")
+    proxy.black_hole("requests")
+    await cancelled(claiming)
+    waiting = asyncio.create_task(other.withdrawn())
+    assert not await finished_in(waiting, 0.2)
+    proxy.heal()
+    await asyncio.wait_for(waiting, 10.0)
+    assert await main_and_busy(queue) == (1, 0)
+
+
+async def finished_in(work: asyncio.Task[None], seconds: float) -> bool:
+    done, _ = await asyncio.wait({work}, timeout=seconds)
+    return bool(done)
+
+
+async def test_what_a_claim_got_in_an_outage_that_outlasted_it_goes_back_when_the_server_answers(
+    queue: ReliableQueue, proxy: FaultProxy
+) -> None:
+    await queue.enqueue_many(["a", "b"])
+    settings = RedisSettings(url=proxy.url, retry_for=0.2, reply_timeout=0.3)
+    async with claimq.connect(settings=settings) as short:
+        other = short.queue("q", worker="w2")
+        await other.unclaim(await other.claim(1))  # the server knows the scripts
+        proxy.black_hole("replies")
+        with pytest.raises(StoreUnavailable):
+            await other.claim(1)
+        assert await main_and_busy(queue) == (1, 1)
+        proxy.heal()
+        await asyncio.wait_for(other.withdrawn(), 20.0)
+        assert await main_and_busy(queue) == (2, 0)
+        assert [item.text for item in await queue.peek(2)] == ["a", "b"]
+
+
+async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
+    queue: ReliableQueue, proxy: FaultProxy
+) -> None:
+    await queue.enqueue("a")
+    settings = RedisSettings(url=proxy.url, retry_for=0.2, reply_timeout=0.3)
+    async with claimq.connect(settings=settings) as short:
+        proxy.refuse()
+        with pytest.raises(StoreUnavailable):
+            await short.queue("q", worker="w2").claim(1)
+        waiting = asyncio.create_task(short.queue("q", worker="w2").withdrawn())
+        assert not await finished_in(waiting, 0.1)
+    assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
+    await asyncio.wait_for(waiting, 10.0)

@@ -12,6 +12,9 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
+from claimq.redis_store.scripts import script
+from testkit.plugin import ProxyFactory
+from testkit.proxy import FaultProxy
 from testkit.server import Server
 from testkit.sidecars import Sidecar, UnixConnection
 from testkit.waiting import eventually_sync
@@ -265,3 +268,58 @@ def test_many_threads_never_have_more_in_hand_than_the_limit(sidecar: Sidecar, q
         most = max(most, queue.length(State.BUSY))
     assert most <= LIMIT
     assert queue.snapshot().counters["done"] == 400
+
+
+def script_calls(proxy: FaultProxy, name: str) -> list[int]:
+    """At which places among all commands a script was called."""
+    sha = script(name).sha.encode()
+    return [at for at, request in enumerate(proxy.requests) if sha in request.words]
+
+
+def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got(
+    valkey: Server,
+    queue: BlockingQueue,
+    start_proxy: ProxyFactory,
+    start_sidecar: Callable[..., Sidecar],
+    waiting_claims: Callable[[], int],
+) -> None:
+    proxy = start_proxy(valkey)
+    sidecar = start_sidecar(proxy.url, concurrency="1")
+    queue.enqueue("a")
+    sidecar.outcomes(
+        "unclaim", *(claim["token"] for claim in sidecar.claim())
+    )  # the server knows the scripts
+    (claim,) = sidecar.claim()
+    sidecar.outcomes("done", claim["token"])
+    with closing(UnixConnection(sidecar.socket)) as first:
+        first.request("POST", "/v1/claim", json.dumps({"max": 1, "wait": 60}))
+        eventually_sync(lambda: waiting_claims() == 1)
+        with waiting_claim(sidecar, encoding="text") as second:
+            lost = proxy.drop_reply(cut=False)
+            queue.enqueue_many(["b", "c"])
+            eventually_sync(lambda: lost.hit is not None and queue.length(State.BUSY) == 1)
+            asked = len(script_calls(proxy, "claim"))
+            first.close()
+            assert [claim["text"] for claim in claims_in(second)] == ["b"]
+            assert script_calls(proxy, "claim")[asked] > script_calls(proxy, "give_back")[-1]
+    assert queue.length(State.BUSY) == 1
+
+
+def test_without_a_place_since_the_server_is_away_the_app_is_told_that_and_goes_on_after_it(
+    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    proxy = start_proxy(valkey)
+    sidecar = start_sidecar(proxy.url, concurrency="1")
+    queue.enqueue("a")
+    sidecar.outcomes(
+        "unclaim", *(claim["token"] for claim in sidecar.claim())
+    )  # the server knows the scripts
+    proxy.black_hole("replies")
+    assert sidecar.ask("POST", "/v1/claim", {"wait": 0}).status == 503
+    assert queue.length(State.BUSY) == 1
+    answer = sidecar.ask("POST", "/v1/claim", {"wait": 0})
+    assert (answer.status, b"what earlier claims got" in answer.body) == (503, True)
+    proxy.heal()
+    got = eventually_sync(lambda: sidecar.claim(1, encoding="text"), within=60.0)
+    assert [claim["text"] for claim in got] == ["a"]
+    assert queue.length(State.BUSY) == 1

@@ -6,9 +6,10 @@ import asyncio
 import logging
 
 from claimq.claiming import DEFAULT
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.log_lines import LogEvent
 from claimq.model import Claim
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.bodies import ClaimRequest
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.pulse import Pulse, unless
@@ -20,6 +21,7 @@ WAITING = 8
 """Claims that wait on the server at once; more wait here, in turn, so that the app's threads cost no connections."""
 _FIRST_GUESS = 256 * 1024
 _SMALLEST_GUESS = 8 * 1024
+_LOOK_SECONDS = 1.0
 
 _log = logging.getLogger("claimq_sidecar.claimer")
 
@@ -36,6 +38,8 @@ class Claimer:
         self._giving_back: set[asyncio.Task[None]] = set()
         self.returning = 0
         """Claims that were never handed out and are not known to be back yet."""
+        self.doubtful = 0
+        """Items that calls asked for which are not known to have ended without them."""
 
     async def claim(self, request: ClaimRequest, *stops: asyncio.Event) -> list[Claim]:
         """Claims, and waits as long as the request says unless one of the events happens; empty then. Nothing is lost.
@@ -74,14 +78,12 @@ class Claimer:
     async def _take(self, most: int, wait: float | None) -> list[Claim]:
         """One claim, and more of them while the queue gives all that is asked and the reply is not too large."""
         asked = min(most, self._chunk(REPLY_BYTES))
-        claims = await self._store.call(
-            lambda queue: queue.claim(asked, wait=DEFAULT if wait is None else wait)
-        )
+        claims = await self._ask(asked, wait)
         size = self._note(claims)
         try:
             while len(claims) == asked < most and size < REPLY_BYTES and not claims[-1].item.crash_count:
                 more = min(most - len(claims), self._chunk(REPLY_BYTES - size))
-                got = await self._store.call(lambda queue, count=more: queue.claim(count, wait=0))  # type: ignore[misc]  # mypy infers no type for a bound default
+                got = await self._ask(more, 0.0)
                 if got and got[0].item.crash_count:  # such an item is handed out alone
                     self.give_back(got, cause="alone")
                     break
@@ -94,6 +96,38 @@ class Claimer:
             self.give_back(claims, cause="stopped")
             raise
         return claims
+
+    async def _ask(self, count: int, wait: float | None) -> list[Claim]:
+        """One call of the library's."""
+
+        async def claim(queue: ReliableQueue) -> list[Claim]:
+            generation = self._store.generation
+            try:
+                return await queue.claim(count, wait=DEFAULT if wait is None else wait)
+            except (asyncio.CancelledError, StoreUnavailable):
+                self._keep_places(queue, count, generation)
+                raise
+
+        return await self._store.call(claim)
+
+    def _keep_places(self, queue: ReliableQueue, count: int, generation: int) -> None:
+        """A claim that nobody waits for any more may have run: its places are free when the server has said."""
+        self.doubtful += count
+        task = asyncio.ensure_future(self._until_known(queue, count, generation))
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
+
+    async def _until_known(self, queue: ReliableQueue, count: int, generation: int) -> None:
+        known = asyncio.ensure_future(queue.withdrawn())
+        try:
+            while not known.done() and not self._store.has_given_up(generation):
+                await asyncio.wait({known}, timeout=_LOOK_SECONDS)
+            if not known.done():
+                _log.warning(LogEvent("claims_left_to_leases", claims=count))
+        finally:
+            known.cancel()
+            self.doubtful -= count
+            self._changed.fire()
 
     def _chunk(self, room: int) -> int:
         return max(1, room // max(self._largest, _SMALLEST_GUESS))
@@ -127,6 +161,6 @@ class Claimer:
             self._changed.fire()
 
     async def settled(self, within: float) -> None:
-        """Waits until what is being given back is back."""
+        """Waits until what is being given back is back, and what is doubtful is known."""
         if self._giving_back:
             await asyncio.wait(set(self._giving_back), timeout=within)

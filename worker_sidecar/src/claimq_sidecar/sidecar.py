@@ -87,14 +87,23 @@ class Sidecar:
         """What may be claimed of the request, and how long that may still wait; None when the wait is over."""
         if not turn.given.is_set():
             wait = self.store.claim_wait if request.wait is None else request.wait
-            if wait == 0:
-                return None
             deadline = self.now + wait
-            await first_of(wait, turn.given, *stops)
-            if not turn.given.is_set() or any(stop.is_set() for stop in stops):
+            if wait:
+                await first_of(wait, turn.given, *stops)
+            if any(stop.is_set() for stop in stops):
+                return None
+            if not turn.given.is_set():
+                self._refuse_in_outage()
                 return None
             request = replace(request, wait=max(deadline - self.now, 0.0))
         return replace(request, most=turn.places)
+
+    def _refuse_in_outage(self) -> None:
+        """Where no place is free since nobody knows what earlier claims got, the app is told that."""
+        if self._claimer.doubtful and self.store.last_error:
+            raise StoreUnavailable(
+                f"it is not known yet what earlier claims got, and the store does not answer ({self.store.last_error})"
+            )
 
     def _hand_out(self, claims: list[Claim], session: Session | None, connection: Connection) -> list[Claim]:
         """What the client gets of these; what it can get no more goes back."""
@@ -123,7 +132,7 @@ class Sidecar:
 
     def _unsettled(self) -> int:
         """Items of which nobody knows yet that they are settled: in the app's hands, or on their way back."""
-        return len(self.hands) + self.verdicts.returning + self._claimer.returning
+        return len(self.hands) + self.verdicts.returning + self._claimer.returning + self._claimer.doubtful
 
     def _unread(self, tokens: tuple[str, ...]) -> None:
         """The client went away before it had read the reply with these claims."""

@@ -25,6 +25,8 @@ unread of an earlier one ends the claim, and the next one's answer is *lost*."""
 _PING_EVERY = 2.0
 _POLICY_EVERY = 10.0
 _STALE = 15.0
+_TELLING_SECONDS = 5.0
+"""More than the longest pause between two attempts: a connection that can has told by then what became of a claim."""
 T = TypeVar("T")
 
 _log = logging.getLogger("claimq_sidecar.store")
@@ -58,6 +60,9 @@ class Store:
         self._last_good: float | None = None
         self._last_error = ""
         self._clock_ahead: float | None = None
+        self._answering_since: float | None = None
+        self.generation = 0
+        """How often the connections were made anew."""
         self.busy_expiry: float | None = None
         """The length of a lease as last seen; None before the first round trip."""
         self.claim_wait = Policy().claim_wait_timeout
@@ -97,9 +102,20 @@ class Store:
             result = await what(server.queue(self._queue, worker=self._worker))
         except ClaimqError as error:
             self._note_error(error)
+            if connections is self._connections and isinstance(error, StoreUnavailable):
+                self._answering_since = None
             raise
         self._note_good()
+        if connections is self._connections and self._answering_since is None:
+            self._answering_since = self._last_good
         return result
+
+    def has_given_up(self, generation: int) -> bool:
+        """Whether connections that were made after these have answered for a while: those will tell no more."""
+        since = self._answering_since
+        if generation == self.generation or since is None:
+            return False
+        return asyncio.get_running_loop().time() - since >= _TELLING_SECONDS
 
     def _note_good(self) -> None:
         self._last_good = asyncio.get_running_loop().time()
@@ -177,6 +193,8 @@ class Store:
             _log.warning(LogEvent("rebuild_failed", error=error))
             return
         old, self._connections = self._connections, fresh
+        self.generation += 1
+        self._answering_since = None
         self._metrics.rebuilds.inc()
         _log.info(LogEvent("connections_rebuilt"))
         closing = asyncio.ensure_future(self._close_later(old))

@@ -24,6 +24,7 @@ from redis.exceptions import RedisClusterException, RedisError
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, make_client
 from claimq.redis_store.direct import DirectClient
+from claimq.redis_store.doubts import Doubts
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
 from claimq.redis_store.scripts import script
@@ -80,6 +81,7 @@ class Connection:
         self._lanes: list[int] = []
         self._calls: list[int] = []
         self._background: set[asyncio.Task[None]] = set()
+        self.doubts = Doubts()
         self._closed = False
         _made_here.add(self)
 
@@ -92,6 +94,7 @@ class Connection:
         _of_the_parent.append(self._clients)
         self.instance = secrets.token_hex(6)
         self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
+        self.doubts = Doubts()
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
     def take_lane(self) -> Call:
@@ -308,6 +311,20 @@ class Connection:
         task.add_done_callback(self._finished)
         return task
 
+    def may_find_out(self, queue: str) -> bool:
+        """Whether one more claim of the queue may be asked after that an outage has ended."""
+        return not self._closed and self.doubts.has_room(queue)
+
+    def find_out(self, queue: str, work: Coroutine[Any, Any, None], *, may_outlast: bool) -> None:
+        """Finds out in the background what became of a claim. ``may_outlast``: it may take as long as an outage, so
+        :meth:`close` does not wait for it."""
+        if may_outlast:
+            task = asyncio.ensure_future(work)
+            task.add_done_callback(self._finished)
+        else:
+            task = self.in_background(work)
+        self.doubts.add(queue, task)
+
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if (
@@ -329,6 +346,7 @@ class Connection:
             await asyncio.wait(
                 self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
             )
+        await self.doubts.leave()
         self._closed = True
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:

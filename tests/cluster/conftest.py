@@ -142,18 +142,36 @@ def queue(release: Release, team: str) -> Iterator[QueueOnCluster]:
         yield made
 
 
+def _said(kubernetes: clusterkit.Cluster, words: list[str]) -> str:
+    """What kubectl prints; why it does not, where the test has broken what it asks."""
+    try:
+        said = kubernetes.run("kubectl", *words, "--request-timeout=20s", timeout=60, check=False)
+    except clusterkit.HarnessError as error:
+        return str(error)
+    return (said.stdout + said.stderr)[-8000:]
+
+
+def _logs_of_workers(item: pytest.Item) -> list[list[str]]:
+    """How to ask for what the pods of a test's queues said, where it has a namespace of its own for them."""
+    team = getattr(item, "funcargs", {}).get("team")
+    if not isinstance(team, str):
+        return []
+    which = [f"--namespace={team}", "--selector=claimq.dev/queue", "--all-containers", "--prefix"]
+    return [["logs", *which, "--tail=30", "--max-log-requests=50"]]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a failure: what the operator said, and how queues and pods are."""
+    """With a failure: what operator and workers said, and how queues and pods are."""
     report = yield
     release = getattr(item, "funcargs", {}).get("release")
     if report.failed and isinstance(release, Release):
         for words in (
             ["logs", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--tail=60"],
+            *_logs_of_workers(item),
             ["get", "reliablequeues,pods", "--all-namespaces", "-o", "wide"],
             ["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"],
             ["get", "reliablequeues", "--all-namespaces", "-o", "jsonpath={.items[*].status.conditions}"],
         ):
-            said = release.cluster.run("kubectl", *words, check=False)
-            report.sections.append((f"kubectl {' '.join(words)}", (said.stdout + said.stderr)[-8000:]))
+            report.sections.append((f"kubectl {' '.join(words)}", _said(release.cluster, words)))
     return report

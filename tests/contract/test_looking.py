@@ -349,6 +349,8 @@ async def test_the_report_says_that_the_server_is_full_and_what_helps(
     server.call("CONFIG", "SET", "maxmemory", "1")
     messages = {warning.code: warning.message for warning in (await store.report()).warnings}
     assert "give it more memory" in messages["Full"]
+    server.call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    assert "Full" not in [warning.code for warning in (await store.report()).warnings]
 
 
 async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) -> None:

@@ -171,8 +171,8 @@ def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
 
 def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
     used, most = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
-    if not 0 < most <= used:
-        return []
+    if not 0 < most <= used or info.get("maxmemory_policy") != "noeviction":
+        return []  # a server that evicts is never full: that it evicts is a warning of its own
     text = (
         f"the server is at its maxmemory of {most} bytes and takes no new items; let workers drain the queue, remove "
         "failed items (spec.failedItems, or `claimq failed remove`), or give it more memory"

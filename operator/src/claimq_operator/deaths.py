@@ -14,7 +14,7 @@ from claimq.model import Reason, WorkerInfo
 from claimq_operator.cluster import part, parts
 from claimq_operator.labels import APP_CONTAINER, SIDECAR_CONTAINER, worker_prefix
 from claimq_operator.queue_resource import instant
-from claimq_operator.worker_pods import finished_at, has_ended, started_at
+from claimq_operator.worker_pods import claiming_containers, finished_at, has_ended, started_at
 
 # What ends a pod through no fault of what it works on (the reasons of the condition DisruptionTarget).
 _INTERRUPTED = (
@@ -48,8 +48,8 @@ def deaths_of(pod: Mapping[str, Any]) -> tuple[Death, ...]:
     status = part(pod, "status")
     found: list[Death] = []
     for kind, name in (("initContainerStatuses", SIDECAR_CONTAINER), ("containerStatuses", APP_CONTAINER)):
-        if name == APP_CONTAINER and len(parts(status, kind)) != 1:
-            continue  # another container may hold claims through the same sidecar: whose they are is not known here
+        if name == APP_CONTAINER and len(claiming_containers(pod)) > 1:
+            continue  # another container holds claims through the same sidecar: whose they are nobody can tell
         named = (one for one in parts(status, kind) if one.get("name") == name)
         found += [death for one in named if (death := _death(pod, one)) is not None]
     if status.get("reason") == _EVICTED and has_ended(pod) and all(death.is_sidecar for death in found):
@@ -58,7 +58,8 @@ def deaths_of(pod: Mapping[str, Any]) -> tuple[Death, ...]:
 
 
 def _eviction(pod: Mapping[str, Any]) -> list[Death]:
-    """The eviction itself, where the kubelet had removed the app's container before it wrote how that ended.
+    """The eviction itself, where the kubelet had removed the app's container before it wrote how that ended, or where
+    several containers claimed: all of them have ended.
 
     It gives nothing back, since no claim is from before its instant; but what the sidecar gave back is told the cause.
     """
@@ -73,7 +74,7 @@ def _eviction(pod: Mapping[str, Any]) -> list[Death]:
             reason=_reason(pod),
         )
         for one in containers
-        if one.get("name") == APP_CONTAINER and len(containers) == 1
+        if one.get("name") == APP_CONTAINER
     ]
 
 
@@ -107,8 +108,9 @@ def _reason(pod: Mapping[str, Any]) -> Reason:
     """A pod that was taken away is an interruption; a container that failed, or used more than it may, a crash."""
     status = part(pod, "status")
     if status.get("reason") == _EVICTED:
-        is_nodes_fault = "node was low on" in status.get("message", "")
-        return Reason.INTERRUPTED if is_nodes_fault else Reason.CRASHED
+        said = status.get("message", "")
+        is_anothers = "node was low on" in said or said.startswith(f"Container {SIDECAR_CONTAINER} ")
+        return Reason.INTERRUPTED if is_anothers else Reason.CRASHED
     for one in parts(status, "conditions"):
         if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
             return Reason.INTERRUPTED if one.get("reason") in _INTERRUPTED else Reason.CRASHED

@@ -23,6 +23,8 @@ STATUS_MANAGER = "claimq-status"
 
 APP_CONTAINER = "worker"
 SIDECAR_CONTAINER = "claimq-sidecar"
+SOCKET_VOLUME = "claimq-socket"
+"""The volume of the sidecar's socket: a container that mounts it may claim."""
 
 
 def child_name(queue: str) -> str:

@@ -8,7 +8,14 @@ from typing import Any
 
 from claimq.model import WorkerInfo
 from claimq_operator.cluster import Json, part, parts
-from claimq_operator.labels import DELETION_COST, QUEUE, worker_prefix
+from claimq_operator.labels import (
+    APP_CONTAINER,
+    DELETION_COST,
+    QUEUE,
+    SIDECAR_CONTAINER,
+    SOCKET_VOLUME,
+    worker_prefix,
+)
 from claimq_operator.queue_resource import Key, instant
 
 
@@ -58,16 +65,31 @@ def trimmed(pod: Mapping[str, Any]) -> Json:
     metadata, spec = pod["metadata"], part(pod, "spec")
     kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
     instants = ("creationTimestamp", "deletionTimestamp")
-    images = [
-        {"name": one["name"], "image": one.get("image", "")}
+    containers = [
+        {"name": one["name"], "image": one.get("image", ""), "volumeMounts": _socket_mounts(one)}
         for kind in ("containers", "initContainers")
         for one in parts(spec, kind)
     ]
     return {
         "metadata": {key: metadata[key] for key in (*kept, *instants) if key in metadata},
-        "spec": {"nodeName": spec.get("nodeName", ""), "containers": images},
+        "spec": {"nodeName": spec.get("nodeName", ""), "containers": containers},
         "status": part(pod, "status"),
     }
+
+
+def _socket_mounts(container: Mapping[str, Any]) -> list[Json]:
+    return [
+        {"name": SOCKET_VOLUME}
+        for one in parts(container, "volumeMounts")
+        if one.get("name") == SOCKET_VOLUME
+    ]
+
+
+def claiming_containers(pod: Mapping[str, Any]) -> frozenset[str]:
+    """The containers that can claim through the pod's sidecar: the app, and others to which its socket is mounted."""
+    containers = parts(part(pod, "spec"), "containers")
+    others = {one["name"] for one in containers if _socket_mounts(one)} - {SIDECAR_CONTAINER}
+    return frozenset(others | {APP_CONTAINER})
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:

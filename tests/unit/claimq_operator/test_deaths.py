@@ -7,6 +7,7 @@ import pytest
 
 from claimq.model import Reason, WorkerInfo
 from claimq_operator.deaths import Death, dead_workers, deaths_of
+from claimq_operator.worker_pods import trimmed
 
 Body = dict[str, Any]
 
@@ -110,10 +111,40 @@ def test_an_app_that_ended_gives_back_what_its_next_run_cannot_have_claimed(
     assert (death.is_sidecar, death.before) == (False, before)
 
 
-def test_an_app_beside_other_containers_is_left_to_the_lease() -> None:
-    body = pod(app=restarted())
-    body["status"]["containerStatuses"].append({"name": "other", "state": {}})
-    assert deaths_of(body) == ()
+def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containers") -> Body:
+    """The pod as the operator keeps it, with one more container, which has the socket or has not."""
+    mounts = [{"name": "claimq-socket", "mountPath": "/run/claimq"}, {"name": "scratch", "mountPath": "/tmp"}]
+    own = {"name": "worker", "image": "app:1", "volumeMounts": mounts}
+    other = {"name": "other", "image": "other:1", "volumeMounts": mounts if claims else mounts[1:]}
+    sidecar = {"name": "claimq-sidecar", "image": "sidecar:1", "volumeMounts": mounts}
+    spec: Body = {"nodeName": "node-1", "containers": [own], "initContainers": [sidecar]}
+    spec[kind].append(other)
+    statuses = "containerStatuses" if kind == "containers" else "initContainerStatuses"
+    body["status"][statuses].append({"name": "other", "state": state})
+    return trimmed({**body, "spec": spec})
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_an_app_beside_a_container_that_claims_too_is_left_to_the_lease(kind: str) -> None:
+    assert deaths_of(with_another(pod(app=restarted()), RUNNING, claims=True, kind=kind)) == ()
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_an_app_beside_a_container_without_the_socket_ends_as_one_alone(kind: str) -> None:
+    death = only(with_another(pod(app=restarted()), RUNNING, claims=False, kind=kind))
+    assert death == only(pod(app=restarted()))
+
+
+def test_when_the_pod_has_ended_all_that_claimed_have() -> None:
+    ended: Body = {"restartCount": 0, "state": {"terminated": ENDED}}
+    evicted: Body = {"phase": "Failed", "reason": "Evicted", "message": 'Container other exceeded "1Mi". '}
+    death = only(with_another(pod(app=ended, **evicted), {"terminated": ENDED}, claims=True))
+    assert (death.reason, death.is_sidecar, death.before) == (Reason.CRASHED, False, 0.0)
+    assert 'evicted (Container other exceeded "1Mi".)' in death.cause
+    assert deaths_of(with_another(pod(app=ended), {"terminated": ENDED}, claims=True)) == ()
 
 
 def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> None:
@@ -128,10 +159,12 @@ def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> N
         ({}, Reason.CRASHED),
         ({"reason": "Evicted", "message": "The node was low on resource: memory."}, Reason.INTERRUPTED),
         ({"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the limit."}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "Container worker exceeded its local ephemeral storage."}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "Container claimq-sidecar exceeded its storage."}, Reason.INTERRUPTED),
         ({"conditions": [{**TARGET, "reason": "PreemptionByScheduler"}]}, Reason.INTERRUPTED),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"}}, Reason.INTERRUPTED),
     ],
-    ids=["crash", "node-pressure", "own-usage", "preempted", "deleted"],
+    ids=["crash", "node-pressure", "own-usage", "app's usage", "sidecar's usage", "preempted", "deleted"],
 )  # fmt: skip
 def test_what_ends_a_pod_from_outside_is_an_interruption(more: Body, reason: Reason) -> None:
     body = pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}, **copy.deepcopy(more))

@@ -8,13 +8,12 @@ from typing import Any
 
 from claimq.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_operator.cluster import Json, part, parts
-from claimq_operator.labels import APP_CONTAINER
+from claimq_operator.labels import APP_CONTAINER, SOCKET_VOLUME
 from claimq_operator.manifests.merging import by_name, over, without_empty
 from claimq_operator.manifests.sidecar import (
     LOCKED_DOWN,
     SOCKET,
     SOCKET_DIRECTORY,
-    SOCKET_VOLUME,
     hook,
     http_get,
 )

@@ -7,12 +7,11 @@ import hashlib
 from claimq.duration import format_duration
 from claimq.manifest import QueueSpec
 from claimq_operator.cluster import Json
-from claimq_operator.labels import SIDECAR_CONTAINER
+from claimq_operator.labels import SIDECAR_CONTAINER, SOCKET_VOLUME
 from claimq_operator.manifests import redis_access
 from claimq_operator.manifests.merging import without_empty
 from claimq_operator.settings import OperatorSettings
 
-SOCKET_VOLUME = "claimq-socket"
 SOCKET_DIRECTORY = "/run/claimq"
 SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
 HEALTH_PORT = 9464

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import redis
 
-from clusterkit import Cluster, HarnessError
+from clusterkit import Cluster, CommandFailed, HarnessError
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.chart import FOLDER
@@ -44,19 +44,18 @@ class Release:
         return f"redis://{self.valkey}.{self.namespace}.svc:6379/0"
 
     def install(self, *options: str) -> str:
-        """`helm upgrade --install`, and waits until everything is ready."""
-        return self.cluster.helm(
-            "upgrade",
-            "--install",
-            self.name,
-            str(FOLDER),
-            f"--namespace={self.namespace}",
-            "--wait",
-            "--timeout=180s",
-            *self.images.values(),
-            *options,
-            timeout=200,
-        )
+        """`helm upgrade --install`, and waits until everything is ready.
+
+        HarnessError with the warnings of its namespace: of a pod that does not come helm says only that it waited.
+        """
+        where = f"--namespace={self.namespace}"
+        words = ("upgrade", "--install", self.name, str(FOLDER), where, "--wait", "--timeout=180s")
+        try:
+            return self.cluster.helm(*words, *self.images.values(), *options, timeout=200)
+        except CommandFailed as error:
+            asked = ("get", "events", where, "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+            said = self.cluster.run("kubectl", *asked, check=False).stdout
+            raise HarnessError(f"{error}\nwarnings of the namespace:\n{said[-3000:]}") from error
 
     def install_as_usual(self) -> None:
         """As the tests share it: one operator, and a Valkey. Values of an earlier install are forgotten."""

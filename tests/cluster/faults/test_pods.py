@@ -10,13 +10,11 @@ import pytest
 from clusterkit import Cluster
 from testkit import ledger
 from testkit.cluster_images import TAG
+from testkit.one_worker import LEASE, ONE, TEXTS
 from testkit.queue_on_cluster import QueueOnCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-LEASE = "5m"
-ONE = {"minReplicas": 1, "maxReplicas": 1}
-TEXTS = [f"item-{number}" for number in range(5)]
 GREEDY = (
     """
 import time

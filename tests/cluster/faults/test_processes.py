@@ -6,13 +6,11 @@ The lease is five minutes in all of these: what comes back during the test comes
 import pytest
 
 from testkit import ledger
+from testkit.one_worker import LEASE, ONE, TEXTS
 from testkit.queue_on_cluster import APP, SIDECAR, QueueOnCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-LEASE = "5m"
-ONE = {"minReplicas": 1, "maxReplicas": 1}
-TEXTS = [f"item-{number}" for number in range(5)]
 OUT_OF_MEMORY = (
     """
 import time

@@ -1,0 +1,28 @@
+"""What the images write to their logs on a cluster, read as an on-call engineer reads it."""
+
+import pytest
+
+from testkit.logfmt import read_log
+from testkit.queue_on_cluster import SIDECAR, QueueOnCluster
+
+pytestmark = pytest.mark.cluster
+
+
+def test_operator_and_sidecars_log_in_one_form(queue: QueueOnCluster) -> None:
+    queue.apply()
+    queue.wait("it is served", lambda: queue.condition("Ready") == "True Working")
+    queue.enqueue(3)  # which changes the number of workers, and that is told
+    queue.wait_until_done()
+    release, name = queue.release, f"{queue.namespace}/{queue.name}"
+    of_operator = read_log(
+        queue.cluster.kubectl("logs", f"deployment/{release.operator}", f"--namespace={release.namespace}")
+    )
+    told = [line for line in of_operator if line["event"] == "kubernetes_event" and line["queue"] == name]
+    assert "ScaledUp" in {line["reason"] for line in told}
+    selector = f"--selector=claimq.dev/queue={queue.name}"
+    of_sidecar = read_log(
+        queue.cluster.kubectl(
+            "logs", selector, f"--container={SIDECAR}", f"--namespace={queue.namespace}", "--tail=-1"
+        )
+    )
+    assert {"serving", "ready", "session_opened"} <= {line["event"] for line in of_sidecar}

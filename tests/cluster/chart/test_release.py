@@ -176,6 +176,22 @@ def test_an_upgrade_under_load_loses_and_repeats_nothing(release: Release, team:
     assert seen["done"] == sum(made)
     assert [seen[f"in {state}"] for state in ("main", "busy", "failed")] == [0, 0, 0]
     assert [seen.get(what, 0) for what in ("failed", "requeued", "crashes", "expired")] == [0, 0, 0, 0]
+    revision = _revision_after_a_pass(release, "busy", team)
+    assert revision == "1", "it replaced the workers, though it brought no other sidecar"
+
+
+def _revision_after_a_pass(release: Release, name: str, where: str) -> str:
+    """How many templates the workers of a queue have had, once the operator of now has acted on the queue."""
+    patch = json.dumps({"spec": {"scaling": {"maxReplicas": 2}}})
+    release.cluster.kubectl("patch", f"rq/{name}", f"--namespace={where}", "--type=merge", f"--patch={patch}")
+
+    def is_acted_on() -> bool:
+        found = release.get(f"rq/{name}", f"--namespace={where}")
+        return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
+
+    eventually("the operator has acted on the queue", is_acted_on, timeout=60, every=0.5)
+    made = release.get(f"deployment/{name}-worker", f"--namespace={where}")
+    return str(made["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
 
 
 def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> None:

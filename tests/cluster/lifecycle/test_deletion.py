@@ -167,7 +167,9 @@ def test_a_deletion_gives_up_on_a_server_that_is_gone_for_good(release: Release,
         alone.delete()
         delete_namespace(cluster, where)
         alone.wait("it is gone", alone.is_gone)
-        said = alone.events()["ItemsLeftBehind"]
+        told = alone.events()
+        assert "ItemsLeftBehind" in told, f"nobody learns that items are left: {told}"
+        said = told["ItemsLeftBehind"]
         assert f"cq:{{{alone.on_server}}}:" in said, "it does not say which keys to delete"
         assert "nobody.invalid" in said, "it does not say what was tried"
         eventually("nothing is left", lambda: left(cluster, team) == [], timeout=90)

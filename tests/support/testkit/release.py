@@ -49,9 +49,9 @@ class Release:
         HarnessError with the warnings of its namespace: of a pod that does not come helm says only that it waited.
         """
         where = f"--namespace={self.namespace}"
-        words = ("upgrade", "--install", self.name, str(FOLDER), where, "--wait", "--timeout=180s")
+        words = ("upgrade", "--install", self.name, str(FOLDER), where, "--wait", "--timeout=300s")
         try:
-            return self.cluster.helm(*words, *self.images.values(), *options, timeout=200)
+            return self.cluster.helm(*words, *self.images.values(), *options, timeout=320)
         except CommandFailed as error:
             asked = ("get", "events", where, "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
             said = self.cluster.run("kubectl", *asked, check=False).stdout
@@ -91,7 +91,7 @@ class Release:
     def _set(self, words: list[str]) -> None:
         where = (f"deployment/{self.operator}", f"--namespace={self.namespace}")
         self.cluster.kubectl("set", "env", *where, *words)
-        self.cluster.kubectl("rollout", "status", *where, "--timeout=120s", timeout=130)
+        self.cluster.kubectl("rollout", "status", *where, "--timeout=240s", timeout=250)
 
     def get(self, *what: str) -> Any:
         """`kubectl get -o json`."""
@@ -107,8 +107,8 @@ class Release:
     def wait_for_operators(self, count: int = 1) -> None:
         """Until so many run, all of them ready and of the newest template."""
         deployment = f"deployment/{self.operator}"
-        words = ("rollout", "status", deployment, f"--namespace={self.namespace}", "--timeout=120s")
-        self.cluster.kubectl(*words, timeout=130)
+        words = ("rollout", "status", deployment, f"--namespace={self.namespace}", "--timeout=240s")
+        self.cluster.kubectl(*words, timeout=250)
         eventually(f"{count} operators run", lambda: len(self.pods()) == count, timeout=120, every=0.2)
 
     def wait_for_leader(self, *, after: str = "") -> str:

@@ -75,7 +75,7 @@ def without_back_off(release: Release) -> Iterator[None]:
     """The operator's pod is replaced at the end: the kubelet lets a container wait that has died often."""
     yield
     (pod,) = release.pods()
-    release.cluster.kubectl("delete", "pod", pod, f"--namespace={release.namespace}", "--timeout=60s")
+    release.cluster.kubectl("delete", "pod", pod, f"--namespace={release.namespace}", "--timeout=110s")
     release.wait_for_operators()
 
 

@@ -307,3 +307,20 @@ def test_too_few_inotify_instances_are_told_before_a_kubelet_fails_for_them() ->
     )
     assert "needs 34 inotify instances and the kernel has 5 left" in said.stdout, said.stderr
     assert "sysctl fs.inotify.max_user_instances=1024" in said.stdout
+
+
+def test_archives_of_names_that_nobody_loads_go_and_the_newest_few_of_others_stay(tmp_path: Path) -> None:
+    day = 24 * 3600.0
+    ages = {"ours/1": 9, "ours/2": 8, "ours/3": 0, "used/1": 9, "used/2": 1, "unused/1": 9, "unused/2": 4}
+    for name, days in ages.items():
+        archive = tmp_path / f"{name}.tar"
+        archive.parent.mkdir(exist_ok=True)
+        archive.touch()
+        os.utime(archive, (0, (100 - days) * day))
+    (tmp_path / "a program.tar").touch()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "1.new").touch()
+    archives.forget_archives(tmp_path / "ours", now=100 * day)
+    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert left == {"ours/2.tar", "ours/3.tar", "used/1.tar", "used/2.tar", "a program.tar", "begun/1.new"}
+    assert not (tmp_path / "unused").exists()

@@ -5,8 +5,13 @@ import io
 import json
 import platform
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
+_KEPT = 2
+"""Archives of a name: another run may be about to load the one that it has built."""
+_UNUSED_SECONDS = 3 * 24 * 3600.0
+"""Names come with branches and tags, and go without a word: each keeps a gigabyte."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -33,6 +38,19 @@ def program_image(program: Path, tag: str, result: Path) -> Path:
     files = {"manifest.json": (manifest, 0o644), config_name: (config, 0o644), "layer.tar": (layer, 0o644)}
     result.write_bytes(_tar(files))
     return result
+
+
+def forget_archives(folder: Path, *, now: float) -> None:
+    """Removes all but the newest few archives of `folder`, which is one name's, and those of names beside it that were
+    loaded last some days before `now`, in Unix seconds."""
+    for beside in folder.parent.iterdir():
+        by_age = sorted(beside.glob("*.tar"), key=lambda file: file.stat().st_mtime)
+        kept = _KEPT if by_age and now - by_age[-1].stat().st_mtime < _UNUSED_SECONDS else 0
+        for old in by_age if kept == 0 else by_age[:-kept]:
+            old.unlink(missing_ok=True)
+        if beside.is_dir() and beside != folder:
+            with suppress(OSError):  # somebody has begun to write into it
+                beside.rmdir()
 
 
 def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:

@@ -9,10 +9,12 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterkit.archives import forget_archives
 from clusterkit.commands import run
 from clusterkit.errors import HarnessError
 from clusterkit.layout import cache_folder
@@ -27,7 +29,6 @@ ln -s /usr/bin/pip3 "$1/usr/local/bin/pip"
 rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED
 rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 """
-_KEPT_ARCHIVES = 2
 _MOST_LAYERS = 120
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A tool that is started so has its own process numbers and mounts; it ends with us, and with it all that it started.
@@ -176,9 +177,7 @@ def _archive(number: str, full: str) -> Path:
     archive = folder / f"{number.removeprefix('sha256:')}.tar"
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        # The newest few stay: another run may be about to load the one that it has built.
-        for old in sorted(folder.glob("*.tar"), key=lambda file: file.stat().st_mtime)[:-_KEPT_ARCHIVES]:
-            old.unlink(missing_ok=True)
+        forget_archives(folder, now=time.time())  # noqa: TID251 - files have the times of this machine
         _forget_old_layers()
         half = archive.with_suffix(".new")
         half.unlink(missing_ok=True)
@@ -186,6 +185,7 @@ def _archive(number: str, full: str) -> Path:
             "push", "--quiet", f"--signature-policy={_policy()}", number, f"docker-archive:{half}:{full}"
         )
         half.rename(archive)
+    archive.touch()
     return archive
 
 

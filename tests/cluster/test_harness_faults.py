@@ -13,7 +13,7 @@ from clusterkit.own_cluster import OwnCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-ASK = "import urllib.request as r; print(r.urlopen('http://{}:8080', timeout=2).read().decode())"
+ASK = "import urllib.request as r; print(r.urlopen('http://{}:8080', timeout=5).read().decode())"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def a_pod_on_each_node(own: OwnCluster, namespace: str, sample_image: str) -> It
     probe = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
     answering = container("answer", sample_image, readinessProbe=probe)
     own.apply(*(pod(f"on-{node}", answering, nodeName=node) for node in own.nodes), namespace=namespace)
-    own.kubectl("wait", "pod", "--all", "--for=condition=Ready", f"--namespace={namespace}", "--timeout=60s")
+    own.kubectl("wait", "pod", "--all", "--for=condition=Ready", f"--namespace={namespace}", "--timeout=110s")
     query = "jsonpath={range .items[*]}{.spec.nodeName} {.status.podIP}{'\\n'}{end}"
     lines = own.kubectl("get", "pods", f"--namespace={namespace}", "-o", query).splitlines()
     yield dict(line.split() for line in lines)
@@ -43,12 +43,16 @@ def asks(own: OwnCluster, namespace: str, pod: str, address: str) -> bool:
     return own.run("kubectl", *inside, check=False).returncode == 0
 
 
+def wait_until_reached(own: OwnCluster, namespace: str, pod: str, address: str) -> None:
+    eventually(f"{pod} reaches {address}", lambda: asks(own, namespace, pod, address), timeout=60)
+
+
 def test_pods_of_two_nodes_reach_each_other(
     own: OwnCluster, namespace: str, a_pod_on_each_node: dict[str, str]
 ) -> None:
     assert sorted(a_pod_on_each_node) == own.nodes
-    assert asks(own, namespace, "on-node-1", a_pod_on_each_node["node-2"])
-    assert asks(own, namespace, "on-node-2", a_pod_on_each_node["node-1"])
+    wait_until_reached(own, namespace, "on-node-1", a_pod_on_each_node["node-2"])
+    wait_until_reached(own, namespace, "on-node-2", a_pod_on_each_node["node-1"])
 
 
 def test_a_node_that_is_cut_off_reaches_nobody_and_heals(
@@ -58,6 +62,7 @@ def test_a_node_that_is_cut_off_reaches_nobody_and_heals(
     ways = ["ip", "route", "show", "dev", "eth0"]
     before = own.run_on_node("node-2", *ways)
     assert "10.244.1.0/24 via 10.66.0.11" in before
+    wait_until_reached(own, namespace, "on-node-1", there)
     own.cut_node("node-2")
     assert own.node_is_cut("node-2")
     assert not own.node_is_cut("node-1")
@@ -68,7 +73,7 @@ def test_a_node_that_is_cut_off_reaches_nobody_and_heals(
     assert own.node_is_ready("node-1")
     own.restore_node("node-2")
     own.wait_for_node("node-2", ready=True)
-    eventually("the pod is reached again", lambda: asks(own, namespace, "on-node-1", there), timeout=30)
+    wait_until_reached(own, namespace, "on-node-1", there)
     assert own.run_on_node("node-2", *ways) == before
 
 
@@ -78,7 +83,7 @@ def test_a_stopped_kubelet_is_noticed_while_its_pods_go_on(
     own.stop_kubelet("node-2")
     try:
         own.wait_for_node("node-2", ready=False)
-        assert asks(own, namespace, "on-node-1", a_pod_on_each_node["node-2"])
+        wait_until_reached(own, namespace, "on-node-1", a_pod_on_each_node["node-2"])
     finally:
         own.start_kubelet("node-2")
     own.wait_for_node("node-2", ready=True)
@@ -148,7 +153,7 @@ def test_what_a_service_account_asked_for_is_in_the_audit_log(own: OwnCluster, n
             f"system:serviceaccount:{namespace}:default" in own.audit_log()
             and '"resource":"pods"' in own.audit_log()
         ),
-        timeout=20,
+        timeout=60,
     )
 
 

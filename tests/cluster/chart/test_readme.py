@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
+from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.cluster_images import ClusterImages
 from testkit.release import CRD, Release, provide_volume
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 VOLUME = "claimq-readme-valkey"
 WAITS = {
     # What a person does between two commands: looks again.
+    "kubectl port-forward": "until (exec 3<>/dev/tcp/localhost/6379) 2>/dev/null; do sleep 0.2; done",
     "claimq enqueue": "until claimq failed list default.checksums | grep -q /etc/shadow; do sleep 0.5; done",
     "claimq failed requeue": "until claimq failed list default.checksums | grep -q /etc/shadow; do sleep 0.5; done",
 }
@@ -63,13 +65,13 @@ def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
         release.uninstall()
         yield
         helm = ("uninstall", "claimq", "--namespace=claimq", "--wait", "--ignore-not-found")
-        kubernetes.run("helm", *helm, check=False, timeout=150)
+        kubernetes.run("helm", *helm, check=False, timeout=200)
         for words in (
             ["secret", "redis"],
             ["namespace", "claimq", "--timeout=120s"],
             ["crd", CRD, "--timeout=60s"],
         ):
-            kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=150)
+            kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=200)
     finally:
         release.install_as_usual()
 
@@ -87,7 +89,7 @@ def test_every_command_of_the_readme_works_as_it_stands(
     with tempfile.TemporaryFile() as output:
         shell = kubernetes.popen("bash", "-c", script, output=output, env={"PATH": path})
         try:
-            code = shell.wait(600)
+            code = shell.wait(1200)
         except subprocess.TimeoutExpired:
             shell.terminate()
             code = shell.wait(30)
@@ -101,7 +103,5 @@ def test_every_command_of_the_readme_works_as_it_stands(
     assert 'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in said
     assert 'namespace "claimq" deleted' in said
     # The definition goes last, and what belonged to queues before it: nobody would collect it afterwards.
-    left = kubernetes.kubectl(
-        "get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name"
-    )
-    assert left == ""
+    words = ("get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name")
+    eventually("the workers' objects are collected", lambda: kubernetes.kubectl(*words) == "", timeout=120)

@@ -60,7 +60,7 @@ def mistaken(release: Release) -> Iterator[Mistaken]:
         finally:
             try:
                 for where in (WHERE, SCARCE):
-                    cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", "--timeout=90s")
+                    cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", "--timeout=110s")
             finally:
                 direct.execute_command("ACL", "DELUSER", TEAM, READER)
 
@@ -135,7 +135,7 @@ def test_a_mistake_is_answered_by_a_condition_with_its_field_and_what_to_do(
         return told[0] in mistake.verdicts and all(words in told[1] for words in mistake.says)
 
     try:
-        queue.wait(f"{mistake.condition} says {mistake.says}", is_told, timeout=90)
+        queue.wait(f"{mistake.condition} says {mistake.says}", is_told, timeout=300)
     finally:
         print(f"{name}: {' '.join(told)}")
     # At once: the longer it waits, the less often the cluster tries again.
@@ -146,13 +146,14 @@ def test_a_mistake_is_answered_by_a_condition_with_its_field_and_what_to_do(
 def test_what_the_message_names_mends_it(mistaken: Mistaken, name: str) -> None:
     queue = mistaken.queues[name]
     mistaken.heal(name)
-    queue.wait(
-        "it works with a worker",
-        lambda: (queue.condition("Ready"), queue.condition(WORKERS)) == ("True Working", "True AllReady"),
-        timeout=120,
-    )
-    assert queue.condition("Stalled") == "False NothingInTheWay"
-    assert "left out" not in queue.message(WORKERS)
+
+    def is_mended() -> bool:
+        verdicts = [queue.condition(kind) for kind in ("Ready", WORKERS, "Stalled")]
+        is_well = verdicts == ["True Working", "True AllReady", "False NothingInTheWay"]
+        # Some mistakes leave the workers ready: that they are is no sign that the change has been acted on.
+        return is_well and "left out" not in queue.message(WORKERS)
+
+    queue.wait("it works with a worker, and nothing is in the way", is_mended, timeout=300)
 
 
 def test_the_mistakes_that_are_shown_to_be_answered_are_many_more_than_forty() -> None:

@@ -45,4 +45,5 @@ class Doubts:
         own = self._attempts[queue]
         own.discard(attempt)
         if not own:
-            del self._attempts[queue], self._turns[queue]
+            del self._attempts[queue]
+            self._turns.pop(queue, None)  # an attempt that was ended before it began has asked for none

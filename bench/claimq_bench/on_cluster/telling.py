@@ -31,18 +31,11 @@ def tell_deaths(report: Report, found: deaths.Found) -> None:
         report.note(
             "app, sidecar and pod are not killed: that needs a cluster of our own (unset KUBE_CONTEXT)"
         )
+    listing = "the kubelet's listing of containers, once a second"
     says = {
         "app": ("SIGKILL to the app", 1.0, "the sidecar's end of the session"),
-        "sidecar": (
-            "SIGKILL to the sidecar",
-            deaths.EXPIRY,
-            "the kubelet's listing of containers, once a second",
-        ),
-        "pod": (
-            "SIGKILL to app and sidecar",
-            deaths.EXPIRY,
-            "the kubelet's listing of containers, once a second",
-        ),
+        "sidecar": ("SIGKILL to the sidecar", deaths.EXPIRY, listing),
+        "pod": ("SIGKILL to app and sidecar", deaths.EXPIRY, listing),
     }
     for kind, took in found.killed.items():
         name, most, limit = says[kind]

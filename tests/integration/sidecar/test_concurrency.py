@@ -276,6 +276,17 @@ def script_calls(proxy: FaultProxy, name: str) -> list[int]:
     return [at for at, request in enumerate(proxy.requests) if sha in request.words]
 
 
+def with_one_place(
+    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
+) -> tuple[FaultProxy, Sidecar]:
+    """A sidecar of concurrency 1 behind a proxy; the item a waits, and the server knows the scripts already."""
+    proxy = start_proxy(valkey)
+    sidecar = start_sidecar(proxy.url, concurrency="1")
+    queue.enqueue("a")
+    sidecar.outcomes("unclaim", *(claim["token"] for claim in sidecar.claim()))
+    return proxy, sidecar
+
+
 def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got(
     valkey: Server,
     queue: BlockingQueue,
@@ -283,12 +294,7 @@ def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got
     start_sidecar: Callable[..., Sidecar],
     waiting_claims: Callable[[], int],
 ) -> None:
-    proxy = start_proxy(valkey)
-    sidecar = start_sidecar(proxy.url, concurrency="1")
-    queue.enqueue("a")
-    sidecar.outcomes(
-        "unclaim", *(claim["token"] for claim in sidecar.claim())
-    )  # the server knows the scripts
+    proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)
     (claim,) = sidecar.claim()
     sidecar.outcomes("done", claim["token"])
     with closing(UnixConnection(sidecar.socket)) as first:
@@ -308,12 +314,7 @@ def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got
 def test_without_a_place_since_the_server_is_away_the_app_is_told_that_and_goes_on_after_it(
     valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
-    proxy = start_proxy(valkey)
-    sidecar = start_sidecar(proxy.url, concurrency="1")
-    queue.enqueue("a")
-    sidecar.outcomes(
-        "unclaim", *(claim["token"] for claim in sidecar.claim())
-    )  # the server knows the scripts
+    proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)
     proxy.black_hole("replies")
     assert sidecar.ask("POST", "/v1/claim", {"wait": 0}).status == 503
     assert queue.length(State.BUSY) == 1

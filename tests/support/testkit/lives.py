@@ -155,7 +155,7 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
             except claimq.worker.WorkerError:
                 # What is in hand would be renewed as long as this process lives.
                 log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
-                worker.unclaim_quietly(worker.in_hand)
+                worker.settle_quietly("unclaim", worker.in_hand, {})
 
 
 def end_over_sidecar(

@@ -11,16 +11,26 @@ with claimq.worker.connect() as worker:
 
 from __future__ import annotations
 
-from claimq.worker.async_worker import AsyncItem, AsyncWorker, connect_async
-from claimq.worker.errors import PayloadError, Refused, SidecarUnavailable, StoreUnavailable, WorkerError
+from claimq.worker.async_item import AsyncItem
+from claimq.worker.async_worker import AsyncWorker, connect_async
+from claimq.worker.errors import (
+    ItemNotSettled,
+    PayloadError,
+    Refused,
+    SidecarUnavailable,
+    StoreUnavailable,
+    WorkerError,
+)
+from claimq.worker.item import Item
 from claimq.worker.values import Enqueued, NewItem, Outcome
-from claimq.worker.worker import Item, Worker, connect
+from claimq.worker.worker import Worker, connect
 
 __all__ = [
     "AsyncItem",
     "AsyncWorker",
     "Enqueued",
     "Item",
+    "ItemNotSettled",
     "NewItem",
     "Outcome",
     "PayloadError",

@@ -13,12 +13,20 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.worker.async_connection import AsyncConnections
+from claimq.worker.async_item import AsyncItem
 from claimq.worker.async_session import AsyncSession
-from claimq.worker.errors import Refused, SidecarUnavailable, StoreUnavailable, WorkerError
-from claimq.worker.values import Enqueued, ItemValues, NewItem, Outcome
+from claimq.worker.endings import (
+    NO_VERDICT,
+    counts_at_the_end,
+    exit_error,
+    forgotten_message,
+    is_forgotten,
+    waits_for_itself,
+)
+from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable, StoreUnavailable, WorkerError
+from claimq.worker.values import Enqueued, NewItem, Outcome
 from claimq.worker.wire import (
     claim_body,
-    done_words,
     enqueue_bodies,
     fail_words,
     read_enqueued,
@@ -30,60 +38,6 @@ from claimq.worker.wire import (
 from claimq.worker.worker import ANSWER_SECONDS
 
 _log = logging.getLogger("claimq.worker")
-
-
-class AsyncItem(ItemValues):
-    """An item in the app's hands; see :class:`claimq.worker.Item`. Use it with ``async with``.
-
-    Cancelling the task inside gives the item back uncounted.
-    """
-
-    __slots__ = ("_worker",)
-
-    def __init__(self, worker: AsyncWorker, **values: Any) -> None:
-        super().__init__(**values)
-        self._worker = worker
-
-    async def done(self, *, enqueue: Iterable[object] = ()) -> Outcome:
-        """The work is finished; ``enqueue`` adds what follows from it in the same atomic step."""
-        return (await self._worker.settle("done", [self], done_words(enqueue)))[0]
-
-    async def fail(self, error: object, *, permanent: bool = False) -> Outcome:
-        """This attempt failed: requeued by the queue's policy, or failed."""
-        return (await self._worker.settle("fail", [self], fail_words(error, permanent=permanent)))[0]
-
-    async def requeue(self, *, delay: float | None = None) -> Outcome:
-        """Not now: to the tail, or after ``delay`` seconds. Counts against the limit."""
-        return (await self._worker.settle("requeue", [self], {"delay": delay}))[0]
-
-    async def unclaim(self) -> Outcome:
-        """The work never began: back to the head, uncounted."""
-        return (await self._worker.settle("unclaim", [self], {}))[0]
-
-    async def renew(self) -> Outcome:
-        """Moves the end of the lease; only needed without a session."""
-        return (await self._worker.renew([self]))[0]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if self.outcome is not None:
-            return False
-        if error is None:
-            if (await self.done()).is_lost:
-                _log.warning("item %s was lost before it was done; somebody else has it or will", self.id)
-            return False
-        if not isinstance(error, Exception):
-            await asyncio.shield(self._worker.unclaim_quietly([self]))
-            return False
-        if isinstance(error, WorkerError):
-            return False
-        _log.warning("item %s failed", self.id, exc_info=error)
-        await self.fail(error)
-        return True
 
 
 class AsyncWorker:
@@ -126,9 +80,10 @@ class AsyncWorker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives back what is in hand, uncounted; after an exception the session's end does, as a crash."""
-        if error is None or not isinstance(error, Exception):
-            await asyncio.shield(self.unclaim_quietly(self.in_hand))
+        """Gives back what is in hand; see :meth:`claimq.worker.Worker.__exit__`."""
+        counts = counts_at_the_end(error, is_over=self._is_over())
+        back = [one for one in self.in_hand if not (counts and one.is_begun)]
+        await asyncio.shield(self.settle_quietly("unclaim", back, {}))
         await self.close()
 
     async def close(self) -> None:
@@ -145,7 +100,7 @@ class AsyncWorker:
 
         Cancelling it loses nothing: the sidecar gives back what nobody reads.
         """
-        return await self._claim(max, wait, try_for=5.0)
+        return self._note_claim(await self._claim(max, wait, try_for=5.0), wait)
 
     async def _claim(self, most: int, wait: float | None, *, try_for: float) -> list[AsyncItem]:
         answer_in = ANSWER_SECONDS + (wait or 0.0)
@@ -168,8 +123,25 @@ class AsyncWorker:
         self._in_hand.update((item.token, item) for item in items)
         return items
 
+    def _note_claim(self, items: list[AsyncItem], wait: float | None) -> list[AsyncItem]:
+        """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""
+        me = asyncio.current_task()
+        for item in items:
+            item.claimed_by = me
+        held = [one for one in self.in_hand if one.claimed_by is me and not one.in_block]
+        if held and not items and wait != 0:
+            _log.warning("%s", waits_for_itself(held, block="async with item"))
+            for item in held:
+                item.claimed_by = None
+        return items
+
     async def items(
-        self, *, chunk: int = 1, wait: float = 5.0, handle_signals: bool = True
+        self,
+        *,
+        chunk: int = 1,
+        wait: float = 5.0,
+        handle_signals: bool = True,
+        settle_elsewhere: bool = False,
     ) -> AsyncIterator[AsyncItem]:
         """Items, one by one, until a drain or a signal; see :meth:`claimq.worker.Worker.items`.
 
@@ -182,12 +154,21 @@ class AsyncWorker:
         try:
             while not self._is_over():
                 chunk_left = await self._unless_over(self._claim(chunk, wait, try_for=self._patience))
+                if not settle_elsewhere:
+                    self._note_claim(chunk_left, wait)
+                for item in chunk_left:
+                    item.is_begun = False
                 while chunk_left and not self._is_over():
-                    yield chunk_left.pop(0)
+                    item = chunk_left.pop(0)
+                    item.is_begun = True
+                    yield item
+                    if not settle_elsewhere and is_forgotten(item):
+                        await self.settle_quietly("fail", [item], fail_words(NO_VERDICT, permanent=False))
+                        raise ItemNotSettled(forgotten_message(item, block="async with item"))
         finally:
             for number in taken:
                 asyncio.get_running_loop().remove_signal_handler(number)
-            await asyncio.shield(self.unclaim_quietly(chunk_left))
+            await asyncio.shield(self.settle_quietly("unclaim", chunk_left, {}))
 
     def stop(self) -> None:
         """Ends :meth:`items` after the item in hand."""
@@ -284,14 +265,23 @@ class AsyncWorker:
             outcomes += read_outcomes(reply, repeated=repeated)
         return outcomes
 
-    async def unclaim_quietly(self, items: Iterable[AsyncItem]) -> None:
-        """Gives back what was not begun; what cannot be given back goes back with the session."""
+    async def settle_quietly(self, verb: str, items: Iterable[AsyncItem], words: dict[str, object]) -> None:
+        """A verdict on those that have none; what it cannot be given for now goes back with the session."""
         tokens = [item.token for item in items if item.outcome is None]
         try:
             if tokens:
-                await self.settle("unclaim", tokens, {})
+                await self.settle(verb, tokens, words)
         except WorkerError as error:
             _log.warning("%d items could not be given back now: %s", len(tokens), error)
+
+    async def end_interrupted(self, item: AsyncItem, error: BaseException) -> None:
+        """Its block was left by something that is no Exception; see :meth:`claimq.worker.Worker.end_interrupted`."""
+        why = None if self._is_over() else exit_error(error)
+        if why is None:
+            await self.settle_quietly("unclaim", [item], {})
+        else:
+            _log.warning("item %s failed: %s", item.id, why)
+            await self.settle_quietly("fail", [item], fail_words(why, permanent=False))
 
     async def enqueue(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order; see :meth:`claimq.worker.Worker.enqueue`."""

@@ -36,3 +36,9 @@ class Refused(WorkerError):
 
 class PayloadError(WorkerError):
     """The payload is not what the app reads it as (text or JSON)."""
+
+
+class ItemNotSettled(WorkerError):
+    """A loop over ``items()`` asked for the next item while the last one had no verdict. The program has to change;
+    the message says how.
+    """

@@ -73,6 +73,12 @@ class ItemValues:
     claimed_at: float
     lease_until: float
     outcome: Outcome | None = field(default=None, init=False)
+    in_block: bool = field(default=False, init=False, repr=False)
+    """Whether it is in a ``with`` block that gives it a verdict."""
+    is_begun: bool = field(default=True, init=False, repr=False)
+    """Whether the app was given it; false for what a loop has claimed ahead."""
+    claimed_by: object = field(default=None, init=False, repr=False)
+    """The thread or task that claimed it; None once its wait for itself has been logged."""
 
     @property
     def text(self) -> str:

@@ -8,16 +8,24 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from claimq.worker.connection import Connections
-from claimq.worker.errors import Refused, SidecarUnavailable, StoreUnavailable, WorkerError
+from claimq.worker.endings import (
+    NO_VERDICT,
+    counts_at_the_end,
+    exit_error,
+    forgotten_message,
+    is_forgotten,
+    waits_for_itself,
+)
+from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable, StoreUnavailable, WorkerError
+from claimq.worker.item import Item
 from claimq.worker.session import Session
 from claimq.worker.stopping import Stopping
-from claimq.worker.values import Enqueued, ItemValues, NewItem, Outcome
+from claimq.worker.values import Enqueued, NewItem, Outcome
 from claimq.worker.wire import (
     claim_body,
-    done_words,
     enqueue_bodies,
     fail_words,
     read_enqueued,
@@ -30,65 +38,6 @@ from claimq.worker.wire import (
 ANSWER_SECONDS = 30.0
 """How long the sidecar may take to answer, besides the wait of a claim."""
 _log = logging.getLogger("claimq.worker")
-
-
-class Item(ItemValues):
-    """An item in the app's hands. As a context manager: done at the end, or fail with the exception that left
-    it.
-
-    The exception is told to the queue, logged, and goes no further, so that a loop goes on with the next
-    item; a KeyboardInterrupt or SystemExit gives the item back uncounted and goes on its way. A verdict given
-    inside counts, and the end gives none then.
-    """
-
-    __slots__ = ("_worker",)
-
-    def __init__(self, worker: Worker, **values: Any) -> None:
-        super().__init__(**values)
-        self._worker = worker
-
-    def done(self, *, enqueue: Iterable[object] = ()) -> Outcome:
-        """The work is finished. ``enqueue``: payloads or :class:`NewItem` that follow from it, added in the
-        same atomic step.
-        """
-        return self._worker.settle("done", [self], done_words(enqueue))[0]
-
-    def fail(self, error: object, *, permanent: bool = False) -> Outcome:
-        """This attempt failed: requeued by the queue's policy, or (at its limit, or ``permanent``) failed."""
-        return self._worker.settle("fail", [self], fail_words(error, permanent=permanent))[0]
-
-    def requeue(self, *, delay: float | None = None) -> Outcome:
-        """Not now: to the tail, or after ``delay`` seconds. Counts against the limit."""
-        return self._worker.settle("requeue", [self], {"delay": delay})[0]
-
-    def unclaim(self) -> Outcome:
-        """The work never began: back to the head, uncounted."""
-        return self._worker.settle("unclaim", [self], {})[0]
-
-    def renew(self) -> Outcome:
-        """Moves the end of the lease; only needed without a session."""
-        return self._worker.renew([self])[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if self.outcome is not None:
-            return False
-        if error is None:
-            if self.done().is_lost:
-                _log.warning("item %s was lost before it was done; somebody else has it or will", self.id)
-            return False
-        if not isinstance(error, Exception):
-            self._worker.unclaim_quietly([self])
-            return False
-        if isinstance(error, WorkerError):
-            return False
-        _log.warning("item %s failed", self.id, exc_info=error)
-        self.fail(error)
-        return True
 
 
 class Worker:
@@ -137,7 +86,7 @@ class Worker:
         By default it waits as long as the queue's policy says. Empty when there are none, and during a drain
         (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused.
         """
-        return self._claim(max, wait, try_for=5.0)
+        return self._note_claim(self._claim(max, wait, try_for=5.0), wait)
 
     def _claim(self, most: int, wait: float | None, *, try_for: float) -> list[Item]:
         self._check_process()
@@ -167,7 +116,26 @@ class Worker:
             self._in_hand.update((item.token, item) for item in items)
         return items
 
-    def items(self, *, chunk: int = 1, wait: float = 5.0, handle_signals: bool = True) -> Iterator[Item]:
+    def _note_claim(self, items: list[Item], wait: float | None) -> list[Item]:
+        """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""
+        me = threading.get_ident()
+        for item in items:
+            item.claimed_by = me
+        held = [one for one in self.in_hand if one.claimed_by == me and not one.in_block]
+        if held and not items and wait != 0:
+            _log.warning("%s", waits_for_itself(held, block="with item"))
+            for item in held:
+                item.claimed_by = None
+        return items
+
+    def items(
+        self,
+        *,
+        chunk: int = 1,
+        wait: float = 5.0,
+        handle_signals: bool = True,
+        settle_elsewhere: bool = False,
+    ) -> Iterator[Item]:
         """Items, one by one, until a drain or a signal; the item in hand is finished first.
 
         SIGTERM and SIGINT end it in the main thread, unless ``handle_signals`` is False. ``chunk`` items are
@@ -177,16 +145,29 @@ class Worker:
             for item in worker.items():
                 with item:
                     work(item.json())
+
+        Asking for the next item while the last one has neither a verdict nor an open ``with`` block fails that
+        item and raises ItemNotSettled, since nothing else would ever end it. With ``settle_elsewhere`` this is
+        not checked: another thread ends the items.
         """
         chunk_left: list[Item] = []
         with self._stopping.on_signals() if handle_signals else nullcontext():
             try:
                 while not self._is_over():
                     chunk_left = self._claim_through_outages(chunk, wait)
+                    if not settle_elsewhere:
+                        self._note_claim(chunk_left, wait)
+                    for item in chunk_left:
+                        item.is_begun = False
                     while chunk_left and not self._is_over():
-                        yield chunk_left.pop(0)
+                        item = chunk_left.pop(0)
+                        item.is_begun = True
+                        yield item
+                        if not settle_elsewhere and is_forgotten(item):
+                            self.settle_quietly("fail", [item], fail_words(NO_VERDICT, permanent=False))
+                            raise ItemNotSettled(forgotten_message(item, block="with item"))
             finally:
-                self.unclaim_quietly(chunk_left)
+                self.settle_quietly("unclaim", chunk_left, {})
 
     def stop(self) -> None:
         """Ends :meth:`items` after the item in hand. Safe in a signal handler and in any thread."""
@@ -257,14 +238,25 @@ class Worker:
             outcomes += read_outcomes(reply, repeated=repeated)
         return outcomes
 
-    def unclaim_quietly(self, items: Iterable[Item]) -> None:
-        """Gives back what was not begun; what cannot be given back goes back with the session."""
+    def settle_quietly(self, verb: str, items: Iterable[Item], words: dict[str, object]) -> None:
+        """A verdict on those that have none; what it cannot be given for now goes back with the session."""
         tokens = [item.token for item in items if item.outcome is None]
         try:
             if tokens:
-                self.settle("unclaim", tokens, {})
+                self.settle(verb, tokens, words)
         except WorkerError as error:
             _log.warning("%d items could not be given back now: %s", len(tokens), error)
+
+    def end_interrupted(self, item: Item, error: BaseException) -> None:
+        """Its block was left by something that is no Exception: a failure where the program ended itself with an error
+        and had not been asked to stop, else uncounted.
+        """
+        why = None if self._is_over() else exit_error(error)
+        if why is None:
+            self.settle_quietly("unclaim", [item], {})
+        else:
+            _log.warning("item %s failed: %s", item.id, why)
+            self.settle_quietly("fail", [item], fail_words(why, permanent=False))
 
     # Enqueueing.
     def enqueue(self, items: Iterable[object]) -> Enqueued:
@@ -303,9 +295,11 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives back what is in hand, uncounted; after an exception the session's end does, as a crash."""
-        if error is None or not isinstance(error, Exception):
-            self.unclaim_quietly(self.in_hand)
+        """Gives back what is in hand, uncounted. After an exception, or ``sys.exit`` with a code other than 0 that
+        nothing asked for, the session's end does, as a crash, for all that the app was given.
+        """
+        counts = counts_at_the_end(error, is_over=self._is_over())
+        self.settle_quietly("unclaim", [one for one in self.in_hand if not (counts and one.is_begun)], {})
         self.close()
 
     def _tokens(self) -> list[str]:

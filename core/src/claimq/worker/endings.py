@@ -1,0 +1,56 @@
+"""What the end of a block, of a step of a loop, or of the program means for an item in hand. Pure; shared by both
+clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from claimq.worker.values import ItemValues
+
+_LONGEST_CODE = 200
+NO_VERDICT = (
+    "the loop over items() went on before this item had a verdict; write `with item:` around the work"
+)
+"""What a forgotten item keeps as its error."""
+
+
+def exit_error(error: BaseException | None) -> str | None:
+    """What an item keeps of ``sys.exit`` with a code other than 0. None for any other end: an interrupt, a
+    cancellation, an exit without an error.
+    """
+    if not isinstance(error, SystemExit) or error.code in (None, 0):
+        return None
+    return f"the program ended itself: SystemExit: {str(error.code)[:_LONGEST_CODE]}"
+
+
+def counts_at_the_end(error: BaseException | None, *, is_over: bool) -> bool:
+    """Whether what is in hand when the program leaves the worker's block was hit by an error of the program.
+
+    ``is_over``: the worker was asked to stop, so that an exit is none of the items' doing.
+    """
+    return isinstance(error, Exception) or (exit_error(error) is not None and not is_over)
+
+
+def is_forgotten(item: ItemValues) -> bool:
+    """Whether the loop went on although the item has no verdict and no block that will give it one."""
+    return item.outcome is None and not item.in_block
+
+
+def forgotten_message(item: ItemValues, *, block: str) -> str:
+    """What the program is shown; ``block``: ``with item`` or ``async with item``."""
+    return (
+        f"the loop over items() asked for the next item before item {item.id} had a verdict, so it was failed and goes "
+        f"back. Write `{block}:` around the work (done at its end, failed on an exception), or end each item "
+        "with item.done() or item.fail(...) before the next one. If another thread or task ends the items, say so: "
+        "worker.items(settle_elsewhere=True)"
+    )
+
+
+def waits_for_itself(held: Sequence[ItemValues], *, block: str) -> str:
+    """What to log when a claim got nothing while its own caller holds items."""
+    shown = ", ".join(item.id for item in held[:5]) + (", ..." if len(held) > 5 else "")
+    return (
+        f"a claim got nothing, and its caller still holds {len(held)} without a verdict ({shown}): if these fill the "
+        f"worker's concurrency, it waits for itself. End each with `{block}:`, item.done() or item.fail(...)"
+    )

@@ -50,3 +50,21 @@ def test_no_script_searches_all_keys_or_asks_another_clock(path: Path) -> None:
 @pytest.mark.parametrize("path", LUA, ids=shown)
 def test_all_lua_belongs_to_the_one_home_of_redis(path: Path) -> None:
     assert path.is_relative_to(ROOT / "core/src/claimq/redis_store")
+
+
+@pytest.mark.parametrize("path", LUA, ids=shown)
+def test_a_script_names_each_command_that_it_runs_as_a_literal(path: Path) -> None:
+    """What a script writes with is read from its text, and asked for before it writes."""
+    assert (
+        re.findall(
+            r"redis\.p?call(?!\('[A-Z]+')|\bredis\.(?!p?call\b|acl_check_cmd\b|error_reply\b)\w+",
+            path.read_text(),
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=shown)
+def test_a_script_opens_its_queue_before_anything_else(path: Path) -> None:
+    text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("--"))
+    assert -1 < text.find("open(") < text.find("redis.call(") or "redis.call(" not in text

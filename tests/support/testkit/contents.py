@@ -2,34 +2,38 @@
 
 from typing import TypeAlias
 
-from testkit.resp import Connection, Reply
+from testkit.resp import Reply
 from testkit.server import Server
 
-Contents: TypeAlias = dict[str, tuple[str, bool, tuple[bytes, ...]]]
-"""Key -> its type, whether it expires, and its members in their order (those of a hash sorted by field)."""
+Contents: TypeAlias = dict[str, tuple[str, int, tuple[bytes, ...]]]
+"""Key -> its type, when it expires (ms, or -1), and its members in their order (those of a hash sorted by field)."""
+
+_READ = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local kind, members = redis.call('TYPE', key).ok, nil
+  if kind == 'list' then members = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'zset' then members = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  elseif kind == 'hash' then members = redis.call('HGETALL', key)
+  else members = {redis.call('DUMP', key)} end
+  found[#found + 1] = {key, kind, redis.call('PEXPIRETIME', key), members}
+end
+return found
+"""
 
 
 def contents(server: Server) -> Contents:
     """All keys of a server. For tests: it reads everything."""
-    connection = Connection(server.unix_path, 5.0)
-    try:
-        return {key.decode(): _read(connection, key) for key in sorted(_many(connection.call("KEYS", "*")))}
-    finally:
-        connection.close()
-
-
-def _read(connection: Connection, key: bytes) -> tuple[str, bool, tuple[bytes, ...]]:
-    kind = str(_one(connection.call("TYPE", key)), "ascii")
-    expires = connection.call("PTTL", key) != -1
-    if kind == "list":
-        return kind, expires, tuple(_many(connection.call("LRANGE", key, 0, -1)))
-    if kind == "zset":
-        return kind, expires, tuple(_many(connection.call("ZRANGE", key, 0, -1, "WITHSCORES")))
-    if kind == "hash":
-        flat = _many(connection.call("HGETALL", key))
-        pairs = sorted(zip(flat[::2], flat[1::2], strict=True))
-        return kind, expires, tuple(word for pair in pairs for word in pair)
-    return kind, expires, (_one(connection.call("DUMP", key)),)
+    found: Contents = {}
+    for row in _many(server.call("EVAL", _READ, 0)):
+        key, kind, ends_at, members = _many(row)
+        assert isinstance(ends_at, int)
+        listed = [_one(member) for member in _many(members)]
+        if kind == b"hash":
+            pairs = sorted(zip(listed[::2], listed[1::2], strict=True))
+            listed = [word for pair in pairs for word in pair]
+        found[_one(key).decode()] = (_one(kind).decode(), ends_at, tuple(listed))
+    return found
 
 
 def changes(before: Contents, after: Contents) -> dict[str, tuple[object, object]]:
@@ -46,6 +50,6 @@ def _one(reply: Reply) -> bytes:
     return reply
 
 
-def _many(reply: Reply) -> list[bytes]:
+def _many(reply: Reply) -> list[Reply]:
     assert isinstance(reply, list), reply
-    return [_one(part) for part in reply]
+    return reply

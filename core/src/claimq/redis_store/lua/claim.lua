@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: moves up to COUNT items, oldest first and round robin over the clients, from main to busy under new leases.
--- use: queue call rights envelope main take
+-- use: queue call envelope main take
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count
@@ -20,8 +20,7 @@ if kept then
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
-local forbidden = not q.refreshed and missing_right(q)
-if forbidden then return redis.error_reply('NOPERM this user has no permissions to run ' .. forbidden .. ' on this queue') end
+check_permissions(q.base, {'HDEL'})  -- every verdict needs it: what could not be ended is not claimed
 local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
 local paused = config[1] == '1' or config[4] == '1'
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]

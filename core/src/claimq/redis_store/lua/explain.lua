@@ -45,7 +45,8 @@ for _, write in ipairs(writes) do
   if verb == 'DELAYED' then
     redis.call('ZREM', q.base .. 'delayed', key)
     redis.call('ZADD', q.base .. 'delayed', at, changed)
-  else redis.call(verb, key, at, changed) end
+  elseif verb == 'LSET' then redis.call('LSET', key, at, changed)
+  else redis.call('HSET', key, at, changed) end
 end
 touch(q)
 return {'OK', #writes}

@@ -49,7 +49,7 @@ end
 -- taking all of them away at once changes nothing for it; only when some were not there are the leases asked which.
 local function end_held(q, groups)
   local verdicts, lost, seen = {}, 0, {}
-  redis.call('ZCARD', q.base .. 'leases')
+  redis.call('ZMSCORE', q.base .. 'leases', '')
   if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
   for _, group in ipairs(groups) do
     sliced(group.tokens, 1000, function(tokens, from, to)

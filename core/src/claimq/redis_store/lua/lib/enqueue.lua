@@ -21,7 +21,9 @@ local function read_limits(q, group)
     q.wake_tokens, q.known = redis.call('LLEN', q.base .. 'wake'), {}
   end
   if group.due ~= '' then redis.call('ZCARD', q.base .. 'delayed') end
-  if group.own then redis.call('ZCARD', q.base .. 'ids') end
+  if group.own then
+    q.old_ids = q.old_ids or redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20 + #ARGV)
+  end
   length_of(q, '-'); length_of(q, group.client)
 end
 
@@ -69,7 +71,8 @@ local function write_group(group)
   local count = #group.envelopes
   if count == 0 then return end
   if group.own then
-    for _, old in ipairs(redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20 + 2 * count)) do redis.call('ZREM', q.base .. 'ids', old) end
+    for _, old in ipairs(q.old_ids) do redis.call('ZREM', q.base .. 'ids', old) end
+    q.old_ids = {}  -- this call may give one of them again
     for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
   end
   q.enqueued = (q.enqueued or 0) + count

@@ -4,7 +4,8 @@
 local function policy_of(q)
   local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items')
   redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed')
-  redis.call('ZCARD', q.base .. 'failed'); redis.call('HLEN', q.base .. 'failed:items')
+  redis.call('ZCARD', q.base .. 'failed'); redis.call('HEXISTS', q.base .. 'failed:items', '')
+  if c[7] then redis.call('ZRANGE', q.base .. 'failed', 0, 0) end
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = tonumber(c[1]) or 5, on_expiry = c[2] or 'requeue', initial = tonumber(c[3]) or 0, factor = tonumber(c[4]) or 2,
           max = tonumber(c[5]) or 300000, jitter = tonumber(c[6]) or 0, max_failed = tonumber(c[7])}

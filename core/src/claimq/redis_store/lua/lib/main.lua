@@ -4,7 +4,9 @@ local function length_of(q, client)
   q.lengths = q.lengths or {}
   if not q.lengths[client] then
     local length = redis.pcall('LLEN', key_of(q, client))
-    if type(length) == 'table' then error({err = 'WRONGTYPE ' .. key_of(q, client) .. ' is not a list'}) end
+    if type(length) == 'table' then
+      error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. key_of(q, client) .. ' is not a list'} or length)
+    end
     q.lengths[client] = length
     if client ~= '-' and not q.ring then
       q.ring = redis.call('LLEN', q.base .. 'clients')
@@ -14,14 +16,6 @@ local function length_of(q, client)
   return q.lengths[client]
 end
 
-local function join_ring(q, client, oldest, command)
-  if client == '-' then return end
-  if q.lengths[client] == 0 then redis.call(command, q.base .. 'clients', client) end
-  if q.lengths[client] == 0 or command == 'RPUSH' then
-    redis.call('ZADD', q.base .. 'heads', enqueued_at(oldest), client)
-  end
-end
-
 local function grow(q, client, more)
   q.lengths[client] = q.lengths[client] + more
   if client ~= '-' then q.client_items = q.client_items + more; q.more_client_items = (q.more_client_items or 0) + more end
@@ -29,14 +23,20 @@ end
 
 -- Puts envelopes, oldest first, behind all that waits.
 local function tail(q, client, envelopes)
-  join_ring(q, client, envelopes[1], 'LPUSH')
+  if client ~= '-' and q.lengths[client] == 0 then
+    redis.call('LPUSH', q.base .. 'clients', client)
+    redis.call('ZADD', q.base .. 'heads', enqueued_at(envelopes[1]), client)
+  end
   sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
   grow(q, client, #envelopes)
 end
 
 -- Puts envelopes, oldest first, before all that waits, so that the first of them is the next to be claimed.
 local function head(q, client, envelopes)
-  join_ring(q, client, envelopes[1], 'RPUSH')
+  if client ~= '-' then
+    if q.lengths[client] == 0 then redis.call('RPUSH', q.base .. 'clients', client) end
+    redis.call('ZADD', q.base .. 'heads', enqueued_at(envelopes[1]), client)
+  end
   local newest_first = {}
   for i = #envelopes, 1, -1 do newest_first[#newest_first + 1] = envelopes[i] end
   sliced(newest_first, 1000, function(list, from, to) redis.call('RPUSH', key_of(q, client), unpack(list, from, to)) end)

@@ -7,9 +7,20 @@ local function whole(number) return format_text('%d', number) end
 -- moved key by key, and no script sees half of a queue or stops in the middle at a key that has gone.
 local function is_main(key) return string.sub(key, -5) == ':main' end
 
+-- The server keeps what a script wrote before it was refused a command. So every command that the script may write with (WRITES) is asked for
+-- before anything is written. What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
+local function check_permissions(base, commands)
+  for _, command in ipairs(commands) do
+    if not redis.acl_check_cmd(command, base) then
+      error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
+    end
+  end
+end
+
 local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
+  check_permissions(q.base, WRITES)
   local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0

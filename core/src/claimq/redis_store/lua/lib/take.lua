@@ -84,7 +84,7 @@ local function take(q, want)
   else
     redis.call('ZCARD', q.base .. 'heads')
     if in_main > 0 and not q.main_in_ring then
-      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LLEN', key_of(q, client)) end
+      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LINDEX', key_of(q, client), -1) end
       redis.call('LPUSH', clients, '-')
       redis.call('HSET', q.base .. 'stats', 'main_in_ring', '1')
       q.main_in_ring, ring = true, ring + 1

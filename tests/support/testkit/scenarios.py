@@ -1,0 +1,342 @@
+"""Calls of every script that writes, each in a state of the world that it does all of its work in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import claimq
+from claimq import Done, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
+from testkit.clock import move_clock
+from testkit.server import Server
+
+Call = Callable[[], Awaitable[object]]
+FIXED = (
+    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
+    "stats",
+    "wake", "ids",
+)  # fmt: skip
+CANDIDATES = [
+    *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
+    *(f"other:{part}" for part in (*FIXED, "main:ann")),
+]  # fmt: skip
+"""Keys by their part of the name; `other:` is a second queue, `INSTANCE` the calling connection's."""
+
+
+@dataclass
+class World:
+    """Two queues and two workers of one server."""
+
+    server: Server
+    store: claimq.Server
+    first: ReliableQueue
+    second: ReliableQueue
+    other: ReliableQueue
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    def key(self, part: str) -> str:
+        queue = "cq:{other}:" if part.startswith("other:") else "cq:{q}:"
+        return queue + part.removeprefix("other:").replace("INSTANCE", self.store._connection.instance)
+
+    def put_in_the_way(self, part: str) -> None:
+        self.server.call("DEL", self.key(part))
+        self.server.call("SET", self.key(part), "in the way")
+
+    async def start_again(self) -> None:
+        """An empty server, once what a claim found to be due has been done."""
+        await asyncio.gather(*self.store._connection._background)
+        self.server.call("FLUSHALL")
+        self.store._connection._calls = [number + 1 for number in self.store._connection._calls]
+
+
+SCENARIOS: dict[str, tuple[Callable[[World], Awaitable[Call]], frozenset[str]]] = {}
+STATS_AND_CALLS = "stats calls:INSTANCE "
+GIVING_BACK = "stats config wake delayed failed failed:items leases busy:w1 main "
+CLIENTS = "main:ann main:bob clients heads "
+
+
+def scenario(needs: str) -> Callable[[Callable[[World], Awaitable[Call]]], None]:
+    """Registers a state of the world and a call in it. `needs`: the keys without which the call must be refused."""
+
+    def register(prepare: Callable[[World], Awaitable[Call]]) -> None:
+        SCENARIOS[prepare.__name__] = (prepare, frozenset(needs.split()))
+
+    return register
+
+
+async def _fill(queue: ReliableQueue, *clients: str) -> None:
+    """Two bare items and two of each client."""
+    await queue.enqueue_many(["a", "b"])
+    await queue.enqueue_many([NewItem(f"{client}{n}", client=client) for n in range(2) for client in clients])
+
+
+@scenario(STATS_AND_CALLS + "config main wake")
+async def enqueue_without_a_client(world: World) -> Call:
+    return lambda: world.first.enqueue_many(["a", "b"])
+
+
+@scenario(STATS_AND_CALLS + "config main main:ann clients heads wake")
+async def enqueue_for_a_client(world: World) -> Call:
+    await _fill(world.first, "ann", "bob")
+    return lambda: world.first.enqueue("x", client="ann")
+
+
+@scenario(STATS_AND_CALLS + "config main wake delayed ids main:ann clients heads")
+async def enqueue_of_all_kinds(world: World) -> Call:
+    kinds = [
+        "a",
+        NewItem("b", id="mine"),
+        NewItem("c", delay=9),
+        NewItem("d", client="ann", id="other", delay=9),
+    ]
+    return lambda: world.first.enqueue_many(kinds)
+
+
+@scenario(
+    STATS_AND_CALLS
+    + "config main wake other:stats other:config other:main other:wake other:ids "
+    + "other:main:ann other:clients other:heads"
+)
+async def enqueue_to_two_queues(world: World) -> Call:
+    return lambda: world.store.enqueue({"q": ["a"], "other": ["b", NewItem("c", id="x", client="ann")]})
+
+
+@scenario(STATS_AND_CALLS + "config main wake other:stats other:main")
+async def enqueue_nothing_to_a_second_queue(world: World) -> Call:
+    return lambda: world.store.enqueue({"q": ["a"], "other": []})
+
+
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+async def claim_without_clients(world: World) -> Call:
+    await _fill(world.first)
+    return lambda: world.first.claim(3, wait=0)
+
+
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+async def claim_while_a_delayed_item_is_due(world: World) -> Call:
+    await _fill(world.first)
+    await world.first.enqueue("later", delay=1)
+    await move_clock(world.first, 2)
+    return lambda: world.first.claim(2, wait=0)
+
+
+@scenario(
+    STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann main:bob"
+)
+async def claim_from_clients_and_main(world: World) -> Call:
+    await _fill(world.first, "ann", "bob")
+    return lambda: world.first.claim(5, wait=0)
+
+
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann")
+async def claim_from_one_client(world: World) -> Call:
+    await world.first.enqueue_many([NewItem(f"x{n}", client="ann") for n in range(3)])
+    return lambda: world.first.claim(2, wait=0)
+
+
+@scenario(
+    STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann main:cid"
+)
+async def claim_after_a_list_in_the_ring_was_deleted(world: World) -> Call:
+    for client in ("ann", "cid", "bob"):
+        await world.first.enqueue_many([NewItem(f"{client}{n}", client=client) for n in range(2)])
+    world.server.call("DEL", world.key("main:cid"))
+    return lambda: world.first.claim(2, wait=0)
+
+
+@scenario(STATS_AND_CALLS + "config claims clients main wake leases workers delayed busy:w1")
+async def claim_of_nothing(world: World) -> Call:
+    return lambda: world.first.claim(1, wait=0)
+
+
+async def _held(world: World, *clients: str) -> list[str]:
+    """Items held by two workers; returns their tokens."""
+    await _fill(world.first, *clients)
+    claims = await world.first.claim(1, wait=0) + await world.second.claim(1, wait=0)
+    claims += await world.first.claim(1, wait=0) if not clients else await world.first.claim(3, wait=0)
+    return [claim.token for claim in claims]
+
+
+@scenario(STATS_AND_CALLS + "leases busy:w1 busy:w2")
+async def done_of_two_workers(world: World) -> Call:
+    tokens = await _held(world)
+    return lambda: world.first.done(tokens)
+
+
+@scenario(STATS_AND_CALLS + "leases busy:w1")
+async def done_of_one(world: World) -> Call:
+    token, *_ = await _held(world)
+    return lambda: world.first.done(token)
+
+
+@scenario(
+    STATS_AND_CALLS
+    + "leases busy:w1 busy:w2 config main wake delayed main:ann clients heads "
+    + "other:stats other:config other:main other:wake other:ids"
+)
+async def done_with_followers(world: World) -> Call:
+    one, two, *_ = await _held(world)
+    here = [NewItem("next", delay=9), NewItem("next", client="ann")]
+    there = {"other": [NewItem("next", id="x")]}
+    return lambda: world.first.done([Done(one, here), Done(two, there)])
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK + CLIENTS)
+async def fail_to_main(world: World) -> Call:
+    tokens = await _held(world, "ann", "bob")
+    return lambda: world.first.fail(tokens, "broken")
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK)
+async def fail_to_failed(world: World) -> Call:
+    tokens = await _held(world)
+    return lambda: world.first.fail(tokens, "broken", permanent=True)
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK)
+async def fail_to_delayed(world: World) -> Call:
+    await world.first.set_policy(Policy(retry_delay=RetryDelay(initial=9)))
+    tokens = await _held(world)
+    return lambda: world.first.fail(tokens, "broken")
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK)
+async def requeue_with_a_delay(world: World) -> Call:
+    tokens = await _held(world)
+    return lambda: world.first.requeue(tokens, delay=9)
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK + CLIENTS)
+async def unclaim(world: World) -> Call:
+    tokens = await _held(world, "ann", "bob")
+    return lambda: world.first.unclaim(tokens)
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK + CLIENTS)
+async def crash(world: World) -> Call:
+    tokens = await _held(world, "ann", "bob")
+    return lambda: world.first.crash(tokens, "killed")
+
+
+@scenario("stats config leases workers busy:w1 busy:w2")
+async def renew(world: World) -> Call:
+    tokens = await _held(world)
+    return lambda: world.first.renew(tokens)
+
+
+async def _expired(world: World, policy: Policy, *clients: str) -> Call:
+    await world.first.set_policy(policy)
+    await _held(world, *clients)
+    await world.first.enqueue("due", client="cid", delay=1)
+    await world.first.enqueue("due", delay=1)
+    await move_clock(world.first, 31)
+    return lambda: world.first._connection.run("reap", [world.key("main")], [100])
+
+
+@scenario(GIVING_BACK + "busy:w2 main:ann main:bob main:cid clients heads")
+async def reap_to_main(world: World) -> Call:
+    return await _expired(world, Policy(), "ann", "bob")
+
+
+@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+async def reap_to_failed(world: World) -> Call:
+    return await _expired(world, Policy(on_expiry=OnExpiry.FAIL))
+
+
+@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+async def reap_and_drop(world: World) -> Call:
+    return await _expired(world, Policy(on_expiry=OnExpiry.DROP))
+
+
+@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+async def reap_to_delayed(world: World) -> Call:
+    return await _expired(world, Policy(retry_delay=RetryDelay(initial=9)))
+
+
+@scenario("stats config main claims wake leases workers ids busy:w1 busy:w2")
+async def repair_of_everything(world: World) -> Call:
+    """Ended claim calls, old ids, a worker not seen for long, an item in busy without a lease, a bare payload."""
+    await world.first.enqueue_many([NewItem(payload, id=payload) for payload in "abcd"])
+    await world.first.done(await world.first.claim(1, wait=0))
+    await world.second.claim(1, wait=0)
+    await world.first.claim(1, wait=0)
+    await move_clock(world.first, 3700)
+    world.server.call("ZREM", world.key("leases"), "w1/3")
+    world.server.call("DEL", world.key("wake"))
+    world.server.call("RPUSH", world.key("main"), "bare")
+    return lambda: world.first._connection.run("repair", [world.key("main")], [100])
+
+
+@scenario("calls:INSTANCE " + GIVING_BACK + CLIENTS)
+async def release_a_crashed_worker(world: World) -> Call:
+    await _held(world, "ann", "bob")
+    return lambda: world.first.release_worker("w1")
+
+
+@scenario("calls:INSTANCE " + GIVING_BACK + CLIENTS)
+async def release_an_interrupted_worker(world: World) -> Call:
+    await _held(world, "ann", "bob")
+    return lambda: world.first.release_worker("w1", Reason.INTERRUPTED)
+
+
+async def _failed(world: World) -> None:
+    tokens = await _held(world, "ann", "bob")
+    await world.first.fail(tokens, "broken", permanent=True)
+
+
+@scenario(STATS_AND_CALLS + "failed failed:items wake main " + CLIENTS)
+async def requeue_failed(world: World) -> Call:
+    await _failed(world)
+    return world.first.requeue_failed
+
+
+@scenario(STATS_AND_CALLS + "failed failed:items")
+async def remove_failed(world: World) -> Call:
+    await _failed(world)
+    return lambda: world.first.remove_failed(log_limit=9)
+
+
+@scenario(STATS_AND_CALLS)
+async def withdraw(world: World) -> Call:
+    await _fill(world.first)
+    connection = world.store._connection
+    claimed = connection.take_lane()
+    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1])
+    last = connection.next_on_lane(claimed)
+    connection.give_lane(claimed)
+    return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])
+
+
+@scenario(STATS_AND_CALLS + "main leases delayed failed clients workers")
+async def flush(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return world.first.flush
+
+
+@scenario("stats main leases delayed failed clients workers")
+async def delete(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return world.first.delete
+
+
+@scenario("stats config")
+async def configure(world: World) -> Call:
+    await _fill(world.first)
+    return world.first.pause
+
+
+@scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
+async def explain(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
+
+
+@scenario("stats main main:bob clients wake heads leases delayed failed failed:items config busy:w1 busy:w2")
+async def recount(world: World) -> Call:
+    await _failed(world)
+    await _held(world, "ann", "bob")
+    return lambda: world.first.recount("w1", "worker ended: evicted")

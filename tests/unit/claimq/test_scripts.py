@@ -1,0 +1,38 @@
+"""Scripts are put together from their parts: what they reach, and what they may write with."""
+
+from importlib.resources import files
+
+import pytest
+
+from claimq.redis_store.scripts import READS, script, writes_of
+
+NAMES = sorted(
+    path.name.removesuffix(".lua")
+    for path in (files("claimq.redis_store") / "lua").iterdir()
+    if path.name != "lib"
+)
+
+
+def _listed(name: str) -> list[str]:
+    """The commands that a script asks for permission to run."""
+    _, listed, _ = script(name).text.split("\n", 2)
+    return [word.strip("'") for word in listed.partition("{")[2].rstrip("}").split(", ") if word]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_asks_for_each_command_that_it_writes_with(name: str) -> None:
+    shebang, _, body = script(name).text.split("\n", 2)
+    assert _listed(name) == writes_of(body)
+    assert READS.isdisjoint(_listed(name))
+    assert ("no-writes" in shebang) == (_listed(name) == [])
+
+
+def test_a_script_has_no_function_that_it_does_not_reach() -> None:
+    assert "local function head(" not in script("enqueue").text  # and so a producer needs no RPUSH
+    assert "local function tail(" in script("enqueue").text
+    assert "RPUSH" not in _listed("enqueue")
+    assert "local function give_back(" in script("give_back").text
+
+
+def test_a_command_that_is_not_known_counts_as_a_write() -> None:
+    assert writes_of("redis.call('HGET', a) redis.pcall('SMOVE', b)") == ["SMOVE"]

@@ -1,4 +1,4 @@
-"""Who may do what at the port of a sidecar: the kubelet and the pod itself drain, other pods only read."""
+"""Who may do what at the port of a sidecar: the kubelet drains, pods only read."""
 
 import pytest
 
@@ -61,4 +61,4 @@ def test_other_pods_read_the_sidecars_port_and_drain_nobody(release: Release, qu
     )
     assert seen == ""  # the kubelet showed the key
     ((name, pod),) = queue.pods().items()
-    assert ask(release, queue.namespace, name, f"http://{pod['status']['podIP']}:9464/drain", APP) == "200"
+    assert ask(release, queue.namespace, name, f"http://{pod['status']['podIP']}:9464/drain", APP) == "403"

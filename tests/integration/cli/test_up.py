@@ -1,5 +1,7 @@
 """`claimq up` with real processes: it scales, restarts what dies, drains, and leaves nothing behind."""
 
+import contextlib
+import http.client
 import signal
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import pytest
 from claimq_cli.local import proc
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
+from testkit.sidecars import UnixConnection
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
@@ -109,6 +112,32 @@ def test_a_signal_lets_workers_finish_what_they_have_and_leaves_nothing(
     counts = claimq("status", "trial", "-o", "json").json
     assert counts["counters"].get("crashes", 0) == 0
     assert counts["counters"].get("done", 0) + counts["lengths"]["main"] + counts["lengths"]["busy"] >= 2
+
+
+def test_no_local_user_without_the_key_ends_the_claims_of_a_worker(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(spec(worker, maxReplicas=1))
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync(lambda: held(tmp_path), within=30)
+    (socket,) = Path(up.state.sockets).glob("*-trial-*.sock")
+
+    def info() -> Any:
+        with contextlib.closing(UnixConnection(socket)) as connection:
+            return connection.ask("GET", "/v1/info").json
+
+    port = info()["health_port"]
+    for method, path in (("GET", "/drain"), ("POST", "/drain"), ("POST", "/worker/prestop")):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request(method, path)
+        assert connection.getresponse().status == 403
+        connection.close()
+    assert not info()["draining"]
+    up.process.send(signal.SIGTERM)
+    eventually_sync(lambda: info()["draining"], within=20)
+    (tmp_path / "go").touch()
+    assert up.process.wait(20) == 0
+    assert done(tmp_path) == ["hold-1"], "claimq up itself has the key: its drain waited for the item"
 
 
 def test_a_second_signal_gives_back_what_is_in_hand(

@@ -16,7 +16,7 @@ import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq_sidecar.settings import _KNOWN
-from testkit.sidecars import Sidecar
+from testkit.sidecars import KEY, Sidecar
 from testkit.tree import ROOT
 
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()
@@ -56,8 +56,9 @@ def test_the_first_shell_example_works(sidecar: Sidecar, queue: BlockingQueue, t
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the loop of the page needs jq")
 def test_the_shell_loop_works_until_the_drain(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> None:
     queue.enqueue_many(["good", "bad"])
-    work = 'work() { echo "$1" >> seen; curl -s http://127.0.0.1:%d/drain & [ "$1" = good ]; }\n'
-    bash(ask_function() + "\n" + work % sidecar.health_port + block("while reply="), sidecar, tmp_path)
+    drain = f"curl -s -X POST -H 'Claimq-Lifecycle-Key: {KEY}' http://127.0.0.1:{sidecar.health_port}/drain"
+    work = f'work() {{ echo "$1" >> seen; {drain} & [ "$1" = good ]; }}\n'
+    bash(ask_function() + "\n" + work + block("while reply="), sidecar, tmp_path)
     assert (tmp_path / "seen").read_text().split()[0] == "good"
     assert queue.length(State.BUSY) == 0
 

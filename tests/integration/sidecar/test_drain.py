@@ -10,7 +10,7 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.server import Server
-from testkit.sidecars import Answer, Sidecar, UnixConnection
+from testkit.sidecars import KEY, Answer, Sidecar, UnixConnection
 from testkit.waiting import eventually_sync
 
 
@@ -57,11 +57,11 @@ def test_a_second_signal_hurries(sidecar: Sidecar, queue: BlockingQueue) -> None
     assert queue.peek(1)[0].interrupted_count == 1
 
 
-def test_get_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     (claim,) = sidecar.claim()
     answers: list[Answer] = []
-    asking = threading.Thread(target=lambda: answers.append(sidecar.health("/drain")))
+    asking = threading.Thread(target=lambda: answers.append(sidecar.drain()))
     asking.start()
     eventually_sync(lambda: sidecar.info["draining"])
     assert answers == []
@@ -72,14 +72,14 @@ def test_get_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blo
     assert sidecar.running.terminate(timeout=20) == 0
 
 
-def test_get_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
+def test_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
     valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     sidecar = start_sidecar(valkey.url, drain_timeout="200ms")
     queue.enqueue("a")
     session = sidecar.open_session()
     (claim,) = sidecar.claim(1, session=session.id)
-    assert sidecar.health("/drain").json == {"drained": False, "in_hand": 1}
+    assert sidecar.drain().json == {"drained": False, "in_hand": 1}
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
 
 
@@ -120,44 +120,71 @@ def test_a_drain_ends_for_plain_claims_with_their_leases(
 
 def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("a")
-    assert sidecar.health("/worker/prestop").json == {"in_hand": 0}
+    assert sidecar.drain("/worker/prestop").json == {"in_hand": 0}
     assert sidecar.post("/v1/claim")["draining"]
     eventually_sync(lambda: not sidecar.info["draining"], within=20)
     assert len(sidecar.claim()) == 1
 
 
-ELSEWHERE = "127.0.0.2"
+KEY_SHOWN = {"claimq-lifecycle-key": KEY}
 
 
 @pytest.mark.parametrize("path", ["/drain", "/worker/prestop"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("headers", [{}, {"claimq-lifecycle-key": "guessed"}, {"claimq-lifecycle-key": ""}])
-def test_who_is_elsewhere_and_has_no_key_begins_no_drain(
-    valkey: Server, start_sidecar: Callable[..., Sidecar], path: str, headers: dict[str, str]
+def test_a_request_without_the_key_begins_no_drain_from_loopback_either(
+    sidecar: Sidecar, path: str, method: str, headers: dict[str, str]
 ) -> None:
-    sidecar = start_sidecar(valkey.url, lifecycle_key="the-key")
-    refused = sidecar.health(path, source=ELSEWHERE, headers=headers)
+    refused = sidecar.health(path, method=method, headers=headers)
     assert refused.status == 403
     assert refused.json["type"] == "urn:claimq:problem:key-needed"
     assert "Claimq-Lifecycle-Key" in refused.json["detail"]
-    assert "the-key" not in refused.body.decode()
+    assert KEY not in refused.body.decode()
     assert not sidecar.info["draining"]
     for probe in ("/healthz", "/readyz", "/metrics", "/worker/livez"):
-        assert sidecar.health(probe, source=ELSEWHERE).status == 200
+        assert sidecar.health(probe).status == 200
 
 
-@pytest.mark.parametrize(
-    ("source", "headers"), [(ELSEWHERE, {"claimq-lifecycle-key": "the-key"}), ("127.0.0.1", {})]
-)
-def test_the_kubelet_shows_the_key_and_the_pod_itself_needs_none(
-    valkey: Server, start_sidecar: Callable[..., Sidecar], source: str, headers: dict[str, str]
-) -> None:
-    sidecar = start_sidecar(valkey.url, lifecycle_key="the-key")
-    assert sidecar.health("/drain", source=source, headers=headers).json == {"drained": True, "in_hand": 0}
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_request_with_the_key_drains_also_as_the_get_of_a_kubelet(sidecar: Sidecar, method: str) -> None:
+    drained = sidecar.health("/drain", method=method, headers=KEY_SHOWN)
+    assert drained.json == {"drained": True, "in_hand": 0}
     assert sidecar.info["draining"]
 
 
-def test_without_a_key_set_whoever_reaches_the_port_may_drain(
+def test_without_a_key_set_no_request_begins_a_drain(
     valkey: Server, start_sidecar: Callable[..., Sidecar]
 ) -> None:
-    sidecar = start_sidecar(valkey.url)
-    assert sidecar.health("/drain", source=ELSEWHERE).status == 200
+    sidecar = start_sidecar(valkey.url, lifecycle_key="")
+    assert sidecar.health("/drain", method="POST", headers={"claimq-lifecycle-key": ""}).status == 403
+    assert not sidecar.info["draining"]
+
+
+@pytest.mark.parametrize(
+    "host", ["attacker.example", "attacker.example:9464", "127.0.0.1.attacker.example", "a b"]
+)
+def test_a_foreign_host_is_refused_also_with_the_key(sidecar: Sidecar, host: str) -> None:
+    for path in ("/drain", "/metrics"):
+        refused = sidecar.health(path, method="GET", headers={**KEY_SHOWN, "host": host})
+        assert (refused.status, refused.json["type"]) == (403, "urn:claimq:problem:foreign-host")
+    assert not sidecar.info["draining"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "10.1.2.3:9464", "[::1]:9464"])
+def test_an_address_and_localhost_are_not_foreign(sidecar: Sidecar, host: str) -> None:
+    assert sidecar.health("/healthz", headers={"host": host}).status == 200
+
+
+def test_a_web_page_is_refused_also_with_the_key(sidecar: Sidecar) -> None:
+    for origin in ("http://attacker.example", "null", "http://127.0.0.1:8000"):
+        refused = sidecar.health("/drain", method="POST", headers={**KEY_SHOWN, "origin": origin})
+        assert (refused.status, refused.json["type"]) == (403, "urn:claimq:problem:from-a-web-page")
+    assert not sidecar.info["draining"]
+
+
+def test_the_apps_own_hook_asks_on_the_socket(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    assert sidecar.ask("POST", "/v1/prestop").json == {"in_hand": 0}
+    assert sidecar.post("/v1/claim")["draining"]
+    eventually_sync(lambda: not sidecar.info["draining"], within=20)
+    assert len(sidecar.claim()) == 1

@@ -242,7 +242,7 @@ MISTAKES: dict[str, Mistake] = {
         app(lifecycle={"preStop": {"exec": {"command": ["true"]}}}),
         WORKERS,
         ("True AllReady",),
-        ("preStop hook of its own", "/worker/prestop", "remove it"),
+        ("preStop hook of its own", "POST /v1/prestop", "remove it"),
         NO_TEMPLATE,
     ),
     "own-liveness-probe": Mistake(

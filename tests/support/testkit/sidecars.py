@@ -17,6 +17,8 @@ from testkit.processes import Process
 from testkit.waiting import eventually_sync
 
 START_SECONDS = 15.0
+KEY = "the-key"
+"""The lifecycle key of every sidecar of a test, unless the test says otherwise."""
 SERVING = re.compile(r"event=serving .*health_port=(\d+)")
 
 
@@ -97,7 +99,7 @@ class Sidecar:
         self.process: Process | None = None
         self._sessions: list[OpenSession] = []
         own = {"queue": queue, "worker": worker, "socket": str(self.socket), "health_port": "0"}
-        base = {"redis_url": url, **own}
+        base = {"redis_url": url, "lifecycle_key": KEY, **own}
         self.env = {f"CLAIMQ_{name.upper()}": value for name, value in {**base, **settings}.items()}
 
     def start(self, *, wait: bool = True) -> Self:
@@ -179,19 +181,21 @@ class Sidecar:
         path: str,
         timeout: float = 60.0,
         *,
-        source: str = "127.0.0.1",
+        method: str = "GET",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """GET on the health port, from an address of this machine."""
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.health_port, timeout=timeout, source_address=(source, 0)
-        )
+        """A request on the health port."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=timeout)
         try:
-            connection.request("GET", path, headers=dict(headers or {}))
+            connection.request(method, path, headers=dict(headers or {}))
             reply = connection.getresponse()
             return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
         finally:
             connection.close()
+
+    def drain(self, path: str = "/drain") -> Answer:
+        """Begins a drain at the health port, with the key."""
+        return self.health(path, method="POST", headers={"claimq-lifecycle-key": KEY})
 
     def metric(self, name: str) -> float:
         """One value of its metrics; 0.0 if it has none yet."""

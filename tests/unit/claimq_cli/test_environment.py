@@ -10,7 +10,7 @@ from claimq_cli.local.environment import SidecarPlace, for_app, for_sidecar
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 
 SOCKET = Path("/run/q-1.sock")
-PLACE = SidecarPlace("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1")
+PLACE = SidecarPlace("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1", "the-key")
 
 
 def manifest(**spec: object) -> Manifest:
@@ -33,6 +33,7 @@ def test_the_sidecar_understands_every_variable_that_it_gets() -> None:
     assert (settings.queue, settings.worker, settings.socket) == ("thumbs", "local-1.1", SOCKET)
     assert (settings.health_port, settings.drain_timeout, settings.processing_timeout) == (20001, 7.0, 120.0)
     assert settings.redis.url == PLACE.url
+    assert settings.lifecycle_key == "the-key"
     assert settings.concurrency == 1
 
 
@@ -53,7 +54,7 @@ def test_the_manifest_names_the_user() -> None:
 
 def test_the_app_never_sees_the_server() -> None:
     env = for_app({"CLAIMQ_REDIS_URL": "x", "CLAIMQ_REDIS_PASSWORD": "y", "HOME": "/h"}, manifest(), SOCKET)
-    assert [name for name in env if "REDIS" in name] == []
+    assert [name for name in env if "REDIS" in name or "KEY" in name] == []
     assert (env["HOME"], env["SIZE"], env["CLAIMQ_SOCKET"]) == ("/h", "big", str(SOCKET))
 
 

@@ -46,7 +46,6 @@ class Exchange:
         self.method: str = scope["method"]
         self.connection: Connection = scope.get(KEY) or Connection()
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self._addresses = (scope.get("client"), scope.get("server"))
         self._length = self.header("content-length")
         self.status = 0
         self.waited = 0.0
@@ -56,12 +55,6 @@ class Exchange:
         """The first header of that name; None if there is none."""
         wanted = name.lower().encode()
         return next((value.decode("latin-1") for key, value in self._headers if key == wanted), None)
-
-    @property
-    def is_from_here(self) -> bool:
-        """Whether it comes from the very address that it asks: on TCP, from the same network namespace."""
-        client, server = self._addresses
-        return client is not None and server is not None and client[0] == server[0]
 
     async def body(self) -> bytes:
         """The whole body.
@@ -135,7 +128,16 @@ Routes = Mapping[str, Mapping[str, Handler]]
 class App:
     """An ASGI app over a table: path -> method -> handler."""
 
-    def __init__(self, routes: Routes, max_body: int, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        max_body: int,
+        metrics: Metrics | None = None,
+        *,
+        check: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        """``check`` raises a Refusal for what is not to be handled, whatever its path."""
+        self._check = check
         self.routes = routes
         self._max_body = max_body
         self._metrics = metrics
@@ -159,6 +161,8 @@ class App:
 
     async def _handle(self, exchange: Exchange) -> None:
         try:
+            if self._check is not None:
+                self._check(exchange)
             await self._handler(exchange)(exchange)
         except Refusal as refusal:
             await exchange.refuse(refusal)

@@ -31,7 +31,7 @@ class Drain:
     def begin(self, now: float, *, final: bool = True) -> Drain:
         """From now on nothing is claimed. Asking again changes nothing; the time runs from the first.
 
-        ``final`` (GET /drain, a signal): there is no way back. Otherwise only the app was told to end, perhaps to be
+        ``final`` (/drain, a signal): there is no way back. Otherwise only the app was told to end, perhaps to be
         started again.
         """
         started = now if self.started is None else self.started

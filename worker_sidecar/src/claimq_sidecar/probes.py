@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import re
 from typing import Final
 
 from claimq_sidecar.asgi import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
-from claimq_sidecar.problems import key_needed
+from claimq_sidecar.problems import foreign_host, from_a_web_page, key_needed
 from claimq_sidecar.sidecar import Sidecar
 
 KEY_HEADER: Final = "Claimq-Lifecycle-Key"
 """The header of a hook in which it shows CLAIMQ_LIFECYCLE_KEY."""
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
 
 
 class Probes:
@@ -21,16 +24,16 @@ class Probes:
         self._sidecar = sidecar
 
     def app(self) -> App:
-        """The ASGI app."""
+        """The ASGI app. The hooks of a pod can only GET; all that drains needs the key, which no web page can show."""
         routes = {
             "/healthz": {"GET": self._healthz},
             "/readyz": {"GET": self._readyz},
             "/metrics": {"GET": self._metrics},
             "/drain": {"GET": self._drain, "POST": self._drain},
             "/worker/livez": {"GET": self._worker_livez},
-            "/worker/prestop": {"GET": self._worker_prestop},
+            "/worker/prestop": {"GET": self._worker_prestop, "POST": self._worker_prestop},
         }
-        return App(routes, 1024)
+        return App(routes, 1024, check=self._check_source)
 
     async def _healthz(self, exchange: Exchange) -> None:
         """That the event loop turns is all that matters: an outage of the store is no reason to restart."""
@@ -71,13 +74,30 @@ class Probes:
         why = f"{len(overdue)} items are over the processing time-out of {limit:g} s"
         await exchange.reply_json({"status": "stuck", "why": why, "tokens": overdue[:10]}, status=503)
 
-    def _check_key(self, exchange: Exchange) -> None:
-        """Raises a Refusal for who is outside of the pod and does not show the key.
+    def _check_source(self, exchange: Exchange) -> None:
+        """Raises a Refusal for a request that a web page sent: a browser names the page's origin, or the name of a host
+        that was made to lead here (DNS rebinding)."""
+        if exchange.header("origin") is not None:
+            raise from_a_web_page()
+        host = exchange.header("host")
+        if host is not None and not self._is_own(host):
+            raise foreign_host(host)
 
-        Whoever asks from the very address that is asked shares the pod: its app might as well claim and end items.
-        """
+    def _is_own(self, host: str) -> bool:
+        name = _HOST.fullmatch(host)
+        if name is None:
+            return False
+        if name[1].lower() in ("localhost", "", self._sidecar.settings.health_host.lower()):
+            return True
+        try:
+            ipaddress.ip_address(name[1].strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+    def _check_key(self, exchange: Exchange) -> None:
+        """Raises a Refusal for a request without the key, wherever it comes from."""
         key = self._sidecar.settings.lifecycle_key
         shown = exchange.header(KEY_HEADER) or ""
-        if key is None or exchange.is_from_here or hmac.compare_digest(shown.encode(), key.encode()):
-            return
-        raise key_needed(exchange.path, KEY_HEADER)
+        if key is None or not hmac.compare_digest(shown.encode(), key.encode()):
+            raise key_needed(exchange.path, KEY_HEADER)

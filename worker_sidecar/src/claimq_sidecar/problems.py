@@ -75,13 +75,33 @@ def not_found(path: str, paths: Iterable[str]) -> Refusal:
 
 
 def key_needed(path: str, header: str) -> Refusal:
-    """Somebody outside of the pod asks for what only the kubelet may ask for."""
+    """The request would begin a drain and does not show the key."""
     return Refusal(
         403,
         "key-needed",
-        "Only the kubelet and this pod may ask for this",
-        f"{path} ends the claims of this worker; ask from inside the pod, or show CLAIMQ_LIFECYCLE_KEY in the header "
-        f"{header}, as the hooks of the pod do",
+        "This request needs the lifecycle key",
+        f"{path} stops the claims of this worker; start the sidecar with CLAIMQ_LIFECYCLE_KEY and show it in the "
+        f"header {header}, or send the sidecar SIGTERM; the app asks with POST /v1/prestop on its socket",
+    )
+
+
+def foreign_host(host: str) -> Refusal:
+    """The request is meant for another host, or a name was made to lead here."""
+    return Refusal(
+        403,
+        "foreign-host",
+        "The request names another host",
+        f"the Host header is {host[:60]!a}; ask by IP address, or as localhost",
+    )
+
+
+def from_a_web_page() -> Refusal:
+    """A browser sent it on behalf of a web page."""
+    return Refusal(
+        403,
+        "from-a-web-page",
+        "The request comes from a web page",
+        "the request has an Origin header; web pages may not ask here",
     )
 
 

@@ -77,7 +77,7 @@ class SidecarSettings:
     health_port: int = 9464
     """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
     lifecycle_key: str | None = None
-    """CLAIMQ_LIFECYCLE_KEY: what a call from outside the pod has to show before it may begin a drain."""
+    """CLAIMQ_LIFECYCLE_KEY: what a request on the health port must show to begin a drain; None: no request can."""
     concurrency: int | None = None
     """CLAIMQ_CONCURRENCY: the most items in the app's hands at once; None: no limit."""
     drain_timeout: float = 25.0

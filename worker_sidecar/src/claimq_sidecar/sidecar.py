@@ -212,7 +212,7 @@ class Sidecar:
         """The app's preStop hook: waits until nothing is in hand or the drain time is over; SIGTERM then follows.
 
         The kubelet calls it when the pod ends, and also when it restarts just the app. In the first case it calls the
-        sidecar's own hook (GET /drain) at the same time; in the second that does not come, and claims go on. An app
+        sidecar's own hook (/drain) at the same time; in the second that does not come, and claims go on. An app
         that is restarted since an item is over its processing time is not waited for.
         """
         if self.draining.is_set() or not self.hands.overdue(self.now):

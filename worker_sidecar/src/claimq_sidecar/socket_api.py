@@ -40,6 +40,7 @@ class SocketApi:
             "/v1/renew": {"POST": self._renew},
             "/v1/enqueue": {"POST": self._enqueue},
             "/v1/session": {"POST": self._session},
+            "/v1/prestop": {"POST": self._prestop},
             "/v1/info": {"GET": self._info},
             "/v1/openapi.json": {"GET": self._openapi},
         }
@@ -102,6 +103,10 @@ class SocketApi:
                 await exchange.stream(b"\n")
         if not gone.is_set():
             await exchange.stream(b"", more=False)
+
+    async def _prestop(self, exchange: Exchange) -> None:
+        await self._sidecar.app_told_to_end()
+        await exchange.reply_json({"in_hand": len(self._sidecar.hands)})
 
     async def _info(self, exchange: Exchange) -> None:
         sidecar = self._sidecar

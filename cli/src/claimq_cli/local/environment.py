@@ -26,6 +26,8 @@ class SidecarPlace:
     socket: Path
     health_port: int
     claim_name: str
+    lifecycle_key: str
+    """What a request must show that drains it."""
 
 
 def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlace) -> dict[str, str]:
@@ -45,6 +47,7 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlac
         "CLAIMQ_SOCKET": str(place.socket),
         "CLAIMQ_HEALTH_HOST": "127.0.0.1",
         "CLAIMQ_HEALTH_PORT": str(place.health_port),
+        "CLAIMQ_LIFECYCLE_KEY": place.lifecycle_key,
         "CLAIMQ_CONCURRENCY": str(spec.worker.concurrency),
         "CLAIMQ_DRAIN_TIMEOUT": format_duration(spec.worker.drain_timeout),
         "CLAIMQ_LOG_LEVEL": outer.get("CLAIMQ_LOG_LEVEL", "info"),

@@ -1,4 +1,4 @@
-"""GET requests to a sidecar, over its Unix socket or its health port."""
+"""Requests to a sidecar, over its Unix socket or its health port."""
 
 from __future__ import annotations
 
@@ -18,24 +18,34 @@ class NoAnswer(CommandError):
 
 async def get(place: Path | int, path: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
     """Status and body of one GET on a socket (its path) or a loopback port. NoAnswer within ``timeout`` seconds."""
+    return await _ask(place, f"GET {path}", "", timeout)
+
+
+async def drain(port: int, key: str, *, timeout: float) -> tuple[int, bytes]:
+    """Asks the sidecar on this health port to drain; answered when nothing is in hand. NoAnswer within ``timeout``."""
+    return await _ask(port, "POST /drain", f"Claimq-Lifecycle-Key: {key}\r\nContent-Length: 0\r\n", timeout)
+
+
+async def _ask(place: Path | int, what: str, headers: str, timeout: float) -> tuple[int, bytes]:
     try:
         async with asyncio.timeout(timeout):
-            return await _get(place, path)
+            return await _exchange(place, what, headers)
     except (OSError, TimeoutError, ValueError, IndexError, asyncio.IncompleteReadError) as error:
-        raise NoAnswer(f"GET {path}: {error or type(error).__name__}") from error
+        raise NoAnswer(f"{what}: {error or type(error).__name__}") from error
 
 
-async def _get(place: Path | int, path: str) -> tuple[int, bytes]:
+async def _exchange(place: Path | int, what: str, headers: str) -> tuple[int, bytes]:
     if isinstance(place, int):
         reader, writer = await asyncio.open_connection("127.0.0.1", place)
     else:
         reader, writer = await asyncio.open_unix_connection(place)
     try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head = f"{what} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+        writer.write(head.encode())
         await writer.drain()
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        status = int(head.split(b" ", 2)[1])
-        is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in head
+        reply = (await reader.readuntil(b"\r\n\r\n")).lower()
+        status = int(reply.split(b" ", 2)[1])
+        is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in reply
         return status, await (_chunks(reader) if is_chunked else reader.read(LONGEST_ANSWER))
     finally:
         writer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import secrets
 import signal
 import socket
 import sys
@@ -72,6 +73,7 @@ class Worker:
     _starts: int = 0
     _is_sidecar_ready: bool = False
     _health_port: int = 0
+    _lifecycle_key: str = ""
     _sidecar_backoff: Backoff = field(default_factory=Backoff)
     _app_backoff: Backoff = field(default_factory=Backoff)
     _releasing: asyncio.Task[None] | None = None
@@ -168,8 +170,11 @@ class Worker:
         self._starts += 1
         self.claim_name = f"local-{self.around.mark[:8]}-{self.number}.{self._starts}"
         self._health_port = _free_port()
+        self._lifecycle_key = secrets.token_hex(16)
         self._is_sidecar_ready = False
-        place = environment.SidecarPlace(self.url, self.socket, self._health_port, self.claim_name)
+        place = environment.SidecarPlace(
+            self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key
+        )
         self.sidecar = await self._start(
             "sidecar",
             [sys.executable, "-m", "claimq_sidecar"],
@@ -214,7 +219,7 @@ class Worker:
 
     async def _drained(self) -> None:
         try:
-            await http_get.get(self._health_port, "/drain", timeout=self.patience.drain + 5.0)
+            await http_get.drain(self._health_port, self._lifecycle_key, timeout=self.patience.drain + 5.0)
         except http_get.NoAnswer:
             pass  # then it is gone, or the time is over: the app is told to end either way
         if self.drain is not None:

@@ -19,8 +19,8 @@ from claimq_operator.manifests.sidecar import (
 )
 
 OWN_PRE_STOP = (
-    'the app has a preStop hook of its own, so claimq\'s is left out: end it with a GET of "/worker/prestop" on port '
-    "9464 of the pod, or remove it, else the app gets SIGTERM with items in hand"
+    'the app has a preStop hook of its own, so claimq\'s is left out: end it with "POST /v1/prestop" on the '
+    "socket $CLAIMQ_SOCKET, or remove it, else the app gets SIGTERM with items in hand"
 )
 OWN_LIVENESS = (
     "the app has a livenessProbe of its own, so claimq's is left out: an item over processingTimeout restarts the app "

@@ -74,7 +74,7 @@ def http_get(path: str) -> Json:
 
 
 def hook(path: str, key: str) -> Json:
-    """A hook: a call of the kubelet's that begins a drain, so it shows the key."""
+    """A hook: a call of the kubelet's that begins a drain, so it shows the key. The kubelet can only GET."""
     return {**http_get(path), "httpHeaders": [{"name": KEY_HEADER, "value": key}]}
 
 

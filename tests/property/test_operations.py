@@ -7,6 +7,7 @@ CLAIMQ_PROPERTY_SHRINK=no shows the first failure as it was found, at once.
 import asyncio
 import os
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -32,7 +33,6 @@ PHASES = [
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
 SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
 SETTINGS = settings(
-    max_examples=EXAMPLES or 300,
     stateful_step_count=50,
     derandomize=False,  # which a machine made in a test would not heed; SEED does it
     database=None,
@@ -52,6 +52,7 @@ delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
 payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
 items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
 picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
+ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
 GIVEN_BACK = ("fail", "permanent", "crash", "requeue", "interrupt")
 chunks = st.integers(1, 3)
 ages = st.sampled_from((0, 0, 1000, 5000))
@@ -274,16 +275,81 @@ class Operations(RuleBasedStateMachine):
         self.world.lose(name, self.tokens(name, chosen), part)
 
 
+class GiveBacks(RuleBasedStateMachine):
+    """Claims of few items by several workers, given back apart: only what has to do with the order of main."""
+
+    def __init__(self, runner: asyncio.Runner, server: Server) -> None:
+        super().__init__()
+        self.world = World(runner, server, ("q",), WORKERS)
+
+    def teardown(self) -> None:
+        self.world.close()
+
+    @invariant()
+    def nothing_differs(self) -> None:
+        self.world.check()
+
+    @initialize(names=st.lists(clients, min_size=4, max_size=12))
+    def begin(self, names: list[str | None]) -> None:
+        self.enqueue(names)
+
+    @rule(names=st.lists(clients, min_size=1, max_size=3))
+    def enqueue(self, names: list[str | None]) -> None:
+        self.world.enqueue({"q": [(b"x", None, client, None) for client in names]})
+
+    @rule()
+    def push_bare(self) -> None:
+        self.world.push_bare("q", b"bare")
+
+    @rule(worker=workers, count=st.integers(1, 3))
+    def claim(self, worker: str, count: int) -> None:
+        self.world.claim("q", worker, count)
+
+    @rule(
+        chosen=picks,
+        kind=st.sampled_from(("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")),
+    )
+    def give_back(self, chosen: list[int], kind: str) -> None:
+        held = list(self.world.models["q"].busy)
+        tokens = [held[pick % len(held)] for pick in chosen if held]
+        if kind == "done":
+            self.world.done("q", tokens)
+        elif tokens:
+            self.world.give_back("q", tokens, kind, "", None)
+
+    @rule(holders=st.lists(workers, min_size=2, max_size=4), order=st.permutations(range(4)))
+    def claims_end_apart(self, holders: list[str], order: list[int]) -> None:
+        known = set(self.world.models["q"].busy)
+        for worker in holders:
+            self.claim(worker, 1)
+        claims = [token for token in self.world.models["q"].busy if token not in known]
+        for place in order:
+            if place < len(claims):
+                self.world.give_back("q", [claims[place]], "interrupt", "", None)
+
+    @rule(worker=workers, reason=st.sampled_from(Reason))
+    def release_worker(self, worker: str, reason: Reason) -> None:
+        self.world.release("q", worker, reason)
+
+
 @pytest.fixture
 def runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:
         yield runner
 
 
-def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
-    @seed(SEED + FLAVOURS.index(server.flavour))
-    class Machine(Operations):
-        def __init__(self) -> None:
-            super().__init__(runner, server)
+def run(machine: type[Operations | GiveBacks], server: Server, runner: asyncio.Runner, examples: int) -> None:
+    """Runs one machine on the server, from a seed of the server's own."""
+    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: machine(runner, server))
+    run_state_machine_as_test(
+        cast("type[RuleBasedStateMachine]", factory),
+        settings=settings(SETTINGS, max_examples=EXAMPLES or examples),
+    )
 
-    run_state_machine_as_test(Machine, settings=SETTINGS)
+
+def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
+    run(Operations, server, runner, 300)
+
+
+def test_give_backs_restore_the_order_whichever_comes_first(server: Server, runner: asyncio.Runner) -> None:
+    run(GiveBacks, server, runner, 60)

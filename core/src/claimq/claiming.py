@@ -260,8 +260,8 @@ class Claiming(QueuePart):
         )
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
-        """The work never began, or was interrupted: to the head of main in the order of claiming. Counts
-        nothing against the limit.
+        """The work never began, or was interrupted: to the head of main, in the order of arrival also among
+        what other calls gave back. Counts nothing against the limit.
 
         ``why``: what interrupted work that had begun; a line in the item's history, from which :meth:`recount` knows
         it. Verdicts UNCLAIMED, LOST; FAILED for an item that :meth:`recount` found to be at its limit meanwhile.
@@ -271,7 +271,7 @@ class Claiming(QueuePart):
         words: list[Arg] = ["interrupt", kept_error(why) if why else "", ""]
         if len(listed) <= BATCH:
             return await self._settle("give_back", listed, words)
-        # Of several calls each puts its items before those of the call before it: the last ones first.
+        # The last ones first: each call then finds its items before those of the call before it.
         places = sorted(range(len(listed)), key=lambda place: _number(listed[place]))
         outcomes: dict[int, Outcome] = {}
         for start in reversed(range(0, len(places), BATCH)):

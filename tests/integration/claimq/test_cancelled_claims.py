@@ -122,7 +122,8 @@ async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) 
         for claim in (await asyncio.gather(claiming, return_exceptions=True))[:1]:
             if isinstance(claim, list):
                 await queue.unclaim(claim)
-    await eventually(lambda: _is_busy(queue, 0))
+    await queue.withdrawn()
+    assert await main_and_busy(queue) == (10, 0)
     assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]
 
 

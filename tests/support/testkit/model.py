@@ -40,7 +40,7 @@ class QueueModel:
         self.name, self.now, self.grace_until, self.grace_from = name, now, 0, 0
         self.policy, self.is_paused = Policy(), False
         self.counts: Counter[str] = Counter()
-        self.batch = 0
+        self.batch, self.arrivals = 0, 0
         self.workers: dict[str, int] = {}
         self.all_tokens: list[str] = []
         self.ring: list[str] = []
@@ -83,15 +83,19 @@ class QueueModel:
         items = self.lists.setdefault(item.client, deque())
         if not items and item.client != "-":
             self.ring.append(item.client)
+        self.arrivals += 1
+        item.arrival = self.arrivals
         items.append(item)
 
     def _head(self, items: Sequence[ModelItem]) -> None:
-        """`items` were claimed in that order; the first of them is next again."""
+        """Each client's items stand in the order in which they entered the tail, whatever is given back first; a client
+        without items has the next turn."""
         for client in reversed(dict.fromkeys(item.client for item in items)):
             waiting = self.lists.setdefault(client, deque())
             if not waiting and client != "-":
                 self.ring.insert(0, client)
-            waiting.extendleft(item for item in reversed(items) if item.client == client)
+            waiting.extend(item for item in items if item.client == client)
+            self.lists[client] = deque(sorted(waiting, key=lambda item: item.arrival))
 
     # The producer's side.
     def known(self, orders: Sequence[Order]) -> list[bool]:

@@ -25,6 +25,8 @@ class ModelItem:
     first_at: int | None = None
     error: str | None = None
     history: list[str] = field(default_factory=list[str])
+    arrival: int = 0
+    """It entered the tail of main as so many-th of the queue."""
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 

@@ -5,7 +5,7 @@
 --   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 delay in ms or "" for the policy's, 7.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, unclaimed or lost for each claim; {"STALE"}. If all are lost nothing is written.
--- Cost: O(claims log n)
+-- Cost: O(claims log n); for the head also reading up to 1,000 items (4 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end

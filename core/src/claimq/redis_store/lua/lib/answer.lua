@@ -26,8 +26,8 @@ local function give_back(q, at, kind, error, delay)
   end
   if not sorted then table.sort(items, function(a, b) return a.number < b.number end) end
   for i, item in ipairs(items) do decided[i] = item.verdict end
-  for _, group in ipairs(groups) do let_go(q, group.busy, group.live) end
   place(q, policy, items, decided)
+  for _, group in ipairs(groups) do let_go(q, group.busy, group.live) end
   if COUNTER[kind] then q.counts[kind == 'permanent' and 'fails' or COUNTER[kind]] = #items end
   return verdicts, true
 end

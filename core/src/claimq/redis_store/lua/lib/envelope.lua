@@ -3,7 +3,7 @@
 -- Anything else is a bare payload that another Redis client pushed; it is adopted.
 local HISTORY = 10
 
-local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
+local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at', 'place'}
 
 -- Another client can push anything that begins like a header, so what does not have the right type is left out.
 local function read_meta(text)
@@ -57,6 +57,6 @@ end
 
 -- The item enters the tail of main at this instant; the first time it did so is kept.
 local function restart_wait(item, now)
-  item.meta.first_at = item.meta.first_at or tonumber(item.at)
+  item.meta.first_at, item.meta.place = item.meta.first_at or tonumber(item.at), nil
   item.at = whole(now)
 end

@@ -22,7 +22,7 @@ local COUNTER = {fail = 'fails', permanent = 'fails', crash = 'crashes', expired
 local function settle(q, policy, item, kind, error, worker, delay)
   local meta = item.meta
   if kind == 'interrupt' then
-    meta.interrupts = (meta.interrupts or 0) + 1
+    meta.interrupts, meta.place = (meta.interrupts or 0) + 1, meta.place or item.number
     if error ~= '' then remember(item, q.now, kind, error, worker) end
     if not meta.spent then return 'unclaimed' end
     meta.given_up = (meta.given_up or 0) + 1
@@ -72,24 +72,84 @@ local function put_failed(q, policy, item)
   end
 end
 
+-- The place of an item that was given back to the head: the number of its first claim since it entered the tail. Places grow along a client's
+-- list; items behind them were not claimed since they entered it, and have none (nil).
+local function place_of(envelope)
+  local meta = string.match(envelope, '^cq1[ !]%S+ %d+ %S+ ([^\n]*)\n')
+  return meta and tonumber(string.match(meta, '"place":(%d+)'))
+end
+
+-- A call reads at most so many items that were given back before it, of all clients together.
+local MERGE_ITEMS, MERGE_BYTES = 1000, 4194304
+
+-- Reads the items at the head of a client's list that were given back before and come before one of these.
+local function given_back_before(q, client, items)
+  local before = {}
+  table.sort(items, function(a, b) return a.meta.place < b.meta.place end)
+  q.merge_items, q.merge_bytes = q.merge_items or MERGE_ITEMS, q.merge_bytes or MERGE_BYTES
+  while #before < q.lengths[client] and q.merge_items > 0 and q.merge_bytes > 0 do
+    local envelope = redis.call('LINDEX', key_of(q, client), -(#before + 1))
+    local its_place = place_of(envelope)
+    q.merge_items, q.merge_bytes = q.merge_items - 1, q.merge_bytes - #envelope
+    if not its_place or its_place > items[#items].meta.place then break end
+    before[#before + 1] = {place = its_place, envelope = envelope}
+  end
+  return before
+end
+
+-- Puts items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
+-- stand in the order in which they entered its list. What comes after more items than a call reads stands right behind those that it read
+-- (docs/decisions/0023).
+local function head(q, client, items, before)
+  local merged, next_one = {}, 1
+  for _, item in ipairs(items) do
+    while before[next_one] and before[next_one].place < item.meta.place do
+      merged[#merged + 1] = before[next_one].envelope
+      next_one = next_one + 1
+    end
+    merged[#merged + 1] = format(item)
+  end
+  for i = next_one, #before do merged[#merged + 1] = before[i].envelope end
+  if #before > 0 then redis.call('LTRIM', key_of(q, client), 0, -(#before + 1)) end
+  if client ~= '-' then
+    if q.lengths[client] == 0 then redis.call('RPUSH', q.base .. 'clients', client) end
+    redis.call('ZADD', q.base .. 'heads', enqueued_at(merged[1]), client)
+  end
+  local newest_first = {}
+  for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end
+  sliced(newest_first, 1000, function(list, from, to) redis.call('RPUSH', key_of(q, client), unpack(list, from, to)) end)
+  grow(q, client, #items)
+end
+
 -- Writes what settle() decided for each of the items, in the order in which they were claimed: also clients that (again) have items take their
--- turns in that order.
+-- turns in that order. One call has one kind, so what goes back to main goes either to the head or to the tail. Reads before it writes.
 local function place(q, policy, items, verdicts)
-  local tails, heads, clients = {}, {}, {}
+  local lists, clients, before, to_head = {}, {}, {}, false
   for i, item in ipairs(items) do
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
-    if verdict == 'failed' then put_failed(q, policy, item)
-    elseif verdict == 'delayed' then put_delayed(q, q.now + item.delay, format(item))
-    elseif verdict ~= 'dropped' then
-      if verdict == 'requeued' then restart_wait(item, q.now) end
-      local lists = verdict == 'requeued' and tails or heads
+    if verdict == 'requeued' or verdict == 'unclaimed' then
       if not lists[client] then lists[client] = {}; clients[#clients + 1] = client end
-      table.insert(lists[client], format(item))
+      table.insert(lists[client], item)
+      to_head = verdict == 'unclaimed'
     end
   end
-  for i = #clients, 1, -1 do if heads[clients[i]] then head(q, clients[i], heads[clients[i]]) end end
-  for _, client in ipairs(clients) do if tails[client] then tail(q, client, tails[client]) end end
-  if next(heads) or next(tails) or (q.counts.delayed or 0) > 0 then wake(q) end
+  if to_head then
+    for _, client in ipairs(clients) do before[client] = given_back_before(q, client, lists[client]) end
+  end
+  for i, item in ipairs(items) do
+    if verdicts[i] == 'failed' then put_failed(q, policy, item)
+    elseif verdicts[i] == 'delayed' then put_delayed(q, q.now + item.delay, format(item)) end
+  end
+  if to_head then
+    for i = #clients, 1, -1 do head(q, clients[i], lists[clients[i]], before[clients[i]]) end
+  else
+    for _, client in ipairs(clients) do
+      local envelopes = {}
+      for i, item in ipairs(lists[client]) do restart_wait(item, q.now); envelopes[i] = format(item) end
+      tail(q, client, envelopes)
+    end
+  end
+  if #clients > 0 or (q.counts.delayed or 0) > 0 then wake(q) end
   q.counts.client_items = q.more_client_items
 end

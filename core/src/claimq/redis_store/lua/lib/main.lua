@@ -1,5 +1,5 @@
 -- The lists of main: one for items without a client, one for each client, and the ring of clients that have items.
--- lengths_of() reads (and so finds a key of another type) before the first write; tail() and head() then write.
+-- length_of() reads (and so finds a key of another type) before the first write; tail() and lib/giveback.lua's head() then write.
 local function length_of(q, client)
   q.lengths = q.lengths or {}
   if not q.lengths[client] then
@@ -28,18 +28,6 @@ local function tail(q, client, envelopes)
     redis.call('ZADD', q.base .. 'heads', enqueued_at(envelopes[1]), client)
   end
   sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
-  grow(q, client, #envelopes)
-end
-
--- Puts envelopes, oldest first, before all that waits, so that the first of them is the next to be claimed.
-local function head(q, client, envelopes)
-  if client ~= '-' then
-    if q.lengths[client] == 0 then redis.call('RPUSH', q.base .. 'clients', client) end
-    redis.call('ZADD', q.base .. 'heads', enqueued_at(envelopes[1]), client)
-  end
-  local newest_first = {}
-  for i = #envelopes, 1, -1 do newest_first[#newest_first + 1] = envelopes[i] end
-  sliced(newest_first, 1000, function(list, from, to) redis.call('RPUSH', key_of(q, client), unpack(list, from, to)) end)
   grow(q, client, #envelopes)
 end
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from claimq.errors import ClaimqError
-from claimq_cli import failures
+from claimq_cli import failures, printing
 from claimq_cli.change_commands import flush, pause, release, resume
 from claimq_cli.enqueue_command import enqueue
 from claimq_cli.failed_commands import failed
@@ -49,13 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(failures.INTERRUPTED)
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
-        click.echo(f"claimq: {' '.join(error.format_message().split())} (see `{where} --help`)", err=True)
+        printing.say_error(f"{' '.join(error.format_message().split())} (see `{where} --help`)")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(failures.INTERRUPTED)
     except (ClaimqError, failures.CommandError, ValueError, TypeError, OSError) as error:
         for line in failures.lines_of(error):
-            click.echo(f"claimq: {line}", err=True)
+            printing.say_error(line)
         sys.exit(failures.exit_code_of(error))
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from claimq.duration import format_duration
 from claimq.model import Item
+from claimq_cli import printing
 
 _SHOWN_PAYLOAD = 100
 
@@ -25,9 +21,12 @@ class Answers:
     def __init__(self, form: str) -> None:
         self.is_json = form == "json"
 
-    def give(self, document: Any, text: str) -> None:
-        """The document as JSON, or the text for people."""
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2) if self.is_json else text)
+    def give(self, document: Any, *lines: str) -> None:
+        """The document as JSON, or the lines for people."""
+        if self.is_json:
+            click.echo(printing.safe_json(document))
+        else:
+            printing.say_lines(lines)
 
     def give_table(
         self,
@@ -37,43 +36,17 @@ class Answers:
         *,
         nothing: str = "nothing",
     ) -> None:
-        """The document as JSON, or rows for people. Columns that begin with '>' are aligned to the right."""
-        if self.is_json:
-            self.give(document, "")
-            return
-        if not rows:
-            click.echo(nothing)
-            return
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for name in columns:
-            table.add_column(
-                name.removeprefix(">"),
-                justify="right" if name.startswith(">") else "left",
-                no_wrap=True,
-                overflow="ellipsis" if name == columns[-1] else "fold",
-            )
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        _print(table)
-
-
-def _print(table: Table) -> None:
-    """As wide as the terminal; in a pipe as wide as the rows are."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)
-        console = Console(highlight=False, width=max(console.measure(table).maximum, 20))
-    with console.capture() as captured:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        """The document as JSON, or rows for people; see :func:`claimq_cli.printing.say_table` for the columns."""
+        if self.is_json or not rows:
+            self.give(document, nothing)
+        else:
+            printing.say_table(columns, rows)
 
 
 def payload(item: Item) -> str:
-    """The beginning of a payload, with what cannot be printed escaped."""
-    text = item.payload.decode("utf-8", "backslashreplace")
-    shown = "".join(
-        letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[: _SHOWN_PAYLOAD + 1]
-    )
+    """The beginning of a payload."""
+    text = item.payload[: 4 * _SHOWN_PAYLOAD + 4].decode("utf-8", "backslashreplace")
+    shown = printing.safe(text[: _SHOWN_PAYLOAD + 1])
     return shown if len(text) <= _SHOWN_PAYLOAD else shown[:_SHOWN_PAYLOAD] + "…"
 
 
@@ -90,5 +63,5 @@ def instant(at: float | None) -> str:
 
 
 def count(number: int, noun: str = "item") -> str:
-    """``1 item``, ``2 items``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """``1 item``, ``2,000 items``."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import click
 
 from claimq.model import Located
-from claimq_cli import json_shapes
+from claimq_cli import json_shapes, printing
 from claimq_cli.answers import count, instant, payload
 from claimq_cli.context import Context, with_context
 from claimq_cli.enqueue_command import Duration
@@ -34,7 +34,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int) -> 
         total = await queue.length("failed")
     context.answers.give_table(
         {"queue": name, "length": total, "items": [json_shapes.located(one) for one in found]},
-        ["id", "failed", ">requeued", ">given up", "error", "payload"],
+        ["id", "failed", ">requeued", ">given up", "~error", "~payload"],
         [_row(one) for one in found],
         nothing=f"{name}: nothing in failed",
     )
@@ -58,7 +58,7 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
         found = await queue.failed_item(id)
     if found is None:
         raise CommandError(_absent(name, [id]), NOT_DONE)
-    context.answers.give({"queue": name, **json_shapes.located(found)}, described(found))
+    context.answers.give({"queue": name, **json_shapes.located(found)}, *described(found))
 
 
 @failed.command("requeue")
@@ -143,7 +143,7 @@ def _tell(context: Context, document: Mapping[str, object], name: str, text: str
     context.answers.give(document, f"{name}: {text}")
     if not missing:
         return 0
-    click.echo(f"claimq: {_absent(name, missing)}", err=True)
+    printing.say_error(_absent(name, missing))
     return NOT_DONE
 
 

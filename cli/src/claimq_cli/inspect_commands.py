@@ -48,9 +48,9 @@ async def status(context: Context, name: str | None) -> None:
 def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:
     return [
         f"{name} (paused)" if snapshot.paused else name,
-        *(str(snapshot.lengths[state]) for state in State),
+        *(f"{snapshot.lengths[state]:,}" for state in State),
         age(snapshot.ages[State.MAIN]),
-        str(snapshot.counters["done"]),
+        f"{snapshot.counters['done']:,}",
         str(len(workers)),
         str(sum(one.busy > 0 for one in workers)),
         age(snapshot.next_due_in),
@@ -69,7 +69,7 @@ async def peek(context: Context, name: str, number: int) -> None:
         found = await queue.peek(number)
     context.answers.give_table(
         {"queue": name, "items": [json_shapes.item(one) for one in found]},
-        ["id", "client", "enqueued", ">requeued", "payload"],
+        ["id", "client", "enqueued", ">requeued", "~payload"],
         [_item_row(one) for one in found],
         nothing=f"{name}: nothing in main",
     )
@@ -96,7 +96,7 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
         found = await queue.items(state, number, offset=offset)
     context.answers.give_table(
         {"queue": name, "state": state, "items": [json_shapes.located(one) for one in found]},
-        ["id", "since", "until", "worker", ">requeued", ">crashed", "payload"],
+        ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
         [_located_row(one) for one in found],
         nothing=f"{name}: nothing in {state}",
     )
@@ -125,11 +125,11 @@ async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A00
         found = await queue.find(id)
     if found is None:
         raise CommandError(f"{name} has no item {id}: it is done, or was removed, or never was", NOT_DONE)
-    context.answers.give({"queue": name, **json_shapes.located(found)}, described(found))
+    context.answers.give({"queue": name, **json_shapes.located(found)}, *described(found))
     return None
 
 
-def described(found: Located) -> str:
+def described(found: Located) -> list[str]:
     """An item in full, for people."""
     item = found.item
     counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
@@ -152,7 +152,7 @@ def described(found: Located) -> str:
     lines += [
         f"{'':<13}{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history
     ]
-    return "\n".join(lines)
+    return lines
 
 
 @click.command()
@@ -178,5 +178,5 @@ async def check(context: Context) -> int:
         found = await server.report()
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or ["  nothing unsafe"]
-    context.answers.give(json_shapes.report(found), "\n".join(lines))
+    context.answers.give(json_shapes.report(found), *lines)
     return NOT_DONE if found.warnings else 0

@@ -3,6 +3,7 @@
 import asyncio
 import io
 
+import pytest
 from rich.console import Console
 
 from claimq.model import Snapshot, State
@@ -32,7 +33,7 @@ def a_board(workers: int = 2) -> Board:
 def drawn(board: Board, width: int, height: int) -> str:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
     with console.capture() as captured:
-        console.print(frame(board, height))
+        console.print(frame(board, height, width))
     return captured.get()
 
 
@@ -108,3 +109,44 @@ async def test_on_a_terminal_the_last_frame_stays() -> None:
         await asyncio.sleep(0)
         board.note("the very last")
     assert "the very last" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_no_number_and_no_name_is_cut_at_any_width(width: int) -> None:
+    board = a_board()
+    queue = board.queues["thumbs"]
+    queue.name = "thumbnails-of-the-big-archive"
+    lengths = {State.MAIN: 1_234_567, State.BUSY: 3000, State.DELAYED: 45_678, State.FAILED: 9_876_543}
+    ages: dict[State, float | None] = dict.fromkeys(State, 9.5)
+    queue.see(Snapshot(103.0, 1, lengths, ages, {"done": 87_654_321}, None, paused=True))
+    queue.show_workers((WorkerRow("thumbnails-of-the-big-archive-1", "ready", 3000, 1234, 4194303, 4194304),))
+    text = " ".join(drawn(board, width, 60).replace(",", "").replace("│", " ").split())
+    for words in (
+        "1234567",
+        "3000",
+        "45678",
+        "9876543",
+        "87654321",
+        "9.5s",
+        "1 of 4",
+        "1234",
+        f"{queue.name}-1",
+    ):
+        assert words in text.replace("1 of 1 workers ready", "1 of 4")
+
+
+def test_foreign_text_moves_no_cursor_and_is_no_markup() -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202e\x9b2J[bold]"
+    board = a_board()
+    board.title = board.server = evil
+    queue = board.queues["thumbs"]
+    queue.decide(Decision(3, ScalingRule.MAX_REPLICAS, evil, ScalingState()), before=2)
+    queue.show_workers((WorkerRow(evil, "ready", 1, 1, 1, 1),))
+    board.note(evil)
+    texts = [drawn(board, 200, 60)]
+    queue.see(None, evil)
+    texts += [drawn(board, 200, 60), drawn(board, 60, 60)]
+    for text in texts:
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)
+        assert r"\x1b]52;c;ZXZpbA==\x07" in text
+        assert "[bold]" in text

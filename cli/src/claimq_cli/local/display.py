@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -16,12 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from claimq.model import State
+from claimq_cli import printing
 from claimq_cli.answers import age
-from claimq_cli.local.board import Board, Line, QueueBoard
+from claimq_cli.local.board import Board, Line, QueueBoard, WorkerRow
 
 REFRESH_SECONDS = 0.2
 PLAIN_SECONDS = 1.0
 _SHOWN_LINES = 9
+_FRAME = 4
+"""Columns that the frame around everything takes."""
+_GAUGE = 10
+"""Columns that the number of workers needs; the bar beside it may be shorter or go."""
 _NOBODY_READS = (OSError, SystemExit)
 """What printing raises when the terminal or the pipe is gone. Local mode goes on: signals stop it, not this."""
 _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting": "red"}
@@ -53,16 +59,18 @@ async def _redraw(board: Board, console: Console) -> None:
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
         try:
             while True:
-                live.update(frame(board, console.height), refresh=True)
+                live.update(frame(board, console.height, console.width), refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
         finally:
-            live.update(frame(board, console.height), refresh=True)
+            live.update(frame(board, console.height, console.width), refresh=True)
 
 
 async def _lines(board: Board, console: Console) -> None:
     def show(line: Line) -> None:
         try:
-            console.print(f"{line.at} {line.text}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                printing.safe(f"{line.at} {line.text}"), highlight=False, markup=False, soft_wrap=True
+            )
         except _NOBODY_READS:
             board.on_line = None
 
@@ -90,21 +98,21 @@ def status_line(queue: QueueBoard) -> str:
     return f"{queue.name}: {states}  oldest {oldest}  done {queue.done} ({queue.rate:.0f}/s)  {workers}"
 
 
-def frame(board: Board, height: int) -> RenderableType:
-    """The whole live display, for a terminal of so many lines."""
-    parts: list[RenderableType] = [_queues(board)]
+def frame(board: Board, height: int, width: int) -> RenderableType:
+    """The whole live display, for a terminal of so many lines and columns."""
+    parts: list[RenderableType] = [_queues(board, width - _FRAME)]
     rows = [row for queue in board.queues.values() for row in queue.workers]
     room = max(3, height - 15 - 2 * len(board.queues))
     if rows:
-        parts.append(_workers(board, most=max(2, room - _SHOWN_LINES)))
+        parts.append(_workers(board, width - _FRAME, most=max(2, room - _SHOWN_LINES)))
     parts.append(_decisions(board))
     parts.append(_log(board, most=max(3, min(_SHOWN_LINES, room - len(rows)))))
-    title = Text.assemble(("claimq up", "bold"), ("  " + board.title if board.title else "", "dim"))
+    title = Text.assemble(("claimq up", "bold"), _text("  " + board.title if board.title else "", "dim"))
     return Panel(
         Group(*parts),
         title=title,
         title_align="left",
-        subtitle=Text(board.server, style="dim"),
+        subtitle=_text(board.server, "dim"),
         subtitle_align="left",
         box=box.ROUNDED,
         border_style="blue",
@@ -112,33 +120,54 @@ def frame(board: Board, height: int) -> RenderableType:
     )
 
 
-def _queues(board: Board) -> Table:
+def _text(text: str, style: str = "") -> Text:
+    """Text from outside, without what a terminal would obey."""
+    return Text(printing.safe(text), style)
+
+
+def _or_lines(
+    table: Table, rows: Sequence[Sequence[RenderableType]], lines: Sequence[str], room: int
+) -> RenderableType:
+    """The table; or, where rich would cut its numbers and names to make it fit, the lines."""
+    for row in rows:
+        table.add_row(*row)
+    widths = [
+        [len(str(column.header)) for column in table.columns],
+        *([cell_len(cell.plain) if isinstance(cell, Text) else _GAUGE for cell in row] for row in rows),
+    ]
+    if sum(map(max, zip(*widths, strict=True))) + 2 * len(table.columns) <= room:
+        return table
+    return Group(*(_text(line) for line in lines))
+
+
+def _queues(board: Board, room: int) -> RenderableType:
     table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
     table.add_column("queue", no_wrap=True)
     for name in ("main", "busy", "delayed", "failed", "oldest", "done", "per s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("workers", ratio=1, no_wrap=True)
-    for queue in board.queues.values():
-        table.add_row(*_queue_row(queue))
-    return table
+    queues = board.queues.values()
+    return _or_lines(
+        table, [_queue_row(queue) for queue in queues], [status_line(queue) for queue in queues], room
+    )
 
 
 def _queue_row(queue: QueueBoard) -> list[RenderableType]:
-    name = Text(queue.name, style="bold")
+    name = _text(queue.name, "bold")
     if queue.snapshot is None or queue.problem:
-        return [name, *[Text("?", style="yellow")] * 7, Text(queue.problem or "not yet seen", style="yellow")]
+        return [name, *[_text("?", "yellow")] * 7, _text(queue.problem or "not yet seen", "yellow")]
     lengths = queue.snapshot.lengths
     busy_style = "cyan" if lengths[State.BUSY] else ""
     failed_style = "bold red" if lengths[State.FAILED] else ""
     return [
         Text.assemble(name, (" paused", "yellow") if queue.snapshot.paused else ""),
-        Text(f"{lengths[State.MAIN]:,}"),
-        Text(f"{lengths[State.BUSY]:,}", style=busy_style),
-        Text(f"{lengths[State.DELAYED]:,}"),
-        Text(f"{lengths[State.FAILED]:,}", style=failed_style),
-        Text(age(queue.snapshot.ages[State.MAIN])),
-        Text(f"{queue.done:,}", style="green"),
-        Text(f"{queue.rate:,.0f}"),
+        _text(f"{lengths[State.MAIN]:,}"),
+        _text(f"{lengths[State.BUSY]:,}", busy_style),
+        _text(f"{lengths[State.DELAYED]:,}"),
+        _text(f"{lengths[State.FAILED]:,}", failed_style),
+        _text(age(queue.snapshot.ages[State.MAIN])),
+        _text(f"{queue.done:,}", "green"),
+        _text(f"{queue.rate:,.0f}"),
         _gauge(queue),
     ]
 
@@ -154,11 +183,11 @@ def _gauge(queue: QueueBoard) -> RenderableType:
         complete_style="green",
         finished_style="green",
     )
-    grid.add_row(Text(f"{queue.ready} of {queue.max_replicas}"), bar)
+    grid.add_row(_text(f"{queue.ready} of {queue.max_replicas}"), bar)
     return grid
 
 
-def _workers(board: Board, most: int) -> Table:
+def _workers(board: Board, room: int, most: int) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1), header_style="dim")
     table.add_column("worker", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -168,19 +197,27 @@ def _workers(board: Board, most: int) -> Table:
     table.add_column("app", justify="right", no_wrap=True)
     table.add_column("", ratio=1)
     rows = [row for queue in board.queues.values() for row in queue.workers]
-    for row in rows[:most]:
-        table.add_row(
-            row.name,
-            Text(row.stage, style=_STAGES.get(row.stage, "")),
-            str(row.busy),
-            Text(str(row.restarts), style="yellow" if row.restarts else "dim"),
-            Text(f"pid {row.sidecar_pid}" if row.sidecar_pid else "-", style="dim"),
-            Text(f"pid {row.app_pid}" if row.app_pid else "-", style="dim"),
-            "",
-        )
+    lines = [
+        f"{row.name}: {row.stage}  in hand {row.busy:,}  restarts {row.restarts:,}" for row in rows[:most]
+    ]
+    cells = [_worker_row(row) for row in rows[:most]]
     if len(rows) > most:
-        table.add_row(Text(f"and {len(rows) - most} more", style="dim"), *[""] * 6)
-    return table
+        more = f"and {len(rows) - most} more"
+        cells.append([_text(more, "dim"), *[Text()] * 6])
+        lines.append(more)
+    return _or_lines(table, cells, lines, room)
+
+
+def _worker_row(row: WorkerRow) -> list[RenderableType]:
+    return [
+        _text(row.name),
+        _text(row.stage, _STAGES.get(row.stage, "")),
+        _text(f"{row.busy:,}"),
+        _text(f"{row.restarts:,}", "yellow" if row.restarts else "dim"),
+        _text(f"pid {row.sidecar_pid}" if row.sidecar_pid else "-", "dim"),
+        _text(f"pid {row.app_pid}" if row.app_pid else "-", "dim"),
+        Text(),
+    ]
 
 
 def _decisions(board: Board) -> Table:
@@ -190,18 +227,16 @@ def _decisions(board: Board) -> Table:
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for queue in board.queues.values():
         for row in queue.decisions:
-            arrow = Text(f"-> {row.replicas}", style="dim")
-            grid.add_row(
-                Text(row.at, style="dim"), arrow, Text(row.rule, style="dim"), Text(row.reason, style="dim")
-            )
+            arrow = _text(f"-> {row.replicas}", "dim")
+            grid.add_row(_text(row.at, "dim"), arrow, _text(row.rule, "dim"), _text(row.reason, "dim"))
         if queue.decision is not None:
             wanted = "as is" if queue.decision.replicas is None else str(queue.decision.replicas)
-            now = Text(f"want {wanted}", style="bold")
+            now = _text(f"want {wanted}", "bold")
             grid.add_row(
-                Text("now", style="bold"),
+                _text("now", "bold"),
                 now,
-                Text(queue.decision.rule.value, style="magenta"),
-                queue.decision.reason,
+                _text(queue.decision.rule.value, "magenta"),
+                _text(queue.decision.reason),
             )
     return grid
 
@@ -212,5 +247,5 @@ def _log(board: Board, most: int) -> Table:
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     grid.add_row("", "")
     for line in list(board.lines)[-most:]:
-        grid.add_row(Text(line.at, style="dim"), Text(line.text, style="yellow" if line.is_trouble else ""))
+        grid.add_row(_text(line.at, "dim"), _text(line.text, "yellow" if line.is_trouble else ""))
     return grid

@@ -1,0 +1,107 @@
+"""The one way to the terminal: text from outside (ids, clients, errors, payloads, workers' logs, names on a server) is
+escaped here, so that no item can move the cursor, set the title, fill the clipboard or turn text around.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+_GAP = "  "
+_LEAST_FLEXIBLE = 12
+
+
+def safe(text: str) -> str:
+    """The text on one line, with everything escaped that a terminal may take for more than a letter: controls, also
+    those above 127 and those that change the direction, line ends, lone surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def safe_json(document: Any) -> str:
+    """The document as JSON; what `safe` escapes is escaped in JSON's own way, so it stays the same document."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return "".join(
+        letter if letter == "\n" or letter.isprintable() else json.dumps(letter)[1:-1] for letter in text
+    )
+
+
+def say(text: str) -> None:
+    """A line on stdout; what is not a letter is escaped."""
+    click.echo(safe(text))
+
+
+def say_lines(lines: Sequence[str]) -> None:
+    """Some lines on stdout."""
+    for line in lines:
+        say(line)
+
+
+def say_error(text: str) -> None:
+    """A line on stderr, after the name of the command."""
+    click.echo(f"claimq: {safe(text)}", err=True)
+
+
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows below the names of their columns, as wide as the terminal (in a pipe as wide as they are).
+
+    Columns that begin with '>' are aligned to the right. Those that begin with '~' may be cut, with a '…', to fit; no
+    other ever is. Where the others alone are too wide, each row is a block of lines instead.
+    """
+    names = [name.lstrip(">~") for name in columns]
+    cells = [[safe(cell) for cell in row] for row in rows]
+    natural = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    widths = _fitting(natural, ["~" in name for name in columns], _terminal_width())
+    if widths is None:
+        _say_blocks(names, cells)
+        return
+    to_right = [name.startswith(">") for name in columns]
+    click.secho(_line(names, widths, to_right), bold=True)
+    click.echo(_GAP.join("─" * width for width in widths))
+    for row in cells:
+        click.echo(_line(row, widths, to_right))
+
+
+def _terminal_width() -> int | None:
+    """Columns of the terminal; None in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _fitting(natural: Sequence[int], may_be_cut: Sequence[bool], room: int | None) -> list[int] | None:
+    """Widths that fit the room, taken from the widest of those that may be cut; None if there are none."""
+    widths = list(natural)
+    while room is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > room:
+        cut = [n for n, may in enumerate(may_be_cut) if may and widths[n] > _LEAST_FLEXIBLE]
+        if not cut:
+            return None
+        widths[max(cut, key=lambda n: widths[n])] -= 1
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
+    placed = [_placed(*one) for one in zip(cells, widths, to_right, strict=True)]
+    return _GAP.join(placed).rstrip()
+
+
+def _placed(cell: str, width: int, to_right: bool) -> str:
+    if cell_len(cell) > width:
+        return set_cell_size(cell, width - 1) + "…"
+    blanks = " " * (width - cell_len(cell))
+    return blanks + cell if to_right else cell + blanks
+
+
+def _say_blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    longest = max(map(len, names)) + 1
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        for name, cell in zip(names, row, strict=True):
+            click.echo(f"{name + ':':<{longest}} {cell}")

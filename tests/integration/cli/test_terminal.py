@@ -1,0 +1,134 @@
+"""What reaches a real terminal: no sequence from outside, and no number or id cut at any width."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+import claimq.blocking
+from claimq.model import NewItem, Reason
+from claimq.policy import Policy
+from testkit.server import Server
+from testkit.terminal import Terminal
+
+EVIL = "\x1b]52;c;ZXZpbA==\x07 \x1b]0;title\x07 \x1b[2J \x9b2J \u202egpj.exe\u2066 \x08\x7f\r\n"
+SHOWN = r"\x1b]52;c;ZXZpbA==\x07"
+OBEYED = re.compile(
+    r"\x1b(?!\[\d*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+"""What a terminal takes for a command, without the bold and plain of our own headings."""
+
+
+def on_terminal(url: str, *arguments: str, columns: int = 200) -> str:
+    command = [sys.executable, "-m", "claimq_cli", *arguments, "--redis", url]
+    with Terminal(command, columns=columns) as terminal:
+        terminal.wait()
+        return terminal.output.decode()
+
+
+@pytest.fixture
+def hostile(valkey: Server) -> str:
+    """A queue `q` on this URL whose items are from an attacker: in each state, in each field that he can reach."""
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q", worker="w")
+        queue.set_policy(Policy(requeue_limit=1, busy_expiry=3600))
+        queue.enqueue_many([NewItem(EVIL, client="c")] * 3)
+        queue.enqueue(EVIL, id="later", delay=3600)
+        queue.fail(queue.claim(1), EVIL, permanent=True)
+        queue.release_worker("w", Reason.CRASHED, EVIL)
+        queue.fail(queue.claim(1), EVIL)
+        queue.claim(1)
+    for key in cast("list[bytes]", valkey.call("KEYS", "cq:{q}:*")):
+        if valkey.call("TYPE", key) == b"hash":
+            flat = cast("list[bytes]", valkey.call("HGETALL", key))
+            for field, value in zip(flat[::2], flat[1::2], strict=True):
+                if value.startswith(b"cq1"):
+                    valkey.call("HSET", key, field, value.replace(b" c ", b" c\x1b[2J\x07 ", 1))
+    return valkey.url
+
+
+LOOKS = [
+    ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
+    ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
+    ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
+    ["peek", EVIL.strip()], ["--" + EVIL.strip()],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: " ".join(look)[:20].encode("ascii", "ignore").hex())
+def test_text_from_outside_reaches_a_terminal_escaped(hostile: str, look: list[str]) -> None:
+    text = on_terminal(hostile, *look)
+    assert OBEYED.search(text) is None
+    if look[0] in ("peek", "items", "find", "failed"):
+        assert SHOWN in text
+
+
+def test_the_whole_story_of_an_item_is_escaped(hostile: str) -> None:
+    with claimq.blocking.connect(hostile) as server:
+        (failed,) = server.queue("q").failed_items(9)
+    text = on_terminal(hostile, "failed", "show", "q", failed.item.id)
+    assert OBEYED.search(text) is None
+    assert text.count(SHOWN) >= 3, "payload, last error, history"
+
+
+@pytest.mark.parametrize(
+    "look", [["peek", "q"], ["failed", "list", "q"], ["status", "q"]], ids=lambda look: look[0]
+)
+def test_json_is_escaped_in_its_own_way_and_is_the_same_document(hostile: str, look: list[str]) -> None:
+    text = on_terminal(hostile, *look, "-o", "json")
+    assert OBEYED.search(text) is None
+    document = json.loads(text)
+    if look[0] == "peek":
+        assert document["items"][0]["text"] == EVIL
+    if look[0] == "failed":
+        assert document["items"][0]["item"]["last_error"] == EVIL
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) -> None:
+    name = "thumbnails-of-the-archive"
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue(name, worker="a-worker-with-a-long-name-0123456789")
+        queue.set_policy(Policy(busy_expiry=3600))
+        done = queue.enqueue_many([NewItem("x" * 500, client="a-client-with-a-long-name")] * 3000)
+        queue.claim(1)
+    status = on_terminal(valkey.url, "status", name, columns=columns)
+    assert "2,999" in status
+    assert name in status
+    peeked = on_terminal(valkey.url, "peek", name, columns=columns)
+    busy = on_terminal(valkey.url, "items", name, "busy", columns=columns)
+    assert all(one in peeked for one in done.ids[1:11])
+    assert "a-client-with-a-long-name" in peeked
+    assert done.ids[0] in busy
+    assert "a-worker-with-a-long-name-0123456789" in busy
+    if columns == 200:
+        assert max(map(len, peeked.splitlines())) <= 200
+
+
+APP = "import sys, time; sys.stderr.write(%r); sys.stderr.flush(); sys.exit(3)" % (EVIL + "\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--plain"]], ids=["live", "plain"])
+def test_what_workers_log_reaches_the_terminal_escaped(tmp_path: Path, arguments: list[str]) -> None:
+    spec = {
+        "worker": {"command": [sys.executable, "-c", APP]},
+        "scaling": {"minReplicas": 1, "maxReplicas": 1},
+    }
+    manifest = {
+        "apiVersion": "claimq.dev/v1alpha1",
+        "kind": "ReliableQueue",
+        "metadata": {"name": "q"},
+        "spec": spec,
+    }
+    (tmp_path / "queue.yaml").write_text(json.dumps(manifest))
+    command = [sys.executable, "-m", "claimq_cli", "up", "-f", str(tmp_path / "queue.yaml"), *arguments]
+    with Terminal(command, columns=200, cwd=tmp_path) as terminal:
+        terminal.read_until(SHOWN, within=60)
+        terminal.type(b"\x03")
+        assert terminal.wait(60) == 0
+    text = terminal.output.decode()
+    assert "\x1b]" not in text
+    assert not {"\x9b", "\u202e", "\u2066", "\x07", "\x7f"} & set(text)

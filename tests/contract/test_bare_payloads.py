@@ -43,12 +43,14 @@ async def test_a_bare_payload_is_claimed_like_another_item(
     server.call("LPUSH", MAIN, payload)
     (claim,) = await queue.claim(wait=0)
     assert claim.item.payload == payload
-    assert claim.item.id == "bare-1"
+    assert claim.item.id == f"bare-{claim.number}"
     assert claim.item.client is None
     (outcome,) = await queue.fail(claim, "broken", permanent=True)
-    assert (outcome.id, outcome.verdict) == ("bare-1", Verdict.FAILED)
+    assert (outcome.id, outcome.verdict) == (claim.item.id, Verdict.FAILED)
     (failed,) = await queue.failed_items()
-    assert (failed.item.id, failed.item.payload, failed.item.last_error) == ("bare-1", payload, "broken")
+    assert (failed.item.id, failed.item.payload, failed.item.last_error) == (
+        claim.item.id, payload, "broken",
+    )  # fmt: skip
     assert await queue.requeue_failed() == 1
     assert [item.payload for item in await queue.peek()] == [payload]
     (again,) = await queue.claim(wait=0)
@@ -91,8 +93,10 @@ async def test_bare_payloads_and_items_leave_in_the_order_in_which_they_came(
 
 async def test_each_adopted_payload_has_an_id_of_its_own(server: Server, queue: ReliableQueue) -> None:
     server.call("LPUSH", MAIN, *["same"] * 5)
-    ids = [claim.item.id for claim in await queue.claim(3, wait=0) + await queue.claim(3, wait=0)]
-    assert ids == [f"bare-{number}" for number in range(1, 6)]
+    claims = await queue.claim(3, wait=0) + await queue.claim(3, wait=0)
+    ids = [claim.item.id for claim in claims]
+    assert ids == [f"bare-{claim.number}" for claim in claims]
+    assert len(set(ids)) == 5
     assert (await queue.stats())["adopted"] == 5
 
 

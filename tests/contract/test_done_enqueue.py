@@ -39,7 +39,7 @@ async def test_what_would_follow_from_a_lost_claim_is_not_enqueued(queue: Reliab
         Done(two, ["2"]),
         Done(three, ["3"]),
         Done(one, ["again"]),
-        Done("w9/9", ["9"]),
+        Done("w9/9.AAAAAAAA", ["9"]),
     ]
     assert verdicts(await queue.done(pairs)) == ["done", "lost", "done", "lost", "lost"]
     assert await waiting(queue) == ["b", "1", "3"]

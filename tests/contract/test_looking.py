@@ -12,13 +12,14 @@ from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
 
-async def in_every_state(queue: ReliableQueue) -> None:
-    """Items m (main), b (busy), d (delayed), f (failed), each with its letter as its id."""
+async def in_every_state(queue: ReliableQueue) -> str:
+    """Items m (main), b (busy), d (delayed), f (failed), each with its letter as its id. Returns the token of b."""
     await queue.enqueue_many([NewItem("f", id="f"), NewItem("b", id="b")])
-    f, _ = await queue.claim(2, wait=0)
+    f, b = await queue.claim(2, wait=0)
     await queue.fail(f, "broken", permanent=True)
     await queue.enqueue("m", id="m")
     await queue.enqueue("d", id="d", delay=60)
+    return b.token
 
 
 async def test_an_empty_queue_has_no_items_and_no_ages(queue: ReliableQueue) -> None:
@@ -135,11 +136,11 @@ async def test_peek_of_bare_and_plain_items_without_clients(server: Server, queu
 
 async def test_items_of_each_state_are_listed_with_what_is_known(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(busy_expiry=20))
-    await in_every_state(queue)
+    token = await in_every_state(queue)
     (main,) = await queue.items(State.MAIN)
     assert (main.item.text, main.state, main.worker) == ("m", State.MAIN, None)
     (busy,) = await queue.items("busy")
-    assert (busy.item.text, busy.state, busy.worker, busy.name) == ("b", State.BUSY, "w1", "w1/2")
+    assert (busy.item.text, busy.state, busy.worker, busy.name) == ("b", State.BUSY, "w1", token)
     assert busy.lease_until is not None
     assert busy.claimed_at is not None
     assert busy.lease_until - busy.claimed_at == pytest.approx(20)
@@ -184,14 +185,14 @@ async def test_pages_cover_a_state_without_gap_or_overlap(queue: ReliableQueue, 
 
 
 async def test_find_tells_where_an_item_is_in_every_state(queue: ReliableQueue) -> None:
-    await in_every_state(queue)
+    token = await in_every_state(queue)
     for item_id, state in (("m", State.MAIN), ("b", State.BUSY), ("d", State.DELAYED), ("f", State.FAILED)):
         located = await queue.find(item_id)
         assert located is not None, item_id
         assert (located.item.text, located.state) == (item_id, state)
     busy = await queue.find("b")
     assert busy is not None
-    assert (busy.worker, busy.name) == ("w1", "w1/2")
+    assert (busy.worker, busy.name) == ("w1", token)
     assert busy.claimed_at is not None
     failed = await queue.find("f")
     assert failed is not None

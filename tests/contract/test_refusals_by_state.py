@@ -54,7 +54,9 @@ async def test_a_verdict_on_lost_claims_changes_nothing(
     await queue.unclaim(lost)
     held = [claim.token for claim in await queue.claim(2, wait=0)]
     before = contents(server)
-    outcomes = await VERDICTS[verb](queue, [*lost, "w1/77", "elsewhere/1", "nonsense", "", "w1/x"])
+    outcomes = await VERDICTS[verb](
+        queue, [*lost, "w1/77.AAAAAAAA", "elsewhere/1.AAAAAAAA", "nonsense", "", "w1/1"]
+    )
     assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 7
     assert changes(before, contents(server)) == {}
     assert len(held) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
 from claimq.redis_store.connection import Arg, Call
 from claimq.redis_store.keys import Keys
+from claimq.tokens import make_token, number_of
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim looks for itself, whatever the wake token says."""
@@ -22,6 +24,9 @@ IDLE_POLL = 1.0
 
 WITHDRAW_SECONDS = 600.0
 """For so long it is tried to find out what became of a claim whose reply did not come; then its lease decides."""
+
+
+_NONCE_BYTES = 6
 
 
 class _Default(Enum):
@@ -97,8 +102,9 @@ class Claiming(QueuePart):
         """One look, after a wake token or ``pause`` seconds if that is given. If its caller is cancelled meanwhile, it
         runs no more, or what it got goes back."""
         call = self._connection.take_lane()
+        nonce = new_nonce()
         keys: list[str] = [self._keys.main]
-        words: list[Arg] = [*call, self.worker, count]
+        words: list[Arg] = [*call, self.worker, count, nonce]
         try:
             if pause is None:
                 reply = await self._connection.run("claim", keys, words)
@@ -107,11 +113,11 @@ class Claiming(QueuePart):
                     "claim", keys, words, wake=self._keys.wake, seconds=pause
                 )
         except asyncio.CancelledError:
-            self._connection.find_out(self._keys.main, self._withdraw(call), may_outlast=False)
+            self._connection.find_out(self._keys.main, self._withdraw(call, nonce), may_outlast=False)
             raise
         except StoreUnavailable:
             if self._connection.may_find_out(self._keys.main):
-                self._connection.find_out(self._keys.main, self._withdraw(call), may_outlast=True)
+                self._connection.find_out(self._keys.main, self._withdraw(call, nonce), may_outlast=True)
             else:
                 self._connection.give_lane(call)
             raise
@@ -128,7 +134,7 @@ class Claiming(QueuePart):
         _, now, first, _, lease_end, overdue = map(int, reply[1].split())
         if overdue:
             self.in_background(self._tidy(overdue))
-        return _Looked(self._claims(reply[2:], first, now / 1000, lease_end / 1000))
+        return _Looked(self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000))
 
     async def withdrawn(self) -> None:
         """Waits until it is known what became of claims of this queue that were cancelled or ended in StoreUnavailable,
@@ -139,7 +145,7 @@ class Claiming(QueuePart):
         """
         await self._connection.doubts.settled(self._keys.main)
 
-    async def _withdraw(self, call: Call) -> None:
+    async def _withdraw(self, call: Call, nonce: str) -> None:
         """Sees to it that a claim call for whose reply nobody waits any more does not run, and gives back what it got
         if it has run."""
         try:
@@ -147,7 +153,8 @@ class Claiming(QueuePart):
                 reply = await self._on_its_lane("withdraw", call, [call[2]])
                 if reply[1]:
                     _, _, first, held, *_ = map(int, reply[1].split())
-                    tokens = TokenGroups.of([f"{self.worker}/{n}" for n in range(first, first + held)])
+                    claimed = [make_token(self.worker, n, nonce) for n in range(first, first + held)]
+                    tokens = TokenGroups.of(claimed)
                     await self._on_its_lane("give_back", call, ["interrupt", "", "", *tokens.words])
         finally:
             self._connection.give_lane(call)
@@ -177,13 +184,13 @@ class Claiming(QueuePart):
             return []
 
     def _claims(
-        self, envelopes: list[bytes | None], first: int, now: float, lease_until: float
+        self, envelopes: list[bytes | None], first: int, nonce: str, now: float, lease_until: float
     ) -> list[Claim]:
-        prefix, worker = f"{self.worker}/", self.worker
+        prefix, suffix, worker = f"{self.worker}/", f".{nonce}", self.worker
         claims: list[Claim] = []
         for number, envelope in enumerate(envelopes, start=first):
             if envelope is not None:
-                token = f"{prefix}{number}"
+                token = f"{prefix}{number}{suffix}"
                 claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
         return claims
 
@@ -311,9 +318,13 @@ class Claiming(QueuePart):
         return outcomes
 
 
+def new_nonce() -> str:
+    """Eight characters (48 random bits) that the tokens of one claim call have in common."""
+    return secrets.token_urlsafe(_NONCE_BYTES)
+
+
 def _number(claim: Claim | str) -> int:
-    number = (claim if isinstance(claim, str) else claim.token).rpartition("/")[2]
-    return int(number) if number.isdecimal() else 0
+    return number_of(claim if isinstance(claim, str) else claim.token)
 
 
 def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]]:

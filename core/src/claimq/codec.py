@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from claimq.errors import InvalidName
 from claimq.model import HistoryEntry, Item
+from claimq.tokens import number_of
 
 _LONGEST_ERROR = 1000
 _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
@@ -82,9 +83,8 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
     claim's number."""
     header = _HEADER.match(raw)
     if header is None:
-        return Item(
-            id=f"bare-{token.rpartition('/')[2]}", payload=raw, enqueued_at=0.0, first_enqueued_at=0.0
-        )
+        number = number_of(token) if token else ""
+        return Item(id=f"bare-{number}", payload=raw, enqueued_at=0.0, first_enqueued_at=0.0)
     item_id, at_ms, client, meta = header.groups()
     at = int(at_ms) / 1000
     payload = raw[header.end() :]

@@ -76,7 +76,9 @@ class _Run:
             return
         self.total = replace(self.total, stopped_by=why)
         self.stop.set()
-        rest = sorted((claim for claims in self.not_begun for claim in claims), key=_number)
+        rest = sorted(
+            (claim for claims in self.not_begun for claim in claims), key=lambda claim: claim.number
+        )
         for claims in self.not_begun:
             claims.clear()
         if rest:
@@ -312,10 +314,6 @@ class Consuming(Claiming):
             run.threads.shutdown(wait=False)
             if run.giving_back is not None:
                 await asyncio.shield(run.giving_back)
-
-
-def _number(claim: Claim) -> int:
-    return int(claim.token.rpartition("/")[2])
 
 
 async def _end_with(stop: asyncio.Event | threading.Event, run: _Run) -> None:

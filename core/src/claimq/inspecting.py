@@ -7,6 +7,7 @@ from typing import Any
 from claimq.codec import read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.tokens import read_token
 
 _STRETCH = 5000
 
@@ -189,16 +190,15 @@ class _ClaimCalls:
 
     def __init__(self, log: bytes) -> None:
         lines = log.decode("utf-8", "replace").split("\n")
-        self._calls = [
-            (call.split(" ", 2), float(at) / 1000) for call, at in zip(lines[::2], lines[1::2], strict=False)
-        ]
+        self._by_nonce = {
+            call.split(" ", 3)[2]: float(at) / 1000
+            for call, at in zip(lines[::2], lines[1::2], strict=False)
+            if call.count(" ") >= 3
+        }
 
     def at(self, token: str) -> float | None:
-        worker, _, number = token.rpartition("/")
-        for (first, count, claimer), at in self._calls:
-            if claimer == worker and int(first) <= int(number) < int(first) + int(count):
-                return at
-        return None
+        parts = read_token(token)
+        return self._by_nonce.get(parts.nonce) if parts else None
 
 
 def _ms(raw: bytes | str) -> int | None:

@@ -7,6 +7,7 @@ from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
 from claimq.queue_part import BATCH, QueuePart
+from claimq.tokens import number_of
 
 _RELEASED_AT_ONCE = 500
 
@@ -105,11 +106,7 @@ class Maintaining(QueuePart):
     async def _tokens_of(self, worker: str) -> list[str]:
         """What a worker holds, in the order of claiming."""
         held = await self._connection.command("HKEYS", self._keys[f"busy:{worker}"])
-        numbered = [(token.rpartition(b"/")[2], token) for token in held]
-        return [
-            token.decode()
-            for _, token in sorted((int(number), token) for number, token in numbered if number.isdigit())
-        ]
+        return sorted(filter(number_of, (token.decode("ascii", "replace") for token in held)), key=number_of)
 
     async def flush(self) -> dict[State, int]:
         """Removes every item in every state; returns how many there were. Policy and counters stay; live

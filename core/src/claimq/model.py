@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from claimq.errors import PayloadError
+from claimq.tokens import number_of
 
 
 class State(StrEnum):
@@ -120,11 +121,10 @@ class Enqueued:
 
 
 class Claim(NamedTuple):
-    """The right to work on an item until ``lease_until``. ``token`` names it and grows with every claim of
-    the queue.
+    """The right to work on an item until ``lease_until``. ``token`` names this claim and never another one.
 
-    The number at the token's end can fence off late writes elsewhere: accept only numbers that are not
-    smaller than the last seen.
+    ``number`` can fence off late writes elsewhere: accept only numbers that are not smaller than the last seen. It
+    grows with every claim of the queue; docs/guarantees.md says what holds after a loss of data.
     """
 
     token: str
@@ -132,6 +132,11 @@ class Claim(NamedTuple):
     worker: str
     claimed_at: float
     lease_until: float
+
+    @property
+    def number(self) -> int:
+        """The number in the token."""
+        return number_of(self.token)
 
 
 class Outcome(NamedTuple):

@@ -11,6 +11,7 @@ from claimq.codec import check_name
 from claimq.model import Claim
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
+from claimq.tokens import read_token
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
@@ -64,9 +65,8 @@ class TokenGroups:
             else:
                 token = claim
             tokens.append(token)
-            worker, found, number = token.rpartition("/")
-            if found and number.isdigit() and token.isascii():
-                by_worker.setdefault(worker, []).append(token)
+            if parts := read_token(token):
+                by_worker.setdefault(parts.worker, []).append(token)
         sent: list[str] = []
         words: list[str | int] = [len(by_worker)]
         for worker, own in by_worker.items():

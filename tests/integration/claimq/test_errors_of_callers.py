@@ -72,7 +72,7 @@ async def test_numbers_that_make_no_sense_are_refused_and_say_what_may_be(queue:
             await queue.claim(wait=wait)
     for delay in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="at least 0"):
-            await queue.requeue("w1/1", delay=delay)
+            await queue.requeue("w1/1.AAAAAAAA", delay=delay)
     for limit in (0, 1001):
         with pytest.raises(ValueError, match="1 to 1000"):
             await queue.reap(limit)

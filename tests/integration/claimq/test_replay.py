@@ -18,8 +18,8 @@ from testkit.server import Server
 Call = Callable[[ReliableQueue, list[str], list[str]], Awaitable[object]]
 
 
-def verdicts(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None]]:
-    return [(outcome.token, outcome.verdict, outcome.delay) for outcome in outcomes]
+def verdicts(outcomes: Sequence[Outcome]) -> list[tuple[str, float | None]]:
+    return [(outcome.verdict, outcome.delay) for outcome in outcomes]
 
 
 async def settled(call: Awaitable[list[Outcome]]) -> object:
@@ -27,7 +27,7 @@ async def settled(call: Awaitable[list[Outcome]]) -> object:
 
 
 async def claimed(queue: ReliableQueue) -> object:
-    return [(claim.token, claim.item.id, claim.item.payload) for claim in await queue.claim(3, wait=0)]
+    return [(claim.item.id, claim.item.payload) for claim in await queue.claim(3, wait=0)]
 
 
 async def names(queue: ReliableQueue) -> list[str]:
@@ -49,14 +49,20 @@ CALLS: dict[str, Call] = {
         [NewItem("x", id="i0"), NewItem("y", id="new")]
     ),
     "claim": lambda queue, _, __: claimed(queue),
-    "done": lambda queue, held, _: settled(queue.done([*held, "w1/77"])),
+    "done": lambda queue, held, _: settled(queue.done([*held, "w1/77.AAAAAAAA"])),
     "done with followers": lambda queue, held, _: settled(
-        queue.done([Done(held[0], ["next"]), Done("w1/77", ["not this"]), Done(held[1], {"other": ["next"]})])
+        queue.done(
+            [
+                Done(held[0], ["next"]),
+                Done("w1/77.AAAAAAAA", ["not this"]),
+                Done(held[1], {"other": ["next"]}),
+            ]
+        )
     ),
     "fail": lambda queue, held, _: settled(queue.fail(held, "broken")),
     "fail permanently": lambda queue, held, _: settled(queue.fail(held, "broken", permanent=True)),
     "requeue": lambda queue, held, _: settled(queue.requeue(held, delay=5)),
-    "unclaim": lambda queue, held, _: settled(queue.unclaim([*held, "w1/77"])),
+    "unclaim": lambda queue, held, _: settled(queue.unclaim([*held, "w1/77.AAAAAAAA"])),
     "crash": lambda queue, held, _: settled(queue.crash(held, "killed")),
     "renew": lambda queue, held, _: settled(queue.renew(held)),
     "release_worker crashed": lambda queue, _, __: queue.release_worker("w1"),
@@ -150,9 +156,9 @@ async def test_a_claim_that_is_repeated_after_one_of_its_items_ended_answers_onl
     async with through(proxy) as mine:
         queue = mine.queue("q", worker="w1")
         await queue.enqueue_many("abc")
-        await queue.claim(3, wait=0)
+        _, second, _ = await queue.claim(3, wait=0)
         claim = [request for request in proxy.requests if request.name == "EVALSHA"][-1]
-        await store.queue("q").done("w1/2")
+        await store.queue("q").done(second)
         reply = valkey.call(*claim.words)
         assert isinstance(reply, list)
         assert [bool(envelope) for envelope in reply[2:]] == [True, False, True]

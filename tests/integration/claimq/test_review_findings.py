@@ -199,7 +199,7 @@ async def test_unclaiming_more_than_one_call_takes_keeps_the_order_of_claiming(q
     claims = [claim for size in (1000, 1000, 100) for claim in await queue.claim(size)]
     shuffled = claims[1500:] + claims[:1500]
 
-    outcomes = await queue.unclaim([*shuffled, "w1/99999"])
+    outcomes = await queue.unclaim([*shuffled, "w1/99999.AAAAAAAA"])
 
     assert [outcome.token for outcome in outcomes[:-1]] == [claim.token for claim in shuffled]
     assert {outcome.verdict for outcome in outcomes[:-1]} == {Verdict.UNCLAIMED}

@@ -46,11 +46,13 @@ def ask_function() -> str:
 
 
 def test_the_first_shell_example_works(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> None:
-    calls = "\n".join(line for line in block("ask() {").splitlines() if line.startswith("ask"))
-    enqueued, claimed, done = bash(calls.replace("WORKER/1", "w/1"), sidecar, tmp_path).splitlines()
+    define, enqueue, claim, done = [line for line in block("ask() {").splitlines() if line.startswith("ask")]
+    enqueued, claimed = bash(f"{define}\n{enqueue}\n{claim}", sidecar, tmp_path).splitlines()
+    token = json.loads(claimed)["claims"][0]["token"]
+    ended = bash(f"{define}\n{done.replace('TOKEN', token)}", sidecar, tmp_path)
     assert json.loads(enqueued)["length"] == 1
     assert json.loads(claimed)["claims"][0]["payload"] == {"url": "cat.png"}
-    assert json.loads(done)["outcomes"] == [{"token": "w/1", "outcome": "done"}]
+    assert json.loads(ended)["outcomes"] == [{"token": token, "outcome": "done"}]
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the loop of the page needs jq")

@@ -233,5 +233,5 @@ def check(
 
 
 def number(token: str) -> int:
-    """The number at a token's end; it grows with every claim of the queue."""
-    return int(token.rpartition("/")[2])
+    """The number in a token; it grows with every claim of the queue."""
+    return int(token.rpartition("/")[2].partition(".")[0])

@@ -17,6 +17,7 @@ from typing import Any
 import claimq
 import claimq.worker
 from claimq.errors import StoreUnavailable
+from claimq.tokens import number_of
 from testkit.history import Event
 
 QUEUE = "kill"
@@ -103,7 +104,7 @@ async def end(queue: claimq.ReliableQueue, log: Log, kind: str, claims: list[cla
     if kind == "forget":
         return
     rows = [(claim.item.text, claim.token) for claim in claims]
-    followers = [f"{item}+{token.rpartition('/')[2]}" for item, token in rows] if kind == "follow" else []
+    followers = [f"{item}+{number_of(token)}" for item, token in rows] if kind == "follow" else []
     followers = [follower for follower in followers if follower.count("+") == 1]
     if followers:
         log.write("enqueue", "begin", [(follower,) for follower in followers])

@@ -12,6 +12,7 @@ import claimq
 from claimq.errors import ItemTooLarge
 from claimq.model import NewItem, Outcome, Reason
 from claimq.policy import Policy
+from claimq.tokens import number_of
 from testkit.comparing import differences
 from testkit.frozen_clock import FrozenClock
 from testkit.model import Order, QueueModel
@@ -100,8 +101,7 @@ class World:
             self.models[name].is_too_large(_order(one, self.models[name], "") for one in ones)
             for name, ones in items.items()
         )
-        for name in items:
-            self.touched.add(name)
+        self.touched.update(items)
         try:
             if len(new) == 1:
                 (name,) = new
@@ -129,13 +129,13 @@ class World:
     def claim(self, name: str, worker: str, count: int) -> None:
         """At once."""
         claims = self._run(self.queue(name, worker).claim(count, wait=0))
-        expected = self.models[name].claim(worker, count)
+        expected = self.models[name].claim(worker, count, claims[0].token[-8:] if claims else "")
         ends = {token: held.lease_end for token, held in self.models[name].busy.items()}
         assert [(claim.token, claim.item.payload) for claim in claims] == [
             (token, item.payload) for token, item in expected
         ]
         for claim, (token, item) in zip(claims, expected, strict=True):
-            assert claim.item.id == (item.id or f"bare-{token.rpartition('/')[2]}")
+            assert claim.item.id == (item.id or f"bare-{number_of(token)}")
             assert claim.lease_until == ends.get(token, 0) / 1000 or token not in ends
             assert claim.worker == worker
             assert (claim.item.requeue_count, claim.item.crash_count, claim.item.interrupted_count) == (

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from claimq.policy import Policy
+from claimq.tokens import make_token
 from testkit.model_item import COUNTED, ModelItem, decide, numbers
 
 SEEN_EVERY_MS = 5000
@@ -43,6 +44,7 @@ class QueueModel:
         self.batch, self.arrivals = 0, 0
         self.workers: dict[str, int] = {}
         self.all_tokens: list[str] = []
+        self.number = 0
         self.ring: list[str] = []
         self.lists: dict[str, deque[ModelItem]] = {}
         self.delayed: list[tuple[int, ModelItem]] = []
@@ -140,25 +142,25 @@ class QueueModel:
         self.delayed.sort(key=lambda entry: entry[0])
 
     # The worker's side.
-    def claim(self, worker: str, count: int) -> list[tuple[str, ModelItem]]:
+    def claim(self, worker: str, count: int, nonce: str) -> list[tuple[str, ModelItem]]:
         """Tokens with their items; what is overdue is reaped on the way."""
         while True:
             overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
             got = [] if self.is_paused else self._take(count)
             if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
                 self.workers[worker] = self.now
-            claims = [self._hold(worker, item) for item in got]
+            claims = [self._hold(worker, item, nonce) for item in got]
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
             if claims or not any(reaped):
                 return claims
 
-    def _hold(self, worker: str, item: ModelItem) -> tuple[str, ModelItem]:
+    def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:
         self.counts["claimed"] += 1
-        number = self.counts["claimed"]
+        self.number = number = max(self.number + 1, self.now * 1000)
         if item.is_bare and not item.looks_adopted:
             item.adopt(f"bare-{number}", self.now)
             self.counts["adopted"] += 1
-        token = f"{worker}/{number}"
+        token = make_token(worker, number, nonce)
         self.busy[token] = Held(item, worker, self.now, self.now + round(self.policy.busy_expiry * 1000))
         self.all_tokens.append(token)
         return token, item

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import floor
 
 from claimq.policy import OnExpiry, Policy
+from claimq.tokens import number_of
 from testkit.stored import StoredItem
 
 COUNTED = {"fail": "fails", "permanent": "fails", "crash": "crashes", "expired": "crashes"}
@@ -113,4 +114,4 @@ def decide(
 
 def numbers(tokens: Sequence[str]) -> list[int]:
     """The numbers of tokens: they grow with every claim of a queue."""
-    return [int(token.rpartition("/")[2]) for token in tokens]
+    return [number_of(token) for token in tokens]

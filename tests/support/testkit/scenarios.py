@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import claimq
 from claimq import Done, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
+from claimq.claiming import new_nonce
 from testkit.clock import move_clock
 from testkit.server import Server
 
@@ -260,9 +261,9 @@ async def repair_of_everything(world: World) -> Call:
     await world.first.enqueue_many([NewItem(payload, id=payload) for payload in "abcd"])
     await world.first.done(await world.first.claim(1, wait=0))
     await world.second.claim(1, wait=0)
-    await world.first.claim(1, wait=0)
+    (held,) = await world.first.claim(1, wait=0)
     await move_clock(world.first, 3700)
-    world.server.call("ZREM", world.key("leases"), "w1/3")
+    world.server.call("ZREM", world.key("leases"), held.token)
     world.server.call("DEL", world.key("wake"))
     world.server.call("RPUSH", world.key("main"), "bare")
     return lambda: world.first._connection.run("repair", [world.key("main")], [100])
@@ -302,7 +303,7 @@ async def withdraw(world: World) -> Call:
     await _fill(world.first)
     connection = world.store._connection
     claimed = connection.take_lane()
-    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1])
+    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce()])
     last = connection.next_on_lane(claimed)
     connection.give_lane(claimed)
     return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])

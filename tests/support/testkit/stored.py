@@ -19,7 +19,7 @@ READERS: dict[str, tuple[str | int, ...]] = {
 }
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
-    "repair_cursor", "repair_call", "policy_remove", "policy_requeue",
+    "repair_cursor", "repair_call", "number", "policy_remove", "policy_requeue",
 }  # fmt: skip
 """What stats holds besides the counters."""
 
@@ -167,15 +167,15 @@ def _wrong_claims(stored: Stored) -> Iterator[str]:
     logged: Counter[str] = Counter()
     last, before = 0, 0.0
     for at, call in stored.claims:
-        first, count, worker = call.split(" ", 2)
+        first, count, nonce, worker = call.split(" ", 3)
         if int(first) <= last or at < before:
             yield f"the log of claim calls runs backwards at {call!r}"
         last, before = int(first) + int(count) - 1, at
-        logged.update(f"{worker}/{number}" for number in range(int(first), last + 1))
+        logged.update(f"{worker}/{number}.{nonce}" for number in range(int(first), last + 1))
     if missing := [token for token in stored.busy if logged[token] != 1]:
         yield f"claims that the log does not name once: {missing}"
-    if last > stored.number("claimed"):
-        yield f"claim {last} was made, and only {stored.number('claimed')} are counted"
+    if last > stored.number("number"):
+        yield f"claim {last} was made, and the last number is {stored.number('number')}"
 
 
 def _wrong_turns(stored: Stored) -> Iterator[str]:

@@ -139,7 +139,7 @@ def test_the_counters_and_the_history_of_an_envelope_are_read() -> None:
     ],
 )  # fmt: skip
 def test_what_has_no_header_is_a_bare_payload_named_after_the_claim(raw: bytes) -> None:
-    assert read_envelope(raw, "w/1/77") == Item("bare-77", raw, 0.0, 0.0)
+    assert read_envelope(raw, "w/77.AAAAAAAA") == Item("bare-77", raw, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

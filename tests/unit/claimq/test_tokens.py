@@ -1,7 +1,15 @@
 """Tokens of one call as the scripts read them: grouped by worker, no token twice, none that is no token."""
 
+from claimq.claiming import new_nonce
 from claimq.model import Claim, Item
 from claimq.queue_part import TokenGroups
+from claimq.tokens import Token, make_token, number_of, read_token
+
+NO_TOKENS = [
+    "", "nonsense", "/", "w/", "w/x", "w/1", "w/1.", "w/1.AAAAAAA", "w/1.AAAAAAAAA", "w/1.AAAA AAA", "w/.AAAAAAAA",
+    "w/x.AAAAAAAA", "w/\u00b2.AAAAAAAA", "/1.AAAAAAAA", "w/1/1.AAAAAAAA", "w 1/1.AAAAAAAA", "w/1.AAAAAAAA\n",
+    "w/12345678901234567.AAAAAAAA",
+]  # fmt: skip
 
 
 def claim(token: str) -> Claim:
@@ -9,26 +17,39 @@ def claim(token: str) -> Claim:
 
 
 def test_tokens_are_grouped_by_worker_in_the_order_of_the_first_of_each() -> None:
-    groups = TokenGroups.of(["b/1", "a/2", "b/3"])
-    assert groups.words == [2, "b", 2, "b/1", "b/3", "a", 1, "a/2"]
-    assert groups.sent == ["b/1", "b/3", "a/2"]
-    assert groups.tokens == ["b/1", "a/2", "b/3"]
+    groups = TokenGroups.of(["b/1.AAAAAAAA", "a/2.AAAAAAAA", "b/3.AAAAAAAA"])
+    assert groups.words == [2, "b", 2, "b/1.AAAAAAAA", "b/3.AAAAAAAA", "a", 1, "a/2.AAAAAAAA"]
+    assert groups.sent == ["b/1.AAAAAAAA", "b/3.AAAAAAAA", "a/2.AAAAAAAA"]
+    assert groups.tokens == ["b/1.AAAAAAAA", "a/2.AAAAAAAA", "b/3.AAAAAAAA"]
 
 
 def test_what_is_no_token_and_what_comes_twice_is_not_sent() -> None:
-    groups = TokenGroups.of(["w/1", "nonsense", "", "w/", "w/x", "/", "w/1", "w/²", "w/1"])
-    assert groups.sent == ["w/1"]
-    assert len(groups.tokens) == 9
+    groups = TokenGroups.of(["w/1.AAAAAAAA", *NO_TOKENS, "w/1.AAAAAAAA"])
+    assert groups.sent == ["w/1.AAAAAAAA"]
+    assert len(groups.tokens) == 2 + len(NO_TOKENS)
 
 
 def test_claims_bring_the_ids_of_their_items() -> None:
-    groups = TokenGroups.of([claim("w/1"), "w/2"])
-    assert groups.ids == {"w/1": "id-w/1"}
-    assert TokenGroups.of(claim("w/1")).sent == ["w/1"]
-    assert TokenGroups.of("w/1").sent == ["w/1"]
+    groups = TokenGroups.of([claim("w/1.AAAAAAAA"), "w/2.AAAAAAAA"])
+    assert groups.ids == {"w/1.AAAAAAAA": "id-w/1.AAAAAAAA"}
+    assert TokenGroups.of(claim("w/1.AAAAAAAA")).sent == ["w/1.AAAAAAAA"]
+    assert TokenGroups.of("w/1.AAAAAAAA").sent == ["w/1.AAAAAAAA"]
 
 
 def test_more_than_a_thousand_go_in_several_calls() -> None:
-    sizes = [len(groups.sent) for groups in TokenGroups.batches(f"w/{number}" for number in range(2500))]
+    sizes = [
+        len(groups.sent) for groups in TokenGroups.batches(f"w/{number}.AAAAAAAA" for number in range(2500))
+    ]
     assert sizes == [1000, 1000, 500]
     assert list(TokenGroups.batches([])) == []
+
+
+def test_a_token_is_read_as_it_was_made() -> None:
+    nonce = new_nonce()
+    assert read_token(make_token("a.b-1", 1795232291850000, nonce)) == Token("a.b-1", 1795232291850000, nonce)
+    assert len({new_nonce() for _ in range(1000)}) == 1000
+
+
+def test_what_is_no_token_has_no_parts_and_no_number() -> None:
+    assert [read_token(text) for text in NO_TOKENS] == [None] * len(NO_TOKENS)
+    assert [number_of(text) for text in NO_TOKENS] == [0] * len(NO_TOKENS)

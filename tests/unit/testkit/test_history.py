@@ -55,7 +55,7 @@ class Run:
 
     def claim(self, process: str) -> None:
         self.write(process, "claim", "begin", [])
-        got = self.queue.claim(process, self.chance.randint(1, 3))
+        got = self.queue.claim(process, self.chance.randint(1, 3), "AAAAAAAA")
         if self.dies(process, "worker"):
             return
         rows: list[tuple[object, ...]] = [(item.id, token, item.count("requeues")) for token, item in got]

@@ -3,20 +3,20 @@
 -- use: queue call envelope main take
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count
--- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST and on; OVERDUE is 1 if there is something
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count, 6 nonce of the tokens: fresh with every call
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is something
 --   to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms, next_due or "", overdue 0|1, paused 0|1}, {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
-local worker, count = ARGV[4], tonumber(ARGV[5])
+local worker, count, nonce = ARGV[4], tonumber(ARGV[5]), '.' .. ARGV[6]
 local busy, leases = q.base .. 'busy:' .. worker, q.base .. 'leases'
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} end
 if kept then
   local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
   local reply, tokens = {'OK', kept}, {}
-  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) end
+  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. nonce end
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
@@ -29,6 +29,8 @@ local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
 redis.call('HLEN', busy)
 local leased, calls = redis.call('ZCARD', leases), redis.call('ZCARD', q.base .. 'claims')
 q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
+-- Numbers grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
+q.first = math.max(q.totals.number + 1, q.now * 1000)
 local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
 if #envelopes == 0 then
@@ -36,9 +38,9 @@ if #envelopes == 0 then
   return {'EMPTY', whole(q.now), config[3] or '1000', due or '', overdue, paused and 1 or 0}
 end
 local lease_end = whole(q.now + (tonumber(config[2]) or 30000))
-local holding, leasing, named, last = {}, {}, worker .. '/%d', q.totals.claimed
+local holding, leasing, prefix, first = {}, {}, worker .. '/', q.first
 for i, envelope in ipairs(envelopes) do
-  local token = format_text(named, last + i)
+  local token = prefix .. whole(first + i - 1) .. nonce
   holding[2 * i - 1], holding[2 * i] = token, envelope
   leasing[2 * i - 1], leasing[2 * i] = lease_end, token
 end
@@ -46,9 +48,9 @@ redis.call('HSET', busy, unpack(holding))
 if leased == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
 redis.call('ZADD', leases, unpack(leasing))
 if leased <= 1 and calls > 0 then redis.call('DEL', q.base .. 'claims') end  -- nothing was held: all logged calls have ended
-redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', last + 1, #envelopes) .. worker)
+redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', first, #envelopes) .. ARGV[6] .. ' ' .. worker)
 if q.left > 0 then wake(q) end
-close(q, {claimed = #envelopes, adopted = q.adopted, client_items = q.more_client_items or 0})
-local text = format_text('%d %d %d %d ', q.seq, q.now, last + 1, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0)
+close(q, {claimed = #envelopes, number = first + #envelopes - 1 - q.totals.number, adopted = q.adopted, client_items = q.more_client_items or 0})
+local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0)
 keep_reply(q, text)
 return {'OK', text, unpack(envelopes)}

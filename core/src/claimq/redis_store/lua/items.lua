@@ -4,7 +4,7 @@
 -- KEYS: 1 cq:{NAME}:main; derived: leases, delayed, failed (ZSET), busy:WORKER, failed:items (HASH), claims (ZSET)
 -- ARGV: 1 state, 2 skip, 3 count
 -- Replies: {calls, then for each: NAME (token, or field in failed, or ""), score in ms, envelope or false}; calls: the live part of the
---   log of claim calls, as lines that are in turn "FIRST COUNT WORKER" and the instant in ms (busy only)
+--   log of claim calls, as lines that are in turn "FIRST COUNT NONCE WORKER" and the instant in ms (busy only)
 -- Cost: O(skip + count), and O(claim calls that are live) for busy
 local q = open(KEYS[1])
 local state, skip, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

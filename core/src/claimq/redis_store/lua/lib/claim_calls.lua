@@ -1,10 +1,10 @@
--- The log of claim calls: a sorted set of "FIRST COUNT WORKER" by the instant of the call. Calls that have ended stay in it until repair
+-- The log of claim calls: a sorted set of "FIRST COUNT NONCE WORKER" by the instant of the call. Calls that have ended stay in it until repair
 -- forgets them. Looks through a page of it (members and scores) and returns the ended ones, the instant of the first other one (or nil), and
 -- how many it looked at: it stops when it has looked at 2,000 tokens, and takes the call that it stops at for a live one.
 local function look_through(q, page, stop_at_live)
   local ended, live_at, tokens, held = {}, nil, 0, {}
   for i = 1, #page, 2 do
-    local first, count, worker = string.match(page[i], '^(%d+) (%d+) (.*)$')
+    local first, count, nonce, worker = string.match(page[i], '^(%d+) (%d+) (%S+) (.*)$')
     local live = false
     if first then  -- a member of another form was put there by somebody else, and counts as ended
       local busy = q.base .. 'busy:' .. worker
@@ -13,7 +13,7 @@ local function look_through(q, page, stop_at_live)
         for n = 0, tonumber(count) - 1 do
           tokens = tokens + 1
           if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2 end
-          if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n)) == 1 then live = true; break end
+          if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n) .. '.' .. nonce) == 1 then live = true; break end
         end
       end
     end

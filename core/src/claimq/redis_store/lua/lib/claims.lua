@@ -1,4 +1,5 @@
--- Live claims: a token "WORKER/NUMBER" is a member of leases and a field of its worker's busy hash.
+-- Live claims: a token "WORKER/NUMBER.NONCE" is a member of leases and a field of its worker's busy hash. Tokens are compared whole: the
+-- nonce is fresh with every claim call, so that a token from before a loss of data never names a later claim.
 -- ARGV[at] is a number of groups; a group is WORKER, COUNT and COUNT tokens of that worker. Verdicts are in that order.
 local function read_claims(q, at)
   local groups = {}
@@ -75,6 +76,7 @@ local function let_go(q, busy, tokens)
   end)
 end
 
+-- The number of a token, as text; it orders the claims of a queue.
 local function number_of(token)
-  return string.match(token, '/(%d+)$')
+  return string.match(token, '/(%d+)[^/]*$') or '0'
 end

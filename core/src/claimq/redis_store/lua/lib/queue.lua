@@ -21,12 +21,12 @@ local GAP_MS = 5000          -- nobody touched the queue for longer: the server 
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
   check_permissions(q.base, WRITES)
-  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from')
+  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from', 'number')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
   q.grace_from = tonumber(seen[10]) or 0
   q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
-  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0}
+  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
   q.seq = (tonumber(seen[1]) or 0) + 1
   q.now = time[1] * 1000 + math.floor(time[2] / 1000) + q.offset
   if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer

@@ -7,7 +7,7 @@ local function adopt(q, got)
     local mark = string.sub(envelope, 1, 4)
     if mark ~= 'cq1 ' and mark ~= 'cq1!' then
       q.adopted = q.adopted + 1
-      got[i] = format(parse(envelope, q.now, whole(q.totals.claimed + i)))
+      got[i] = format(parse(envelope, q.now, whole(q.first + i - 1)))
     end
   end
 end

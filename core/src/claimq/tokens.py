@@ -1,0 +1,37 @@
+"""Tokens: ``WORKER/NUMBER.NONCE`` names one claim, and never another one, whatever happens to the server's data.
+
+The number orders the claims of a queue. It comes from the data, which can go back (a failover, a restored backup);
+so each claim call adds a fresh random nonce (docs/decisions/0012).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_TOKEN = re.compile(r"([!-.0-~]+)/([0-9]{1,16})\.([A-Za-z0-9_-]{8})")
+
+
+class Token(NamedTuple):
+    """The parts of a token."""
+
+    worker: str
+    number: int
+    nonce: str
+
+
+def make_token(worker: str, number: int, nonce: str) -> str:
+    """The token of one claim."""
+    return f"{worker}/{number}.{nonce}"
+
+
+def read_token(text: str) -> Token | None:
+    """The parts of a token; None for what no claim can have."""
+    found = _TOKEN.fullmatch(text)
+    return Token(found[1], int(found[2]), found[3]) if found else None
+
+
+def number_of(text: str) -> int:
+    """The number of a token; 0 for what is no token."""
+    token = read_token(text)
+    return token.number if token else 0

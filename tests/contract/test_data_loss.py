@@ -1,0 +1,111 @@
+"""The data goes back or is gone, with claims under way: what an old token, call or memory can do to the new data."""
+
+import pytest
+
+import claimq
+from claimq import Claim, Policy, ReliableQueue, State, Verdict
+from testkit.server import Server
+from testkit.waiting import eventually
+
+HOUR_MS = 3_600_000
+STATS = "cq:{q}:stats"
+VERBS = ["done", "done with followers", "fail", "requeue", "unclaim", "crash", "renew"]
+
+
+def now_ms(server: Server) -> int:
+    time = server.call("TIME")
+    assert isinstance(time, list)
+    seconds, micro = (int(str(part, "ascii")) for part in time if isinstance(part, bytes))
+    return seconds * 1000 + micro // 1000
+
+
+async def judge(queue: ReliableQueue, verb: str, claim: Claim) -> Verdict:
+    calls = {
+        "done": lambda: queue.done(claim),
+        "done with followers": lambda: queue.done(claim, enqueue=["follower"]),
+        "fail": lambda: queue.fail(claim, "broken", permanent=True),
+        "requeue": lambda: queue.requeue(claim),
+        "unclaim": lambda: queue.unclaim(claim),
+        "crash": lambda: queue.crash(claim, "killed"),
+        "renew": lambda: queue.renew(claim),
+    }
+    (outcome,) = await calls[verb]()
+    return outcome.verdict
+
+
+async def lose_all(server: Server, queue: ReliableQueue, how: str) -> None:
+    """The queue's data is gone; with `behind` and `ahead` the new data's clock is an hour off the old one's."""
+    if how == "deleted and recreated":
+        await queue.flush()
+        await queue.delete()
+        return
+    server.call("FLUSHALL")
+    if how != "flushed":
+        server.call("HSET", STATS, "clock_offset", str(HOUR_MS if how == "ahead" else -HOUR_MS))
+
+
+@pytest.mark.parametrize("how", ["flushed", "deleted and recreated", "behind", "ahead"])
+async def test_a_token_from_before_the_loss_never_ends_a_claim_after_it(
+    server: Server, queue: ReliableQueue, how: str
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=20))
+    await queue.enqueue_many(["old"] * 3)
+    old = await queue.claim(3, wait=0)
+    await lose_all(server, queue, how)
+    await queue.enqueue_many(["new"] * 3)
+    new = await queue.claim(3, wait=0)
+    assert {claim.token for claim in old}.isdisjoint(claim.token for claim in new)
+    before = (await queue.items(State.BUSY))[0].lease_until
+    for verb in VERBS:
+        assert [await judge(queue, verb, claim) for claim in old] == [Verdict.LOST] * 3
+    assert [await judge(queue, "renew", claim) for claim in new] == [Verdict.RENEWED] * 3
+    assert before is not None
+    assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 3, State.DELAYED: 0, State.FAILED: 0}
+    assert [outcome.verdict for outcome in await queue.done(new)] == [Verdict.DONE] * 3
+
+
+async def test_claims_with_equal_numbers_are_told_apart_by_their_nonces(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("old")
+    (old,) = await queue.claim(wait=0)
+    copy = {key: server.call("DUMP", key) for key in (STATS, "cq:{q}:main")}
+    assert copy[STATS]
+    server.call("FLUSHALL")
+    server.call("HSET", STATS, "number", str(old.number - 1), "clock_offset", str(-HOUR_MS))
+    await queue.enqueue("new")
+    (new,) = await queue.claim(wait=0)
+    assert new.number == old.number
+    assert await judge(queue, "done", old) is Verdict.LOST
+    assert await judge(queue, "done", new) is Verdict.DONE
+
+
+@pytest.mark.parametrize("how", ["flushed", "deleted and recreated", "ahead"])
+async def test_numbers_go_on_growing_over_a_loss_of_all_data(
+    server: Server, queue: ReliableQueue, how: str
+) -> None:
+    await queue.enqueue_many(["old"] * 1000)
+    old = await queue.claim(1000, wait=0)
+    last = max(claim.number for claim in old)
+    await eventually(lambda: now_ms(server) * 1000 > last)
+    await lose_all(server, queue, how)
+    await queue.enqueue("new")
+    (new,) = await queue.claim(wait=0)
+    assert new.number > last
+
+
+async def test_a_repeated_claim_call_finds_nothing_of_other_data(
+    server: Server, store: claimq.Server, queue: ReliableQueue
+) -> None:
+    """The reply that the server kept names tokens, and those of a recreated queue are others."""
+    connection = store._connection
+    call = connection.take_lane()
+    await queue.enqueue("old")
+    words: list[str | int] = [*call, "w1", 1, "AAAAAAAA"]
+    assert (await connection.run("claim", ["cq:{q}:main"], words))[0] == b"OK"
+    await lose_all(server, queue, "deleted and recreated")
+    await queue.enqueue("new")
+    (new,) = await queue.claim(wait=0)
+    again = await connection.run("claim", ["cq:{q}:main"], words)
+    assert again[2:] == [None]
+    assert await judge(queue, "done", new) is Verdict.DONE

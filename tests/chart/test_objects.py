@@ -33,15 +33,15 @@ def test_a_release_serves_the_whole_cluster_unless_it_is_told_otherwise(chart: C
         "CustomResourceDefinition": 1,
         "ClusterRole": 3,
         "ClusterRoleBinding": 1,
-        "Role": 1,
-        "RoleBinding": 1,
+        "Role": 2,
+        "RoleBinding": 2,
         "Deployment": 1,
         "Lease": 1,
     }
 
 
 def test_a_release_for_one_team_has_nothing_that_is_the_whole_clusters(chart: Chart) -> None:
-    objects = chart.objects(*ONE_TEAM)
+    objects = chart.objects(*ONE_TEAM, 'operator.clusterId="east-1"')
     kinds = {"ServiceAccount", "Role", "RoleBinding", "Deployment", "Lease"}
     assert {one["kind"] for one in objects} == kinds
     assert {one["metadata"]["namespace"] for one in objects} == {"ns", "media", "print"}
@@ -58,12 +58,27 @@ def test_a_release_for_one_team_has_nothing_that_is_the_whole_clusters(chart: Ch
         ]
 
 
+def test_a_release_that_is_not_told_its_clusters_id_may_look_at_one_namespace(chart: Chart) -> None:
+    objects = chart.objects(*ONE_TEAM)
+    (role,) = [one for one in of_kind(objects, "Role") if one["metadata"]["namespace"] == "kube-system"]
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"], "verbs": ["get"]}
+    ]
+    assert not [
+        one
+        for one in chart.objects(*ONE_TEAM, 'operator.clusterId="east-1"')
+        if one["metadata"]["namespace"] == "kube-system"
+    ]
+
+
 def test_rights_are_the_same_in_a_namespace_as_in_the_cluster(chart: Chart) -> None:
     (whole,) = [
         one for one in of_kind(chart.objects(), "ClusterRole") if one["metadata"]["name"] == "release-claimq"
     ]
     (part, _) = [
-        one for one in of_kind(chart.objects(*ONE_TEAM), "Role") if one["metadata"]["namespace"] != "ns"
+        one
+        for one in of_kind(chart.objects(*ONE_TEAM), "Role")
+        if one["metadata"]["namespace"] in ("media", "print")
     ]
     assert whole["rules"] == part["rules"]
 
@@ -153,7 +168,7 @@ def test_the_lease_is_the_one_that_the_operator_may_hold(chart: Chart) -> None:
     (deployment,) = of_kind(objects, "Deployment")
     env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     (lease,) = [one["value"] for one in env if one["name"] == "CLAIMQ_LEASE_NAME"]
-    (role,) = of_kind(objects, "Role")
+    (role,) = [one for one in of_kind(objects, "Role") if one["metadata"]["namespace"] == "ns"]
     assert [lease] in [rule.get("resourceNames") for rule in role["rules"]]
     # It is the release's, so that an uninstall takes it along.
     assert [one["metadata"]["name"] for one in of_kind(objects, "Lease")] == [lease]

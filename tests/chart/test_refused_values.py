@@ -20,6 +20,14 @@ WRONG = {
     "an image with its tag": ('operator.image.tag="a b"', "operator.image.tag: Does not match pattern"),
     "a digest that is none": ('operator.image.digest="abc"', "operator.image.digest: Does not match"),
     "a namespace in capitals": ('operator.namespaces=["Media"]', "operator.namespaces.0: Does not match"),
+    "a queue's name for no namespace": (
+        'operator.queueNames=["orders"]',
+        "operator.queueNames.0: Does not match",
+    ),
+    "a host for no namespace": (
+        'operator.passwordHosts=["redis"]',
+        "operator.passwordHosts.0: Does not match",
+    ),
     "namespaces as one text": (
         'operator.namespaces="media"',
         "operator.namespaces: Invalid type. Expected: array",

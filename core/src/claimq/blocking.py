@@ -132,6 +132,7 @@ class BlockingQueue:
     delete = _Blocking(ReliableQueue.delete)
     explain = _Blocking(ReliableQueue.explain)
     recount = _Blocking(ReliableQueue.recount)
+    own = _Blocking(ReliableQueue.own)
     wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from claimq.codec import check_name, kept_error
+from claimq.errors import StoreMisused
 from claimq.model import State
+from claimq.owner import Owner, read_owner
 from claimq.queue_part import QueuePart
 from claimq.redis_store.connection import Arg
 
@@ -57,14 +59,37 @@ class Operating(QueuePart):
         args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
         return int((await self._connection.run("recount", [self._keys.main], args))[1])
 
-    async def delete(self, *, only_if_empty: bool = False) -> dict[State, int] | None:
+    async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
+        """Records ``owner`` as the queue's owner, if it has none; returns the owner that it has now.
+
+        A queue that has another owner changes hands only if ``take_over_from`` is that owner with its number, or if
+        the owner has the same cluster, namespace and name: an object that was made again. Safe to repeat. Raises
+        StoreUnavailable, and StoreMisused for a record that cannot be read. O(1).
+        """
+        from_ = "" if take_over_from is None else f"{take_over_from.words()} {take_over_from.number}"
+        reply = await self._connection.run("own", [self._keys.main], [owner.words(), from_])
+        found = read_owner(reply[1].decode("ascii", "replace"), " ")
+        if found is None:
+            raise StoreMisused(
+                f"the owner of the queue {self.name} cannot be read; remove it with "
+                f"HDEL {self._keys.config} owner, if the queue is yours"
+            )
+        return found
+
+    async def delete(
+        self, *, only_if_empty: bool = False, owner: Owner | None = None
+    ) -> dict[State, int] | None:
         """Removes the whole queue, its policy and its counters too; returns how many items there were by state.
 
         ``only_if_empty``: None, and nothing has changed, if there is an item in any state; looked at and removed in
-        one step, so no item that is enqueued meanwhile is lost. The numbering of tokens begins anew: end the queue's
+        one step, so no item that is enqueued meanwhile is lost. ``owner``: StoreMisused, and nothing has changed,
+        if the queue has an owner that is not this one. The numbering of tokens begins anew: end the queue's
         workers before. Raises StoreUnavailable. O(clients + workers); the items are freed in the background.
         """
-        reply = await self._connection.run("delete", [self._keys.main], [int(only_if_empty)])
+        args: list[Arg] = [int(only_if_empty), "" if owner is None else owner.words()]
+        reply = await self._connection.run("delete", [self._keys.main], args)
+        if reply[0] == b"OTHER":
+            raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
         if reply[0] == b"HELD":
             return None
         counts = map(int, reply[1:])

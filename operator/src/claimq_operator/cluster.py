@@ -24,7 +24,7 @@ class Kind:
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
         """The path of a collection or of one object."""
-        where = f"/namespaces/{namespace}" if namespace is not None else ""
+        where = f"/namespaces/{namespace}" if namespace is not None and self.plural != "namespaces" else ""
         parts = "".join(f"/{part}" for part in (name, subresource) if part)
         return f"{self.root}{where}/{self.plural}{parts}"
 
@@ -35,6 +35,7 @@ BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 PODS = Kind("v1", "Pod", "pods")
 SECRETS = Kind("v1", "Secret", "secrets")
 EVENTS = Kind("v1", "Event", "events")
+NAMESPACES = Kind("v1", "Namespace", "namespaces")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
 BY_KIND = {one.kind: one for one in (QUEUES, DEPLOYMENTS, BUDGETS, PODS, SECRETS, EVENTS, LEASES)}
 

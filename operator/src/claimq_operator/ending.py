@@ -15,13 +15,15 @@ from claimq.manifest import DeletionPolicy, QueueSpec
 from claimq.reliable_queue import ReliableQueue
 from claimq_operator.apply import Applier
 from claimq_operator.observe import fault_of
-from claimq_operator.observed import Fault
+from claimq_operator.observed import OWNED_BY_ANOTHER, Fault
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.redis_servers import NoAccess
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.tenancy import NAME_FORBIDDEN
 from claimq_operator.worker_pods import has_ended
 
 _Work = Callable[[QueueResource, QueueSpec, ReliableQueue], Awaitable[None]]
+_NOT_OURS = (OWNED_BY_ANOTHER, NAME_FORBIDDEN)
 _WORKERS_SECONDS = 60.0
 """Beyond the drain time: how long pods may take to go before the items are dealt with all the same."""
 _GONE_SECRET_SECONDS = 20.0
@@ -64,7 +66,9 @@ class Ending:
         await self._applier.finalizer(resource, wanted=False)
 
     def _patience(self, fault: Fault) -> float:
-        """A Secret that is gone with its namespace does not come back."""
+        """A Secret that is gone with its namespace does not come back; another's queue is left at once."""
+        if fault.reason in _NOT_OURS:
+            return 0.0
         longest = self._around.settings.deletion_patience
         return min(longest, _GONE_SECRET_SECONDS) if fault.reason == "SecretMissing" else longest
 
@@ -72,8 +76,11 @@ class Ending:
         assert spec.redis is not None  # noqa: S101 - the caller has looked
         try:
             async with asyncio.timeout(_ASK_SECONDS):
+                self._around.tenancy.check_name(resource, spec)
                 shared = await self._around.servers.server_for(resource.key, spec.redis)
-                await work(resource, spec, shared.server.queue(spec.queue_name, worker="claimq-operator"))
+                queue = shared.server.queue(spec.queue_name, worker="claimq-operator")
+                await self._around.tenancy.own(resource, queue)
+                await work(resource, spec, queue)
         except NoAccess as error:
             return error.fault
         except ClaimqError as error:
@@ -89,7 +96,10 @@ class Ending:
             await queue.set_policy(replace(spec.to_policy(), suspended=True))
 
     async def _remove(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:
-        gone = await queue.delete(only_if_empty=spec.deletion_policy is DeletionPolicy.DELETE_IF_EMPTY)
+        gone = await queue.delete(
+            only_if_empty=spec.deletion_policy is DeletionPolicy.DELETE_IF_EMPTY,
+            owner=await self._around.tenancy.owner(resource),
+        )
         if gone is None:
             await queue.set_policy(spec.to_policy())
             said = f"the queue {spec.queue_name} still has items and stays on the server (deletionPolicy DeleteIfEmpty)"
@@ -99,6 +109,10 @@ class Ending:
         await self._around.recorder.tell(resource, "ItemsRemoved", said)
 
     async def _leave_behind(self, resource: QueueResource, spec: QueueSpec, fault: Fault) -> None:
+        if fault.reason in _NOT_OURS:
+            said = f"nothing was removed from the server: {fault.message}"
+            await self._around.recorder.tell(resource, "ItemsKept", said, warning=True)
+            return
         said = (
             f"the queue {spec.queue_name} could not be removed from its server and is left there ({fault.message}); to "
             f"remove it, connect to the server and delete the keys that begin with cq:{{{spec.queue_name}}}:"

@@ -13,6 +13,8 @@ SELECTOR = f"{QUEUE},{COMPONENT}={WORKER}"
 
 PAUSE = PREFIX + "pause-reconcile"
 """Annotation of a ReliableQueue: "true" keeps the operator's hands off its children and its number of workers."""
+TAKE_OVER = PREFIX + "take-over-from"
+"""Annotation of a ReliableQueue: the owner of its queue on the server that it takes the queue over from."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FINALIZER = PREFIX + "deletion-policy"
 

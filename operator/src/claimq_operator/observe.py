@@ -9,6 +9,7 @@ from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.manifest import QueueSpec, RedisSpec
 from claimq.model import ServerReport
 from claimq.reliable_queue import ReliableQueue
+from claimq_operator.labels import TAKE_OVER
 from claimq_operator.manifests.redis_access import place
 from claimq_operator.observed import Fault, Observed
 from claimq_operator.queue_resource import QueueResource
@@ -39,7 +40,7 @@ class Observer:
         self._pause = 0.0
         self._retry_at = float("-inf")
         self._fault: Fault | None = None
-        self._asked_for: tuple[str, int] | None = None
+        self._asked_for: tuple[object, ...] | None = None
         self.queue: ReliableQueue | None = None
         """The queue on its server, once it has been reached."""
 
@@ -69,15 +70,17 @@ class Observer:
         spec, now = resource.spec, asyncio.get_running_loop().time()
         if spec is None or spec.redis is None:
             return _Answer()
-        asked_for = (resource.uid, resource.generation)
+        asked_for = (resource.uid, resource.generation, resource.annotations.get(TAKE_OVER))
         if now < self._retry_at and asked_for == self._asked_for:
             return _Answer(fault=self._fault)
         self._asked_for = asked_for
         try:
+            self._around.tenancy.check_name(resource, spec)
             async with asyncio.timeout(_ASK_SECONDS):
                 answer = await self._ask(resource, spec, spec.redis, now)
         except NoAccess as error:
-            return self._failed(resource, spec.redis, error.fault)
+            # How the server may be asked is not known, so workers must not try it either.
+            return self._failed(resource, spec.redis, replace(error.fault, denied=True))
         except ClaimqError as error:
             return self._failed(resource, spec.redis, self._at(resource, spec.redis, fault_of(error)))
         except TimeoutError:
@@ -89,6 +92,7 @@ class Observer:
     async def _ask(self, resource: QueueResource, spec: QueueSpec, redis: RedisSpec, now: float) -> _Answer:
         shared = await self._around.servers.server_for(resource.key, redis)
         self.queue = shared.server.queue(spec.queue_name, worker="claimq-operator")
+        await self._around.tenancy.own(resource, self.queue)
         deaths = self._around.sightings.deaths(resource.key)
         kept = await self._upkeep.run(
             self.queue,

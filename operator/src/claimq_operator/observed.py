@@ -9,6 +9,9 @@ from claimq_operator.cluster import Json, part, parts
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.worker_pods import WorkerPod
 
+OWNED_BY_ANOTHER = "OwnedByAnother"
+"""The reason of a fault: the queue on the server belongs to another object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -17,6 +20,8 @@ class Fault:
     reason: str
     message: str
     needs_person: bool = False
+    denied: bool = False
+    """Whether the queue may not be used as its manifest asks: then no child is written either."""
 
 
 @dataclass(frozen=True, slots=True)

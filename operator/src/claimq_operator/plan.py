@@ -14,7 +14,7 @@ from claimq_operator.conditions import View
 from claimq_operator.labels import FIELD_MANAGER
 from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import deployment
-from claimq_operator.observed import Observed
+from claimq_operator.observed import OWNED_BY_ANOTHER, Fault, Observed
 from claimq_operator.scale_down import Marks
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.status import build
@@ -62,6 +62,9 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     if resource.is_paused:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
+    fault = observed.redis_fault
+    if fault is not None and fault.denied:
+        return _denied(observed, decision, fault, memory, now)
     costs, replicas, marks = _change(observed, decision, memory, clock)
     return Plan(
         children=(made.body, budget(resource)),
@@ -72,6 +75,17 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         decision=decision,
         memory=Memory(decision.state, marks),
     )
+
+
+def _denied(observed: Observed, decision: Decision, fault: Fault, memory: Memory, now: float) -> Plan:
+    """Of a queue that may not be used as it asks: no child is written, and workers are at most taken away.
+
+    Those of a queue with another owner go: they would work on its items.
+    """
+    wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
+    fewer = wanted if wanted is not None and wanted < observed.replicas else None
+    view = View(observed, decision, observed.replicas if fewer is None else fewer)
+    return Plan(replicas=fewer, status=build(view, None, now=now), decision=decision, memory=memory)
 
 
 def seen_for_scaling(observed: Observed) -> Seen | None:

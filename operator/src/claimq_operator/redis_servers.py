@@ -16,11 +16,19 @@ from pathlib import Path
 from claimq.errors import ClaimqError
 from claimq.manifest import RedisSpec
 from claimq.model import ServerReport
-from claimq.redis_store.settings import RedisSettings, parse_url
+from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 from claimq.server import Server, connect
+from claimq_operator.allowed import NO_GRANTS, Allowed
 from claimq_operator.cluster import SECRETS, Cluster, ClusterUnavailable, Json, NotThere, Refused, part
 from claimq_operator.manifests.redis_access import place, projections
 from claimq_operator.observed import Fault
+from claimq_operator.password_hosts import (
+    HOSTS_KEY,
+    entries_of,
+    forbidden,
+    is_allowed,
+    password_refs,
+)
 from claimq_operator.queue_resource import Key
 
 SECRET_SECONDS = 60.0
@@ -61,9 +69,11 @@ class SharedServer:
 class RedisServers:
     """The servers in use."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
-        """``directory``: where certificates are put for the TLS library, readable by this process alone."""
+    def __init__(self, cluster: Cluster, directory: Path, hosts: Allowed = NO_GRANTS) -> None:
+        """``directory``: where certificates are put for the TLS library, readable by this process alone. ``hosts``:
+        where passwords may be sent beside the hosts that their Secrets name."""
         self._cluster = cluster
+        self._hosts = hosts
         self._directory = directory
         self._secrets: dict[Key, tuple[float, Json]] = {}
         self._servers: dict[RedisSettings, SharedServer] = {}
@@ -129,8 +139,10 @@ class RedisServers:
         for secret, name, file in projections(redis):
             files[file] = _entry(await self._secret(namespace, secret), secret, name)
         texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
-        url = redis.address(texts["url"]) if "url" in texts else redis.address()
         try:
+            url = redis.address(texts["url"]) if "url" in texts else redis.address()
+            endpoint = parse_url(url or "")
+            await self._check_hosts(namespace, redis, endpoint)
             return RedisSettings(
                 url or "",
                 username=redis.user,
@@ -148,6 +160,13 @@ class RedisServers:
         except ValueError as error:
             said = f"{place(redis)}: {error}"
             raise NoAccess(Fault("AddressInvalid", said, needs_person=True)) from error
+
+    async def _check_hosts(self, namespace: str, redis: RedisSpec, endpoint: Endpoint) -> None:
+        """Raises NoAccess for a password that may not be sent to these addresses."""
+        for reference in password_refs(redis):
+            named = _text(await self._secret(namespace, reference.name), HOSTS_KEY)
+            if not is_allowed(endpoint, (*entries_of(named), *self._hosts.patterns(namespace))):
+                raise NoAccess(forbidden(redis, reference.name, namespace))
 
     async def _secret(self, namespace: str, name: str) -> Json:
         now = asyncio.get_running_loop().time()
@@ -186,14 +205,21 @@ class RedisServers:
 
 def _entry(data: Json, secret: str, key: str) -> bytes:
     if key not in data:
-        has = ", ".join(sorted(data)) or "no keys"
-        said = f'the Secret "{secret}" has no key "{key}" (it has {has}); add it or correct spec.redis'
+        said = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
         raise NoAccess(Fault("SecretKeyMissing", said, needs_person=True))
     try:
         return base64.b64decode(data[key] or "", validate=True)
     except binascii.Error as error:
         said = f'the key "{key}" of the Secret "{secret}" is not base64'
         raise NoAccess(Fault("SecretKeyInvalid", said, needs_person=True)) from error
+
+
+def _text(data: Json, key: str) -> str:
+    """A text of a Secret; empty where there is none, or none that can be read."""
+    try:
+        return base64.b64decode(data.get(key) or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 async def _close(shared: SharedServer) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from claimq.environment import Environment
 from claimq.log_lines import LEVELS
+from claimq_operator.allowed import NO_GRANTS, Allowed, read_grant
 
+_CLUSTER_ID = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -46,6 +48,14 @@ class OperatorSettings:
     """CLAIMQ_RESYNC_PERIOD: how often everything is listed anew, so that a missed event costs no more than this."""
     deletion_patience: float = 300.0
     """CLAIMQ_DELETION_PATIENCE: how long a deleted queue waits for its server before its items are left behind."""
+    cluster_id: str = ""
+    """CLAIMQ_CLUSTER_ID: this cluster's name in the owner records of queues; empty: the uid of kube-system."""
+    queue_names: Allowed = NO_GRANTS
+    """CLAIMQ_QUEUE_NAMES, separated by commas: NAMESPACES=PATTERN, names of queues on servers that queues of those
+    namespaces may have beside those that begin with their own namespace."""
+    password_hosts: Allowed = NO_GRANTS
+    """CLAIMQ_PASSWORD_HOSTS, separated by commas: NAMESPACES=PATTERN, hosts that passwords of Secrets in those
+    namespaces may be sent to beside those that the Secrets name."""
     log_level: str = "info"
     """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
@@ -71,6 +81,9 @@ class OperatorSettings:
             status_period=reader.duration("CLAIMQ_STATUS_PERIOD", 10.0, at_least=1.0),
             resync_period=reader.duration("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
             deletion_patience=reader.duration("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
+            cluster_id=_cluster_id(reader),
+            queue_names=_allowed(reader, "CLAIMQ_QUEUE_NAMES"),
+            password_hosts=_allowed(reader, "CLAIMQ_PASSWORD_HOSTS"),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
         reader.end()
@@ -91,3 +104,22 @@ def _namespaces(reader: Environment) -> tuple[str, ...]:
         if not _NAMESPACE.fullmatch(name):
             reader.bad("CLAIMQ_NAMESPACES", f'"{name}" is no namespace; give names separated by commas')
     return names
+
+
+def _cluster_id(reader: Environment) -> str:
+    text = reader.text("CLAIMQ_CLUSTER_ID") or ""
+    if text and not _CLUSTER_ID.fullmatch(text):
+        reader.bad("CLAIMQ_CLUSTER_ID", "is no name; give up to 63 letters, digits, '-' and '.'")
+    return text
+
+
+def _allowed(reader: Environment, name: str) -> Allowed:
+    """Grants, separated by commas."""
+    grants: list[tuple[str, str]] = []
+    for text in (reader.text(name) or "").split(","):
+        grant = read_grant(text.strip())
+        if grant is not None:
+            grants.append(grant)
+        elif text.strip():
+            reader.bad(name, f'"{text.strip()}" is not NAMESPACES=PATTERN; write one such as team-a=orders-*')
+    return Allowed(tuple(grants))

@@ -28,6 +28,7 @@ from claimq_operator.redis_servers import RedisServers
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.tenancy import Tenancy
 
 _log = logging.getLogger("claimq_operator")
 _TICK = 1.0
@@ -61,12 +62,13 @@ async def _run(settings: OperatorSettings) -> int:
     # On connections of its own: behind the requests of hundreds of queues a renewal would come too late.
     leases = await KubernetesCluster.connect(metrics.told)
     with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
-        servers = RedisServers(cluster, Path(directory))
+        servers = RedisServers(cluster, Path(directory), settings.password_hosts)
         around = Surroundings(
             settings=settings,
             cluster=cluster,
             sightings=Sightings(fleet.changed),
             servers=servers,
+            tenancy=Tenancy(cluster, settings),
             recorder=Recorder(cluster, _wall, settings.identity),
             metrics=metrics,
             liveness=liveness,

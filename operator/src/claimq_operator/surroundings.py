@@ -12,6 +12,7 @@ from claimq_operator.recorder import Recorder
 from claimq_operator.redis_servers import RedisServers
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
+from claimq_operator.tenancy import Tenancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Surroundings:
     cluster: Cluster
     sightings: Sightings
     servers: RedisServers
+    tenancy: Tenancy
     recorder: Recorder
     metrics: Metrics
     liveness: Liveness

@@ -89,7 +89,7 @@ MISTAKES: dict[str, Mistake] = {
         by_secret("has-another-key", "url"),
         STALLED,
         ("True SecretKeyMissing",),
-        ('"has-another-key" has no key "url"', "it has address", "spec.redis"),
+        ('"has-another-key" has no key "url"', "spec.redis"),
         with_spec(redis={"secretRef": {"name": "has-another-key", "key": "address"}}),
     ),
     "address-unreadable": Mistake(

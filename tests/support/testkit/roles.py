@@ -5,6 +5,7 @@ from pathlib import Path
 
 import claimq
 from claimq.model import Reason
+from claimq.owner import Owner
 from testkit.server import Server
 from testkit.tree import ROOT
 
@@ -97,6 +98,8 @@ async def operate(store: claimq.Server) -> None:
     await queue.unclaim(await queue.claim(), why="told to end")
     await queue.recount("w", "evicted")
     await queue.explain("w", "evicted")
+    owner = Owner("cluster", "media", "thumbs", "uid-1")
+    await queue.own(owner)
     await queue.flush()
 
 

@@ -13,6 +13,7 @@ from claimq_operator.redis_servers import RedisServers
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.tenancy import Tenancy
 from testkit.waiting import eventually
 
 Json = dict[str, Any]
@@ -47,6 +48,7 @@ async def test_a_queue_made_anew_has_a_runner_of_its_own_after_the_first_ones_en
             cluster=cluster,
             sightings=sightings,
             servers=RedisServers(cluster, tmp_path),
+            tenancy=Tenancy(cluster, settings),
             recorder=Recorder(cluster, lambda: 0.0, "me"),
             metrics=metrics,
             liveness=liveness,

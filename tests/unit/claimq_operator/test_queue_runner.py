@@ -14,6 +14,7 @@ from claimq_operator.redis_servers import RedisServers
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
 from claimq_operator.surroundings import Surroundings
+from claimq_operator.tenancy import Tenancy
 from testkit.skipping_loop import run_skipping
 
 HOUR = 3600.0
@@ -30,6 +31,7 @@ def test_a_queue_that_rests_for_an_hour_is_not_taken_for_silent(
             cluster=cluster,
             sightings=Sightings(lambda _: None),
             servers=RedisServers(cluster, tmp_path),
+            tenancy=Tenancy(cluster, settings),
             recorder=Recorder(cluster, lambda: 0.0, "me"),
             metrics=Metrics(),
             liveness=liveness,

@@ -3,6 +3,7 @@
 import pytest
 
 from claimq.environment import InvalidSettings
+from claimq_operator.allowed import Allowed
 from claimq_operator.settings import OperatorSettings
 
 
@@ -29,6 +30,9 @@ def test_every_setting_can_be_given() -> None:
             "CLAIMQ_STATUS_PERIOD": "20s",
             "CLAIMQ_RESYNC_PERIOD": "2m",
             "CLAIMQ_DELETION_PATIENCE": "1m",
+            "CLAIMQ_CLUSTER_ID": "east-1",
+            "CLAIMQ_QUEUE_NAMES": "team-*=orders.*, a=b",
+            "CLAIMQ_PASSWORD_HOSTS": "*=*.redis.svc:6379",
             "CLAIMQ_LOG_LEVEL": "debug",
         }
     )
@@ -48,6 +52,9 @@ def test_every_setting_can_be_given() -> None:
         status_period=20.0,
         resync_period=120.0,
         deletion_patience=60.0,
+        cluster_id="east-1",
+        queue_names=Allowed((("team-*", "orders.*"), ("a", "b"))),
+        password_hosts=Allowed((("*", "*.redis.svc:6379"),)),
         log_level="debug",
     )
 
@@ -62,6 +69,9 @@ def test_all_mistakes_are_told_at_once() -> None:
                 "CLAIMQ_LEASE_DURATION": "1s",
                 "CLAIMQ_HTTP_PORT": "http",
                 "CLAIMQ_BUSY_PERIOD": "1",
+                "CLAIMQ_CLUSTER_ID": "east 1",
+                "CLAIMQ_QUEUE_NAMES": "orders",
+                "CLAIMQ_PASSWORD_HOSTS": "a=b c,=d",
                 "CLAIMQ_LOG_LEVEL": "loud",
             }
         )
@@ -73,5 +83,9 @@ def test_all_mistakes_are_told_at_once() -> None:
         "CLAIMQ_LEASE_DURATION",
         "CLAIMQ_HTTP_PORT",
         "CLAIMQ_BUSY_PERIOD",
+        "CLAIMQ_CLUSTER_ID",
+        "CLAIMQ_QUEUE_NAMES",
+        "CLAIMQ_PASSWORD_HOSTS",
+        "CLAIMQ_PASSWORD_HOSTS",
         "CLAIMQ_LOG_LEVEL",
     ]

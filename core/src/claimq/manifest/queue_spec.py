@@ -135,7 +135,8 @@ class QueueSpec:
     )
     queue_name: str = text(
         "Name of the queue on the server, which producers use. Without it: the namespace, a dot and the name of this "
-        "object; in local mode without a namespace the name alone.",
+        "object; in local mode without a namespace the name alone. On a cluster a name that does not begin with the "
+        "namespace and a dot needs a setting of the operator.",
         pattern=QUEUE_NAME,
         form="a queue's name (up to 128 letters, digits, '-', '_' and '.', a letter or digit first and last)",
         longest=128,

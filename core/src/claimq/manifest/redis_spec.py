@@ -158,7 +158,8 @@ class SentinelSpec:
         absent="their default user",
     )
     password_secret_ref: PasswordSecretRef | None = nested(
-        "Secret in the queue's namespace that holds the password of the Sentinels themselves.",
+        "Secret in the queue's namespace that holds the password of the Sentinels themselves; its key `hosts` names "
+        "where it may be sent.",
         PasswordSecretRef,
         optional=True,
         absent="they ask for none",
@@ -199,7 +200,8 @@ class RedisSpec:
         absent="the one in the address, or the server's default user",
     )
     password_secret_ref: PasswordSecretRef | None = nested(
-        "Secret in the queue's namespace that holds the password.",
+        "Secret in the queue's namespace that holds the password. It is sent only to the hosts that its key `hosts` "
+        "names, to an address in the same Secret, or where a setting of the operator allows it.",
         PasswordSecretRef,
         optional=True,
         absent="the one in the address, or none",

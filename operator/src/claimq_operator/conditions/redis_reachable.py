@@ -14,7 +14,8 @@ def redis_reachable(view: View) -> Finding:
         return Finding(TYPE, UNKNOWN, "SpecInvalid", "not tried: the spec has mistakes, see Stalled")
     if observed.redis_fault is not None:
         fault = observed.redis_fault
-        return Finding(TYPE, FALSE, fault.reason, f"{fault.message}; the number of workers is held meanwhile")
+        held = "no worker is added" if fault.denied else "the number of workers is held meanwhile"
+        return Finding(TYPE, FALSE, fault.reason, f"{fault.message}; {held}")
     if observed.snapshot is None:
         return Finding(TYPE, UNKNOWN, "NotTriedYet", "the server has not been asked yet")
     report = observed.report

@@ -2,12 +2,15 @@
 -- Purpose: removes a whole queue: its items in all states, its policy, its counters. Only for a queue that nobody claims from any more.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but calls:INSTANCE, which ends by itself
--- ARGV: 1 only if there is no item in any state (1) or anyhow (0)
--- Replies: {"OK" or "HELD", main, busy, delayed, failed}: how many there were; with HELD nothing has changed. Sent again it answers zeros.
+-- ARGV: 1 only if there is no item in any state (1) or anyhow (0); 2 "CLUSTER NAMESPACE NAME UID": only if no other owns it; "": anyhow
+-- Replies: {"OK", "HELD" or "OTHER", main, busy, delayed, failed}: how many there were; with HELD and OTHER nothing has changed. Sent
+--   again it answers zeros.
 -- Cost: O(clients + workers) here; the server frees the items in the background
 local q = open(KEYS[1])
 local counts = {redis.call('LLEN', q.main) + q.client_items, busy_count(q),
                 redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed')}
+local owner = (ARGV[2] or '') ~= '' and redis.call('HGET', q.base .. 'config', 'owner')
+if owner and string.match(owner, '^(.*) %d+$') ~= ARGV[2] then return {'OTHER', unpack(counts)} end
 if ARGV[1] == '1' and counts[1] + counts[2] + counts[3] + counts[4] > 0 then return {'HELD', unpack(counts)} end
 local clients, workers = redis.call('LRANGE', q.base .. 'clients', 0, -1), redis.call('ZRANGE', q.base .. 'workers', 0, -1)
 for _, client in ipairs(clients) do if client ~= '-' then redis.call('UNLINK', key_of(q, client)) end end

@@ -1,0 +1,47 @@
+"""Who owns a queue on its server: the object of one cluster that may set its policy and delete it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_PART = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_NUMBER = re.compile("[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An object of a cluster. ``number`` counts the owners that the queue has had; 0 before it is recorded.
+
+    Raises ValueError for a part that is not of letters, digits, "-" and ".".
+    """
+
+    cluster: str
+    namespace: str
+    name: str
+    uid: str
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        for part in ("cluster", "namespace", "name", "uid"):
+            if not _PART.fullmatch(getattr(self, part)):
+                raise ValueError(f"{part} of an owner has 1 to 253 letters, digits, '-' and '.'; correct it")
+
+    def __str__(self) -> str:
+        """``CLUSTER/NAMESPACE/NAME/UID/NUMBER``: what a person writes to take over from it."""
+        return "/".join((self.cluster, self.namespace, self.name, self.uid, str(self.number)))
+
+    def words(self) -> str:
+        """The record without its number, as the server keeps it."""
+        return f"{self.cluster} {self.namespace} {self.name} {self.uid}"
+
+
+def read_owner(text: str, separator: str = "/") -> Owner | None:
+    """The owner that a text names, with its number; None if it names none."""
+    parts = text.split(separator)
+    if len(parts) != 5 or not _NUMBER.fullmatch(parts[4]):
+        return None
+    try:
+        return Owner(parts[0], parts[1], parts[2], parts[3], int(parts[4]))
+    except ValueError:
+        return None

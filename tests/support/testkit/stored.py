@@ -194,7 +194,7 @@ def _wrong_turns(stored: Stored) -> Iterator[str]:
     for client, items in stored.lists.items():
         if wrong := [item.id for item in items if item.client != client]:
             yield f"the list of {client} has items of others: {wrong}"
-        places = [item.meta.get("place", float("inf")) for item in items]
+        places = [int(item.meta.get("place", 10**16)) for item in items]
         if places != sorted(places):
             yield f"the items of {client} that were given back stand at {places}"
     if stored.wake > 1:

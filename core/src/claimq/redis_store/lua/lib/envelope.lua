@@ -3,7 +3,7 @@
 -- Anything else is a bare payload that another Redis client pushed; it is adopted.
 local HISTORY = 10
 
-local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at', 'place'}
+local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
 
 -- Another client can push anything that begins like a header, so what does not have the right type is left out.
 local function read_meta(text)
@@ -15,6 +15,7 @@ local function read_meta(text)
   end
   if type(meta.history) ~= 'table' or #meta.history > HISTORY then meta.history = nil end
   if type(meta.error) ~= 'string' then meta.error = nil end
+  meta.place = string.match(tostring(meta.place), '^%d+$') and tonumber(meta.place)
   return meta
 end
 
@@ -29,15 +30,16 @@ end
 local function format(item)
   local meta = item.meta
   local mark = (meta.crashes or 0) > 0 and '!' or ' '
-  local text = '-'
+  local text, place = '-', meta.place
   if next(meta) then
+    meta.place = place and whole(place)  -- as text: the encoder keeps 14 digits of a number
     local ok, encoded = pcall(cjson.encode, meta)
     if not ok then  -- something forged has no form in JSON: only what is ours is kept
-      local ours = {}
+      local ours = {place = meta.place}
       for _, name in ipairs(NUMBERS) do ours[name] = meta[name] end
       encoded = cjson.encode(ours)
     end
-    text = encoded
+    text, meta.place = encoded, place
   end
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end

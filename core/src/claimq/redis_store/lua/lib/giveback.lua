@@ -76,7 +76,7 @@ end
 -- list; items behind them were not claimed since they entered it, and have none (nil).
 local function place_of(envelope)
   local meta = string.match(envelope, '^cq1[ !]%S+ %d+ %S+ ([^\n]*)\n')
-  return meta and tonumber(string.match(meta, '"place":(%d+)'))
+  return meta and tonumber(string.match(meta, '"place":"(%d+)"'))
 end
 
 -- A call reads at most so many items that were given back before it, of all clients together.

@@ -13,7 +13,7 @@ from claimq_cli import failures, printing
 from claimq_cli.change_commands import flush, pause, release, resume
 from claimq_cli.enqueue_command import enqueue
 from claimq_cli.failed_commands import failed
-from claimq_cli.inspect_commands import check, find, items, peek, status, workers
+from claimq_cli.inspect_commands import check, find, items, peek, status, url, workers
 from claimq_cli.up_command import up
 
 
@@ -37,6 +37,7 @@ for command in (
     release,
     flush,
     check,
+    url,
 ):
     cli.add_command(command)
 

@@ -6,6 +6,7 @@ import click
 
 import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
+from claimq.redis_store.settings import parse_url
 from claimq_cli import json_shapes
 from claimq_cli.answers import age, instant, payload
 from claimq_cli.context import Context, with_context
@@ -168,6 +169,21 @@ async def workers(context: Context, name: str) -> None:
         [[one.worker, str(one.busy), instant(one.last_seen_at)] for one in found],
         nothing=f"{name}: no worker within the last hour",
     )
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--show-password", is_flag=True, help="Print the URL also if it holds a password.")
+@with_context
+async def url(context: Context, name: str | None, show_password: bool) -> None:
+    """Print the URL of the server that the other commands use (with NAME: for the queue NAME).
+
+    For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
+    """
+    found = context.chosen(name).settings.url
+    if parse_url(found).password is not None and not show_password:
+        raise CommandError("the URL holds a password; print it with --show-password", NOT_DONE)
+    context.answers.give({"url": found}, found)
 
 
 @click.command()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import claimq
+from claimq import local_mode
+from claimq.finding import settings_from
 from claimq_cli.failures import USAGE, CommandError
-from claimq_cli.local.running import running_directories
-from claimq_cli.local.state_directory import RunState, StateDirectory
 
 RETRY_SECONDS = 3.0
-DIRECTORY_NAME = ".claimq"
 _ADVICE = "give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
 
 
@@ -30,10 +28,10 @@ def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     url = url or (None if data else os.environ.get("CLAIMQ_REDIS_URL"))
     if url:
         return Chosen(settings_for(url))
-    state = _running_state(data, queue)
-    urls = {state.queues[queue]} if queue in state.queues else set(state.queues.values())
-    if queue is not None and queue not in state.queues:
-        known = ", ".join(state.queues)
+    queues = _local_mode(data, queue)
+    urls = {queues[queue]} if queue in queues else set(queues.values())
+    if queue is not None and queue not in queues:
+        known = ", ".join(queues)
         raise CommandError(
             f"the running local mode has no queue {queue}, only {known}; name one of these, or {_ADVICE}"
         )
@@ -42,60 +40,42 @@ def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
             "the queues of the running local mode are on several servers; name the queue", USAGE
         )
     found = urls.pop()
-    return Chosen(settings_for(found), tuple(name for name, where in state.queues.items() if where == found))
+    return Chosen(settings_for(found), tuple(name for name, where in queues.items() if where == found))
 
 
-def _running_state(data: Path | None, queue: str | None) -> RunState:
-    if data is not None:
-        places = [StateDirectory(data)] if StateDirectory(data).is_held() else []
-    else:
-        places = _near() or running_directories()
-    states = [(place, state) for place in places if (state := place.read()) is not None and state.queues]
-    if len(states) > 1:
-        states = [one for one in states if queue in one[1].queues] or states
-    if len(states) > 1:
-        where = ", ".join(str(place.path) for place, _ in states)
+def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:
+    """The queues of the local mode that is meant, with their servers."""
+    places = _places(data)
+    found = [(place, queues) for place in places if (queues := local_mode.queues_of(place))]
+    if len(found) > 1:
+        found = [one for one in found if queue in one[1]] or found
+    if len(found) > 1:
+        where = ", ".join(str(place) for place, _ in found)
         raise CommandError(f"several local modes run ({where}); name one with --data DIR", USAGE)
-    if not states:
+    if not found:
         if places:
             raise CommandError("the local mode is only just starting; try again in a moment")
         raise CommandError(f"no server to talk to: {_ADVICE}", USAGE)
-    return states[0][1]
+    return found[0][1]
 
 
-def _near() -> list[StateDirectory]:
-    """That of this directory, or of the nearest one above."""
-    here = Path.cwd()
-    for place in (here, *here.parents):
-        directory = StateDirectory(place / DIRECTORY_NAME)
-        if directory.is_held():
-            return [directory]
-    return []
+def _places(data: Path | None) -> list[Path]:
+    if data is None:
+        return local_mode.running_near() or local_mode.running_anywhere()
+    try:
+        local_mode.check_trusted(data)
+    except local_mode.NotTrusted as error:
+        raise CommandError(f"{error}, or give --redis URL", USAGE) from error
+    except OSError:
+        return []
+    return [data] if local_mode.is_running(data) else []
 
 
 def settings_for(
-    url: str,
-    *,
-    username: str | None = None,
-    retry_for: float = RETRY_SECONDS,
-    environ: Mapping[str, str] = os.environ,
+    url: str, *, username: str | None = None, retry_for: float = RETRY_SECONDS
 ) -> claimq.RedisSettings:
-    """The URL with what it cannot carry, from the same variables that the sidecar reads. CommandError for a bad one."""
-    password = environ.get("CLAIMQ_REDIS_PASSWORD") or None
-    password_file = environ.get("CLAIMQ_REDIS_PASSWORD_FILE")
+    """The URL with what it cannot carry, from the environment. CommandError for a bad one."""
     try:
-        if password_file and password is None:
-            password = Path(password_file).read_text("utf-8").strip()
-        return claimq.RedisSettings(
-            url,
-            username=username or environ.get("CLAIMQ_REDIS_USERNAME") or None,
-            password=password,
-            ca_file=environ.get("CLAIMQ_REDIS_CA_FILE") or None,
-            cert_file=environ.get("CLAIMQ_REDIS_CERT_FILE") or None,
-            key_file=environ.get("CLAIMQ_REDIS_KEY_FILE") or None,
-            retry_for=retry_for,
-        )
-    except OSError as error:
-        raise CommandError(f"CLAIMQ_REDIS_PASSWORD_FILE cannot be read ({error.strerror})", USAGE) from error
+        return settings_from(url, os.environ, username=username, retry_for=retry_for)
     except ValueError as error:
         raise CommandError(str(error), USAGE) from error

@@ -192,5 +192,5 @@ class BlockingServer:
 
 
 def connect(url: str | None = None, *, settings: RedisSettings | None = None) -> BlockingServer:
-    """A server by URL or settings, for synchronous programs. Nothing is sent before the first call."""
+    """A server, for synchronous programs; see :func:`claimq.connect`. Nothing is sent before the first call."""
     return BlockingServer(claimq.server.connect(url, settings=settings))

@@ -15,6 +15,10 @@ class ClaimqError(Exception):
     """The root of everything this package raises on purpose."""
 
 
+class NoServer(ClaimqError):
+    """No server was named, and none could be found without a name. Nothing was sent."""
+
+
 class StoreUnavailable(ClaimqError):
     """The server cannot be reached or cannot serve now (down, loading, failing over). Try again later.
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.errors import ClaimqError
+from claimq.finding import found_settings
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.producing import batch_of, run_enqueue
 from claimq.redis_store.connection import Connection, decodes_replies
@@ -26,6 +27,10 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
     """A server by URL, by settings, or over a shared ``redis.asyncio`` client. Nothing is sent before the
     first call.
 
+    Without any of them: the server of ``$CLAIMQ_REDIS_URL`` (with the other ``CLAIMQ_REDIS_*`` variables of the
+    sidecar), else that of the ``claimq up`` that runs in this directory, above it, or as this user on this
+    machine. Raises :class:`NoServer` if that does not decide.
+
     A shared client stays yours to close; let it make no retries of its own, return bytes
     (``decode_responses=False``), and have a socket time-out of at least 3 seconds. Raises :class:`ValueError`
     for a URL that is none.
@@ -36,7 +41,9 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
         raise ValueError(
             "the shared client decodes replies; make it with decode_responses=False: payloads are bytes"
         )
-    return Server(Connection(settings or (RedisSettings(url) if url else RedisSettings()), client=client))
+    if settings is None and client is None:
+        settings = found_settings() if url is None else RedisSettings(url)
+    return Server(Connection(settings or RedisSettings(), client=client))
 
 
 class Server:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import claimq.blocking as library
 from claimq_cli.local import proc
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
@@ -359,3 +360,24 @@ def test_a_manifest_whose_server_is_in_a_clusters_secret_gets_one_of_its_own(
     up.until_says("trial: spec.redis names the Secret redis, and there are none here")
     claimq("enqueue", "trial", "one")
     eventually_sync(lambda: done(tmp_path) == ["one"], within=30)
+
+
+def test_the_library_and_the_command_find_the_running_local_mode(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    start_up(spec(worker))
+    with library.connect() as server:
+        server.queue("trial").enqueue("by the library")
+    eventually_sync(lambda: done(tmp_path) == ["by", "library", "the"], within=30)
+    answer = claimq("url")
+    assert answer.code == 0
+    assert answer.out.startswith("unix://")
+    assert claimq("status", "trial", "--redis", answer.out.strip()).code == 0
+
+
+def test_a_url_with_a_password_is_printed_only_on_request(claimq: Claimq) -> None:
+    url = "redis://:geheim@db.example:6379/0"
+    answer = claimq("url", "--redis", url)
+    assert (answer.code, answer.out) == (1, "")
+    assert "geheim" not in answer.err
+    assert claimq("url", "--redis", url, "--show-password").out == url + "\n"

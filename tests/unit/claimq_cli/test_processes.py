@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from claimq import local_mode
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local import proc, remains, running
 from claimq_cli.local.proc import Identity
@@ -170,9 +171,9 @@ def test_a_running_local_mode_is_found_and_a_dead_one_is_forgotten(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     running.announce(directory)
-    assert [one.path for one in running.running_directories()] == [directory.path]
+    assert local_mode.running_anywhere() == [directory.path]
     directory.let_go()
-    assert running.running_directories() == []
+    assert local_mode.running_anywhere() == []
     assert list(tmp_path.glob("claimq-*/*")) == []
     running.withdraw(directory)
     assert list(tmp_path.glob("claimq-*")) == []
@@ -184,7 +185,7 @@ def test_a_list_of_local_modes_that_others_can_write_is_not_believed(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     running.announce(directory)
     next(tmp_path.glob("claimq-*")).chmod(0o777)
-    assert running.running_directories() == []
+    assert local_mode.running_anywhere() == []
 
 
 def test_sockets_of_queues_whose_names_begin_alike_are_not_the_same() -> None:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from claimq import local_mode
 from claimq_cli.failures import LocalModeError
 
 LONGEST_SOCKET_PATH = 107
@@ -57,7 +58,7 @@ class StateDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.state_file = self.path / "state.json"
+        self.state_file = self.path / local_mode.STATE
         self.logs = self.path / "logs"
         self.valkey = self.path / "valkey"
         self._lock: int | None = None
@@ -67,7 +68,10 @@ class StateDirectory:
         try:
             for place in (self.path, self.logs, self.valkey):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            local_mode.check_trusted(self.path)
+            handle = os.open(self.path / local_mode.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except local_mode.NotTrusted as error:
+            raise LocalModeError(f"{error}, or give another directory with --data") from error
         except OSError as error:
             raise LocalModeError(
                 f"{self.path} cannot be used ({error.strerror}); give another directory with --data"
@@ -89,17 +93,7 @@ class StateDirectory:
 
     def is_held(self) -> bool:
         """Whether a local mode runs here."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return local_mode.is_running(self.path)
 
     def make_socket_directory(self) -> Path:
         """A private directory whose path is short enough for sockets. LocalModeError if there is no place for one."""
@@ -124,10 +118,10 @@ class StateDirectory:
 
     def read(self) -> RunState | None:
         """What the state file says; None without one, or if it cannot be understood."""
+        found = local_mode.read_state(self.path)
         try:
-            found = json.loads(self.state_file.read_text())
-            return _state_of(found)
-        except (OSError, ValueError, TypeError, KeyError):
+            return None if found is None else _state_of(found)
+        except (TypeError, KeyError):
             return None
 
     def forget_run(self, state: RunState) -> None:

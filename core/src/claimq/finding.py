@@ -1,0 +1,63 @@
+"""Which server is meant when a program gives no address: $CLAIMQ_REDIS_URL, else the local mode that runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from claimq import local_mode
+from claimq.errors import NoServer
+from claimq.redis_store.settings import RedisSettings
+
+URL = "CLAIMQ_REDIS_URL"
+ADVICE = f"give a URL, set {URL}, or start `claimq up -f FILE` first"
+
+
+def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
+    """The settings for a program that names no server.
+
+    Raises NoServer, and ValueError for a URL or file in the environment that is none.
+    """
+    variables = os.environ if environ is None else environ
+    url = variables.get(URL, "").strip()
+    return settings_from(url or _url_of_local_mode(), variables)
+
+
+def settings_from(
+    url: str, environ: Mapping[str, str], *, username: str | None = None, retry_for: float = 10.0
+) -> RedisSettings:
+    """The URL with what it cannot carry, from the same variables that the sidecar reads.
+
+    Raises ValueError that names the variable or says what a URL looks like.
+    """
+    password = environ.get("CLAIMQ_REDIS_PASSWORD") or None
+    password_file = environ.get("CLAIMQ_REDIS_PASSWORD_FILE")
+    if password_file and password is None:
+        try:
+            password = Path(password_file).read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ValueError(f"CLAIMQ_REDIS_PASSWORD_FILE cannot be read ({why})") from error
+    return RedisSettings(
+        url,
+        username=username or environ.get("CLAIMQ_REDIS_USERNAME") or None,
+        password=password,
+        ca_file=environ.get("CLAIMQ_REDIS_CA_FILE") or None,
+        cert_file=environ.get("CLAIMQ_REDIS_CERT_FILE") or None,
+        key_file=environ.get("CLAIMQ_REDIS_KEY_FILE") or None,
+        retry_for=retry_for,
+    )
+
+
+def _url_of_local_mode() -> str:
+    places = local_mode.running_near() or local_mode.running_anywhere()
+    urls = sorted({url for place in places for url in local_mode.queues_of(place).values()})
+    if len(urls) > 1:
+        raise NoServer(
+            f"local modes run with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set {URL}"
+        )
+    if not urls:
+        starting = "the local mode is only just starting: try again in a moment, or " if places else ""
+        raise NoServer(f"no server to talk to: {starting}{ADVICE}")
+    return urls[0]

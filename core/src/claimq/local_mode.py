@@ -1,0 +1,135 @@
+"""Where local modes (`claimq up`) run on this machine, for programs that were given no address of a server.
+
+A state directory is trusted only if it and its files belong to this user and no other may write them: it says where the
+server is, and a password may be sent there. That a local mode runs in it, its lock says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+DIRECTORY_NAME = ".claimq"
+LOCK, STATE = "lock", "state.json"
+_LONGEST_STATE = 16 * 1024 * 1024
+
+
+class NotTrusted(OSError):
+    """The directory or a file in it could be another user's doing; the message names it and what to do."""
+
+
+def running_near() -> list[Path]:
+    """The state directory of the local mode that runs here, or in the nearest directory above; empty without one."""
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        if is_running(place / DIRECTORY_NAME):
+            return [place / DIRECTORY_NAME]
+    return []
+
+
+def running_anywhere() -> list[Path]:
+    """The state directories of all local modes of this user that run on this machine; forgets those that do not."""
+    place = place_of_links()
+    found: list[Path] = []
+    for link in sorted(place.iterdir()) if place is not None else []:
+        if not link.is_symlink():
+            continue
+        if is_running(directory := link.readlink()):
+            found.append(directory)
+        else:
+            link.unlink(missing_ok=True)
+    return found
+
+
+def is_running(directory: Path) -> bool:
+    """Whether a local mode runs on this state directory. False for one that is not to be trusted."""
+    try:
+        import fcntl
+
+        with _opened(directory, LOCK) as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (OSError, ImportError):
+        return False
+    return False
+
+
+def read_state(directory: Path) -> Mapping[str, Any] | None:
+    """What the local mode has written down about itself; None without it, or if it cannot be read or trusted."""
+    try:
+        with _opened(directory, STATE) as handle, os.fdopen(os.dup(handle), "rb") as file:
+            found = json.loads(file.read(_LONGEST_STATE))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else None
+
+
+def queues_of(directory: Path) -> dict[str, str]:
+    """The queues of the local mode there, and the URL of the server of each; empty while it is only starting."""
+    queues = (read_state(directory) or {}).get("queues")
+    if not isinstance(queues, dict):
+        return {}
+    return {name: url for name, url in cast("dict[object, object]", queues).items()
+            if isinstance(name, str) and isinstance(url, str)}  # fmt: skip
+
+
+def check_trusted(directory: Path) -> None:
+    """Raises NotTrusted for a directory that another user owns or may write, OSError for one that is not there."""
+    with _directory(directory):
+        return
+
+
+def place_of_links(*, make: bool = False) -> Path | None:
+    """The directory in which each local mode of this user has a link to its state directory; None where no safe one is
+    there.
+    """
+    if not hasattr(os, "getuid"):
+        return None
+    outer = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    place = outer / f"claimq-{os.getuid()}"
+    try:
+        if make:
+            place.mkdir(mode=0o700, exist_ok=True)
+        if place.is_symlink():
+            return None
+        check_trusted(place)
+    except OSError:
+        return None
+    return place
+
+
+@contextmanager
+def _directory(path: Path) -> Generator[int]:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check(path, os.lstat(path))
+        _check(path, os.fstat(handle))
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _opened(directory: Path, name: str) -> Generator[int]:
+    """A file in the directory, for reading. The checks are made on what is open, so that nothing can be exchanged."""
+    with _directory(directory) as place:
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+        try:
+            _check(directory / name, os.fstat(handle))
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _check(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.getuid():
+        raise NotTrusted(f"{path} belongs to another user (id {status.st_uid}); use a directory of your own")
+    is_link = status.st_mode & 0o170000 == 0o120000
+    if not is_link and status.st_mode & 0o022:
+        raise NotTrusted(f"others may write {path}; forbid it: chmod go-w {path}")

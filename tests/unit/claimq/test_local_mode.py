@@ -1,0 +1,122 @@
+"""Which state directory is believed: one of this user that no other may write, with its lock held."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import claimq.blocking
+from claimq import NoServer, local_mode
+from claimq.finding import found_settings
+from claimq_cli.failures import LocalModeError
+from claimq_cli.local.state_directory import StateDirectory
+
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")
+STRANGER = 54321
+URL = "redis://attacker.example:6379/0"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("CLAIMQ_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, two below the one that holds the state directory."""
+    below = tmp_path / "project/src"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    return below
+
+
+@pytest.fixture
+def held(tmp_path: Path, here: Path) -> Iterator[Path]:
+    """A state directory above the working directory: its lock is held, and it names a server."""
+    found = StateDirectory(tmp_path / ".claimq")
+    found.hold()
+    found.state_file.write_text(json.dumps({"queues": {"q": URL}}))
+    yield found.path
+    found.let_go()
+
+
+def test_the_nearest_running_local_mode_is_the_server(held: Path) -> None:
+    assert found_settings({}).url == URL
+    with claimq.blocking.connect():
+        pass  # nothing is sent before the first call
+
+
+def test_the_environment_comes_before_a_local_mode(held: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {
+        "CLAIMQ_REDIS_URL": "redis://db/1",
+        "CLAIMQ_REDIS_USERNAME": "u",
+        "CLAIMQ_REDIS_PASSWORD": "p",
+    }
+    found = found_settings(variables)
+    assert (found.url, found.username, found.password) == ("redis://db/1", "u", "p")
+
+
+@AS_ROOT
+@pytest.mark.parametrize("part", ["", "state.json", "lock"])
+def test_a_directory_or_file_of_another_user_is_not_believed(held: Path, part: str) -> None:
+    os.chown(held / part, STRANGER, STRANGER)
+    with pytest.raises(NoServer):
+        found_settings({"CLAIMQ_REDIS_PASSWORD": "secret"})
+
+
+@pytest.mark.parametrize("part", ["", "state.json", "lock"])
+def test_a_directory_or_file_that_others_may_write_is_not_believed(held: Path, part: str) -> None:
+    (held / part).chmod(0o777)
+    with pytest.raises(NoServer):
+        found_settings({})
+
+
+@AS_ROOT
+def test_a_link_of_another_user_is_not_followed(held: Path, here: Path) -> None:
+    link = here / ".claimq"
+    link.symlink_to(held)
+    assert local_mode.running_near() == [link]
+    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+    assert local_mode.running_near() == [held]
+
+
+def test_a_state_file_that_is_a_link_is_not_followed(held: Path, tmp_path: Path) -> None:
+    (held / "state.json").rename(tmp_path / "elsewhere")
+    (held / "state.json").symlink_to(tmp_path / "elsewhere")
+    assert local_mode.read_state(held) is None
+
+
+def test_local_mode_does_not_begin_where_others_may_write(tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(0o777)
+    with pytest.raises(
+        LocalModeError, match=r"others may write .*chmod go-w .* or give another directory with --data"
+    ):
+        StateDirectory(place).hold()
+
+
+def test_without_any_server_the_error_names_the_ways_to_give_one(here: Path) -> None:
+    with pytest.raises(
+        NoServer, match="give a URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
+    ):
+        claimq.connect()
+
+
+def test_several_servers_are_not_guessed_between(held: Path) -> None:
+    (held / "state.json").write_text(json.dumps({"queues": {"a": "redis://one/0", "b": "redis://two/0"}}))
+    with pytest.raises(
+        NoServer, match=r"local modes run with 2 servers; give the URL of one .`claimq url NAME`"
+    ):
+        claimq.connect()
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"queues": 3}', '{"queues": {"q": 3}}', "[" * 100_000])
+def test_a_state_file_that_is_none_is_no_server(held: Path, text: str) -> None:
+    (held / "state.json").write_text(text)
+    with pytest.raises(NoServer, match="only just starting"):
+        claimq.connect()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import FailedPass, FailedPolicy, NewItem, Policy, ReliableQueue, State
+from claimq import FailedPass, FailedPolicy, Match, NewItem, Policy, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
@@ -78,10 +78,10 @@ async def test_requeue_failed_leaves_what_failed_too_lately(queue: ReliableQueue
     await fail(queue, "old")
     await move_clock(queue, 60)
     await fail(queue, "new")
-    assert await queue.requeue_failed(min_delay=30) == 1
+    assert await queue.requeue_failed(min_age=30) == 1
     assert await failed(queue) == ["new"]
     await move_clock(queue, 31)
-    assert await queue.requeue_failed(min_delay=30) == 1
+    assert await queue.requeue_failed(min_age=30) == 1
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
@@ -121,6 +121,85 @@ async def test_remove_failed_removes_all_and_tells_the_first_of_them(queue: Reli
     assert first.failed_at is not None
     assert await lengths(queue) == Lengths()
     assert (await queue.stats())["failed_removed"] == 5
+
+
+async def test_removing_all_tells_the_first_hundred_unasked(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem(str(number), id=f"{number:03}") for number in range(130)])
+    await queue.fail(await queue.claim(130, wait=0), "no", permanent=True)
+    removed = await queue.remove_failed()
+    assert removed.count == 130
+    assert [located.name for located in removed.items] == [f"{number:03}" for number in range(100)]
+
+
+@pytest.mark.parametrize(("limit", "chunk"), [(1, 100), (4, 3), (5, 5), (9, 2)])
+async def test_a_limit_leaves_the_later_failures_to_another_time(
+    queue: ReliableQueue, limit: int, chunk: int
+) -> None:
+    await fail(queue, *"abcdef")
+    assert await queue.requeue_failed(limit=limit, chunk=chunk) == min(limit, 6)
+    assert await waiting(queue) == list("abcdef"[:limit])
+    await queue.flush()
+    await fail(queue, *"ABCDEF")
+    assert (await queue.remove_failed(limit=limit, chunk=chunk)).count == min(limit, 6)
+    assert await failed(queue) == list("ABCDEF"[limit:])
+    await queue.flush()
+    await fail(queue, *"uvwxyz")
+    drained = [located.name async for located in queue.drain_failed(limit=limit, chunk=chunk)]
+    assert drained == list("uvwxyz"[:limit])
+    assert await failed(queue) == list("uvwxyz"[limit:])
+
+
+async def old_and_new_that_failed_once_and_twice(queue: ReliableQueue) -> None:
+    await fail(queue, "old1", "old2")
+    await give_up_again(queue, "old2", 1)
+    await move_clock(queue, 60)
+    await fail(queue, "new1", "new2")
+    await give_up_again(queue, "new2", 1)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+@pytest.mark.parametrize(("match", "gone"), [("both", ["old2"]), ("either", ["old1", "old2", "new2"])])
+async def test_two_filters_choose_what_passes_both_or_either(
+    queue: ReliableQueue, match: str, gone: list[str], chunk: int
+) -> None:
+    everything = ["old1", "old2", "new1", "new2"]
+    rest = [name for name in everything if name not in gone]
+    await old_and_new_that_failed_once_and_twice(queue)
+    drain = queue.drain_failed(min_age=30, min_fail_count=2, match=match, chunk=chunk)
+    assert [located.item.text async for located in drain] == gone
+    assert await failed(queue) == rest
+    await queue.flush()
+    await old_and_new_that_failed_once_and_twice(queue)
+    removed = await queue.remove_failed(min_age=30, min_fail_count=2, match=match, chunk=chunk)
+    assert [located.item.text for located in removed.items] == gone
+    assert await failed(queue) == rest
+
+
+@pytest.mark.parametrize("match", ["both", "either"])
+async def test_a_single_filter_means_the_same_with_both_and_either(queue: ReliableQueue, match: str) -> None:
+    await old_and_new_that_failed_once_and_twice(queue)
+    assert (await queue.remove_failed(min_fail_count=2, match=match)).count == 2
+    assert (await queue.remove_failed(min_age=30, match=match)).count == 1
+    assert await failed(queue) == ["new1"]
+    assert (await queue.remove_failed(match=match)).count == 1
+
+
+async def test_a_filtered_drain_leaves_what_fails_while_it_runs(queue: ReliableQueue) -> None:
+    await fail(queue, "a", "b")
+    seen: list[str] = []
+    async for located in queue.drain_failed(min_fail_count=1, chunk=1):
+        seen.append(located.item.text)
+        await move_clock(queue, 0.01)
+        await fail(queue, f"late-{len(seen)}")
+    assert seen == ["a", "b"]
+    assert await failed(queue) == ["late-1", "late-2"]
+
+
+async def test_an_unknown_way_to_match_is_refused(queue: ReliableQueue) -> None:
+    await fail(queue, "a")
+    with pytest.raises(ValueError, match="any"):
+        await queue.remove_failed(match="any")
+    assert await failed(queue) == ["a"]
 
 
 @pytest.mark.parametrize(("log_limit", "told"), [(0, 0), (1, 1), (5, 5), (99, 5)])
@@ -221,6 +300,8 @@ async def test_a_failed_entry_without_its_item_stops_nobody(server: Server, queu
     await fail(queue, "a", "b")
     server.call("HDEL", "cq:{q}:failed:items", "a")
     assert await failed(queue) == ["b"]
+    assert [located.name async for located in queue.drain_failed(chunk=1)] == ["b"]
+    await fail(queue, "c")
     assert await queue.requeue_failed() == 1
     assert (await queue.remove_failed()).count == 1
     assert await lengths(queue) == Lengths(main=1)
@@ -235,7 +316,7 @@ async def test_without_a_policy_failed_items_stay(queue: ReliableQueue) -> None:
 
 
 async def test_the_policy_sends_back_after_its_time_up_to_its_count(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(requeue_after=60, requeue_max_fail_count=1)))
+    await queue.set_policy(Policy(failed=FailedPolicy(requeue_min_age=60, requeue_max_fail_count=1)))
     await fail(queue, "once", "twice")
     await give_up_again(queue, "twice", 1)
     assert await queue.apply_failed_policy() == FailedPass()
@@ -245,12 +326,30 @@ async def test_the_policy_sends_back_after_its_time_up_to_its_count(queue: Relia
 
 
 async def test_the_policy_removes_the_old_that_failed_often_enough(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_older_than=60, remove_min_fail_count=2)))
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=60, remove_min_fail_count=2)))
     await fail(queue, "once", "twice")
     await give_up_again(queue, "twice", 1)
     await move_clock(queue, 61)
     assert await queue.apply_failed_policy() == FailedPass(removed=1)
     assert await failed(queue) == ["once"]
+
+
+async def test_the_policy_removes_the_old_and_those_that_failed_often_enough(queue: ReliableQueue) -> None:
+    often = FailedPolicy(remove_min_age=30, remove_min_fail_count=2, remove_match=Match.EITHER)
+    await queue.set_policy(Policy(failed=often))
+    await old_and_new_that_failed_once_and_twice(queue)
+    assert await queue.apply_failed_policy() == FailedPass(removed=3)
+    assert await failed(queue) == ["new1"]
+    await move_clock(queue, 60)
+    assert await queue.apply_failed_policy() == FailedPass(removed=1)
+
+
+async def test_the_policy_removes_by_the_count_alone_where_either_is_enough(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_fail_count=2, remove_match=Match.EITHER)))
+    await old_and_new_that_failed_once_and_twice(queue)
+    passes = [(await queue.apply_failed_policy(limit=1)).removed for _ in range(3)]
+    assert passes == [1, 1, 0]
+    assert await failed(queue) == ["old1", "new1"]
 
 
 async def test_the_policy_keeps_the_newest_so_many(queue: ReliableQueue) -> None:
@@ -262,7 +361,7 @@ async def test_the_policy_keeps_the_newest_so_many(queue: ReliableQueue) -> None
 
 async def test_a_pass_is_bounded_and_later_passes_do_the_rest(queue: ReliableQueue) -> None:
     await fail(queue, *"abcdef")
-    await queue.set_policy(Policy(failed=FailedPolicy(requeue_after=1)))
+    await queue.set_policy(Policy(failed=FailedPolicy(requeue_min_age=1)))
     await move_clock(queue, 2)
     assert [(await queue.apply_failed_policy(limit=4)).requeued for _ in range(3)] == [4, 2, 0]
 
@@ -271,7 +370,7 @@ async def test_a_pass_removes_before_it_sends_back(queue: ReliableQueue) -> None
     await fail(queue, "old")
     await move_clock(queue, 100)
     await fail(queue, "new")
-    await queue.set_policy(Policy(failed=FailedPolicy(requeue_after=0, remove_older_than=50)))
+    await queue.set_policy(Policy(failed=FailedPolicy(requeue_min_age=0, remove_min_age=50)))
     await move_clock(queue, 1)
     assert await queue.apply_failed_policy() == FailedPass(requeued=1, removed=1)
     assert await waiting(queue) == ["new"]

@@ -1,9 +1,14 @@
 """The policy lives on the server and holds at once for every client; a paused queue gives no claims."""
 
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 import claimq
-from claimq import FailedPolicy, NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay
+from claimq import FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, StoreMisused
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.server import Server
 
@@ -15,7 +20,7 @@ ODD = Policy(
     claim_wait_timeout=0,
     max_payload=100,
     id_window=5,
-    failed=FailedPolicy(1, 2, 3, 4, 5),
+    failed=FailedPolicy(1, 2, 3, 4, 5, Match.EITHER),
 )
 
 
@@ -35,6 +40,87 @@ async def test_setting_a_policy_replaces_all_of_it(queue: ReliableQueue) -> None
     await queue.set_policy(ODD)
     await queue.set_policy(Policy())
     assert await queue.policy() == Policy()
+
+
+async def test_changing_fields_leaves_all_others_as_they_are(queue: ReliableQueue) -> None:
+    await queue.set_policy(ODD)
+    await queue.pause()
+    await queue.update_policy(requeue_limit=9, failed_max_items=None, retry_delay_max=8)
+    retry, failed = replace(ODD.retry_delay, max=8), replace(ODD.failed, max_items=None)
+    assert await queue.policy() == replace(ODD, requeue_limit=9, retry_delay=retry, failed=failed)
+    assert (await queue.snapshot()).paused
+    await queue.update_policy(failed=FailedPolicy(max_items=3), suspended=True)
+    failed = FailedPolicy(max_items=3)
+    assert await queue.policy() == replace(
+        ODD, requeue_limit=9, retry_delay=retry, failed=failed, suspended=True
+    )
+
+
+async def test_those_who_change_different_fields_at_once_undo_nothing(
+    store: claimq.Server, queue: ReliableQueue
+) -> None:
+    await asyncio.gather(
+        *(store.queue("q").update_policy(requeue_limit=number) for number in range(20)),
+        *(store.queue("q").update_policy(failed_max_items=number) for number in range(1, 20)),
+        queue.update_policy(id_window=77),
+        queue.update_policy(failed_requeue_min_age=66),
+    )
+    policy = await queue.policy()
+    assert (policy.id_window, policy.failed.requeue_min_age) == (77, 66)
+    assert policy.failed.max_items is not None
+    assert policy.busy_expiry == Policy().busy_expiry
+
+
+@pytest.mark.parametrize(
+    ("count", "age"),
+    [
+        ("failed_requeue_max_fail_count", "failed_requeue_min_age"),
+        ("failed_remove_min_fail_count", "failed_remove_min_age"),
+    ],
+)
+async def test_a_fail_count_is_not_left_without_its_age(queue: ReliableQueue, count: str, age: str) -> None:
+    def change(**words: Any) -> Awaitable[None]:
+        return queue.update_policy(**words)
+
+    with pytest.raises(ValueError, match=f"{count} without {age}.*set both in one call"):
+        await change(**{count: 3})
+    assert await queue.policy() == Policy()
+    await change(**{count: 3, age: 60})
+    set_up = await queue.policy()
+    with pytest.raises(ValueError, match=f"{count} without {age}.*unset both"):
+        await change(**{age: None})
+    assert await queue.policy() == set_up
+    await change(**{count: None, age: None})
+    assert await queue.policy() == Policy()
+
+
+async def test_a_removal_by_either_filter_needs_no_age(queue: ReliableQueue) -> None:
+    await queue.update_policy(failed_remove_match=Match.EITHER)
+    await queue.update_policy(failed_remove_min_fail_count=3)
+    with pytest.raises(ValueError, match="set both"):
+        await queue.update_policy(failed_remove_match=Match.BOTH)
+    assert (await queue.policy()).failed == FailedPolicy(remove_min_fail_count=3, remove_match=Match.EITHER)
+
+
+async def test_a_count_that_another_client_left_alone_keeps_nobody_from_a_pause(
+    server: Server, queue: ReliableQueue
+) -> None:
+    server.call("HSET", "cq:{q}:config", "failed_remove_min_fail_count", "3")
+    await queue.pause()
+    await queue.update_policy(requeue_limit=2)
+    assert (await queue.snapshot()).paused
+    with pytest.raises(StoreMisused, match=r"failed\.remove_min_fail_count does nothing without"):
+        await queue.policy()
+
+
+async def test_a_change_that_ends_a_suspension_wakes_a_waiting_claimer(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(suspended=True))
+    await queue.enqueue("a")
+    waiting_claim = asyncio.ensure_future(other_worker.claim(wait=30))
+    await queue.update_policy(suspended=False)
+    assert texts(await waiting_claim) == ["a"]
 
 
 async def test_a_client_of_any_language_sets_a_single_field(server: Server, queue: ReliableQueue) -> None:

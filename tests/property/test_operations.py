@@ -22,8 +22,10 @@ from hypothesis.stateful import (
 )
 
 from claimq.model import Reason
-from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy_changes import PolicyFields
 from testkit.lockstep import New, World
+from testkit.lockstep_failed import Filters
 from testkit.plugin import FLAVOURS
 from testkit.server import Server
 
@@ -58,14 +60,26 @@ chunks = st.integers(1, 3)
 ages = st.sampled_from((0, 0, 1000, 5000))
 counts = st.one_of(st.none(), st.integers(1, 2))
 
-failed_policies = st.builds(
-    FailedPolicy,
-    requeue_after=st.sampled_from((None, 0.0, 2.0)),
-    requeue_max_fail_count=counts,
-    remove_older_than=st.sampled_from((None, 0.0, 5.0)),
-    remove_min_fail_count=counts,
-    max_items=st.one_of(st.none(), st.integers(1, 3)),
+filters = st.builds(
+    Filters, min_age=st.none() | ages, least=st.none() | st.integers(0, 2), limit=counts, either=st.booleans()
 )
+
+
+@st.composite
+def failed_policies(draw: st.DrawFn) -> FailedPolicy:
+    """A fail count stands with the age that it needs."""
+    sent, removed = draw(st.sampled_from((None, 0.0, 2.0))), draw(st.sampled_from((None, 0.0, 5.0)))
+    match = draw(st.sampled_from(Match))
+    return FailedPolicy(
+        requeue_min_age=sent,
+        requeue_max_fail_count=None if sent is None else draw(counts),
+        remove_min_age=removed,
+        remove_min_fail_count=None if removed is None and match is Match.BOTH else draw(counts),
+        max_items=draw(st.none() | st.integers(1, 3)),
+        remove_match=match,
+    )
+
+
 policies = st.builds(
     Policy,
     requeue_limit=st.integers(0, 3),
@@ -74,7 +88,7 @@ policies = st.builds(
     retry_delay=st.builds(RetryDelay, initial=st.sampled_from((0.0, 0.5, 3.0)), max=st.just(4.0)),
     max_payload=st.sampled_from((64, 1024)),
     id_window=st.sampled_from((1.0, 3600.0)),
-    failed=failed_policies,
+    failed=failed_policies(),
 )
 
 
@@ -220,19 +234,25 @@ class Operations(RuleBasedStateMachine):
     def set_policy(self, name: str, policy: Policy) -> None:
         self.world.set_policy(name, policy)
 
+    @rule(name=queues, policy=policies, field=st.sampled_from(sorted(PolicyFields.__annotations__)))
+    def update_policy(self, name: str, policy: Policy, field: str) -> None:
+        self.world.update_policy(name, field, getattr(policy, field))
+
     @rule(name=queues, paused=st.booleans())
     def pause_or_resume(self, name: str, paused: bool) -> None:
         self.world.pause(name, paused=paused)
 
     @precondition(some_failed)
-    @rule(name=queues, most=counts, min_delay=ages, chunk=chunks)
-    def requeue_failed(self, name: str, most: int | None, min_delay: int, chunk: int) -> None:
-        self.world.requeue_failed(name, most, min_delay, chunk)
+    @rule(name=queues, most=counts, min_age=ages, limit=counts, chunk=chunks)
+    def requeue_failed(
+        self, name: str, most: int | None, min_age: int, limit: int | None, chunk: int
+    ) -> None:
+        self.world.requeue_failed(name, most, min_age, limit, chunk)
 
     @precondition(some_failed)
-    @rule(name=queues, least=st.integers(0, 2), min_age=ages, chunk=chunks, log=st.integers(0, 3))
-    def remove_failed(self, name: str, least: int, min_age: int, chunk: int, log: int) -> None:
-        self.world.remove_failed(name, least, min_age, chunk, log)
+    @rule(name=queues, chosen=filters, chunk=chunks, log=st.integers(0, 3))
+    def remove_failed(self, name: str, chosen: Filters, chunk: int, log: int) -> None:
+        self.world.remove_failed(name, chosen, chunk, log)
 
     @precondition(some_failed)
     @rule(name=queues, pick=st.integers(0, 5), remove=st.booleans())
@@ -240,9 +260,9 @@ class Operations(RuleBasedStateMachine):
         self.world.failed_item(name, self.failed_name(name, pick), remove=remove)
 
     @precondition(some_failed)
-    @rule(name=queues, chunk=chunks)
-    def drain_failed(self, name: str, chunk: int) -> None:
-        self.world.drain_failed(name, chunk)
+    @rule(name=queues, chosen=filters, chunk=chunks)
+    def drain_failed(self, name: str, chosen: Filters, chunk: int) -> None:
+        self.world.drain_failed(name, chosen, chunk)
 
     @rule(name=queues, limit=chunks)
     def apply_failed_policy(self, name: str, limit: int) -> None:

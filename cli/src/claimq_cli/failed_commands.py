@@ -69,11 +69,12 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
     "--max-fail-count", type=click.IntRange(1), help="With --all: only those given up at most so often."
 )
 @click.option(
-    "--min-delay",
+    "--min-age",
     type=Duration(),
     default=0.0,
     help="With --all: only those that failed at least so long ago.",
 )
+@click.option("--limit", type=click.IntRange(1), help="With --all: at most so many, oldest failure first.")
 @with_context
 async def requeue(
     context: Context,
@@ -81,14 +82,15 @@ async def requeue(
     ids: tuple[str, ...],
     everything: bool,
     max_fail_count: int | None,
-    min_delay: float,
+    min_age: float,
+    limit: int | None,
 ) -> int:
     """Send failed items of the queue NAME back to main: those with these IDS, or with --all all of them."""
-    _one_way(ids, everything=everything, filtered=bool(max_fail_count or min_delay))
+    _one_way(ids, everything=everything, filtered=bool(max_fail_count or min_age or limit))
     async with context.queue(name) as queue:
         if everything:
             number, missing = (
-                await queue.requeue_failed(max_fail_count=max_fail_count, min_delay=min_delay),
+                await queue.requeue_failed(min_age=min_age, max_fail_count=max_fail_count, limit=limit),
                 list[str](),
             )
         else:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Verdict,
         WorkerInfo,
     )
-    from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+    from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.reaper import Reaper
     from claimq.redis_store.settings import RedisSettings
     from claimq.reliable_queue import ReliableQueue
@@ -92,7 +92,7 @@ _HOMES = {
         "Verdict",
         "WorkerInfo",
     ),
-    "claimq.policy": ("FailedPolicy", "OnExpiry", "Policy", "RetryDelay"),
+    "claimq.policy": ("FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
     "claimq.reaper": ("Reaper",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.reliable_queue": ("ReliableQueue",),
@@ -117,6 +117,7 @@ __all__ = [
     "Item",
     "ItemTooLarge",
     "Located",
+    "Match",
     "MemoryUsage",
     "NewItem",
     "NoServer",

@@ -24,6 +24,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 import claimq.server
 from claimq.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
+from claimq.policy import Match
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 
@@ -109,6 +110,7 @@ class BlockingQueue:
     release_worker = _Blocking(ReliableQueue.release_worker)
     policy = _Blocking(ReliableQueue.policy)
     set_policy = _Blocking(ReliableQueue.set_policy)
+    update_policy = _Blocking(ReliableQueue.update_policy)
     pause = _Blocking(ReliableQueue.pause)
     resume = _Blocking(ReliableQueue.resume)
     requeue_failed = _Blocking(ReliableQueue.requeue_failed)
@@ -136,9 +138,19 @@ class BlockingQueue:
     wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 
-    def drain_failed(self, *, chunk: int = 100) -> Iterator[Located]:
+    def drain_failed(
+        self,
+        *,
+        min_age: float | None = None,
+        min_fail_count: int | None = None,
+        match: Match | str = Match.BOTH,
+        limit: int | None = None,
+        chunk: int = 100,
+    ) -> Iterator[Located]:
         """See :meth:`claimq.ReliableQueue.drain_failed`."""
-        items = self.wrapped.drain_failed(chunk=chunk)
+        items = self.wrapped.drain_failed(
+            min_age=min_age, min_fail_count=min_fail_count, match=match, limit=limit, chunk=chunk
+        )
 
         async def following() -> Located | None:
             return await anext(items, None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, Removed, State
-from claimq.policy import Policy
+from claimq.policy import FailedPolicy, Match, Policy
 from claimq.queue_part import QueuePart
 from claimq.redis_store.connection import Arg
 
@@ -20,23 +21,30 @@ _LEAST_STRETCH = 3000
 class FailedItems(QueuePart):
     """What people and policies do with items that were given up.
 
-    In the filters an item's *fail count* is how often it has gone to failed in its whole life, which sending
-    it back does not reset. Every script call handles one chunk, atomically; a crash between chunks leaves
+    The filters have one name each, here and in the policy: ``min_age`` is the seconds since an item failed,
+    ``min_fail_count`` and ``max_fail_count`` compare how often it has gone to failed in its whole life, which
+    sending it back does not reset. Every script call handles one chunk, atomically; a crash between chunks leaves
     each item in failed, or sent back, or removed.
     """
 
     async def requeue_failed(
-        self, *, max_fail_count: int | None = None, min_delay: float = 0.0, chunk: int = 100
+        self,
+        *,
+        min_age: float = 0.0,
+        max_fail_count: int | None = None,
+        limit: int | None = None,
+        chunk: int = 100,
     ) -> int:
-        """Sends failed items back to the tail of main, oldest failure first; returns how many.
+        """Sends failed items back to the tail of main, oldest failure first, at most ``limit``; returns how many.
 
-        Leaves those that failed less than ``min_delay`` seconds ago or more than ``max_fail_count`` times,
+        Leaves those that failed less than ``min_age`` seconds ago or more than ``max_fail_count`` times,
         and those that fail while this runs. Their counters restart, their history is kept. Raises StoreFull,
         StoreUnavailable. O(failed log failed) in chunks.
         """
         walk = _Walk()
-        while await self._requeue_chunk(walk, max_fail_count, min_delay, _checked(chunk)):
-            pass
+        while size := walk.next_size(_checked(chunk), limit):
+            if not await self._requeue_chunk(walk, size, min_age=min_age, max_fail_count=max_fail_count):
+                break
         return walk.moved
 
     async def requeue_failed_item(self, name: str) -> bool:
@@ -45,45 +53,60 @@ class FailedItems(QueuePart):
         return int(requeued) > 0
 
     async def _requeue_chunk(
-        self, walk: _Walk, max_fail_count: int | None, min_delay: float, size: int
+        self, walk: _Walk, size: int, *, min_age: float, max_fail_count: int | None
     ) -> bool:
         """Goes on with a walk by one chunk; whether there may be more."""
-        limit = "" if max_fail_count is None else max_fail_count
-        args = ["", walk.until, round(min_delay * 1000), limit, *walk.place, size]
+        most = "" if max_fail_count is None else max_fail_count
+        args = ["", walk.until, round(min_age * 1000), most, *walk.place, size]
         words, _ = await self._run_counted("requeue_failed", args)
-        return walk.went(words, size, min_delay)
+        return walk.went(words, size, min_age)
 
     async def remove_failed(
-        self, *, min_age: float = 0.0, min_fail_count: int = 0, chunk: int = 100, log_limit: int = 0
+        self,
+        *,
+        min_age: float | None = None,
+        min_fail_count: int | None = None,
+        match: Match | str = Match.BOTH,
+        limit: int | None = None,
+        chunk: int = 100,
+        log_limit: int = 100,
     ) -> Removed:
-        """Removes failed items for good, oldest failure first; returns how many, and the first ``log_limit``
-        of them.
+        """Removes failed items for good, oldest failure first, at most ``limit``; returns how many, and the first
+        ``log_limit`` of them.
 
-        Leaves those that failed less than ``min_age`` seconds ago or fewer than ``min_fail_count`` times, and
-        those that fail while this runs. If a reply is lost, the items of that chunk are removed and not in
-        the returned log; use :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log
-        failed) in chunks.
+        Removes those that failed at least ``min_age`` seconds ago and at least ``min_fail_count`` times; with
+        ``match="either"`` one of the two is enough. Without a filter all; those that fail while this runs stay.
+        If a reply is lost, the items of that chunk are removed and not in the returned log; use
+        :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
-        walk = _Walk()
-        while await self._remove_chunk(walk, min_age, min_fail_count, _checked(chunk), log_limit=log_limit):
-            pass
-        return Removed(walk.moved, tuple(walk.log))
+        total, found = 0, list[Located]()
+        for age, count in _walks(min_age, min_fail_count, Match(match)):
+            walk = _Walk()
+            while size := walk.next_size(_checked(chunk), None if limit is None else limit - total):
+                wanted = log_limit - len(found)
+                more = await self._remove_chunk(
+                    walk, size, min_age=age, min_fail_count=count, log_limit=wanted
+                )
+                if not more:
+                    break
+            total, found = total + walk.moved, found + walk.log
+        return Removed(total, tuple(found))
 
     async def _remove_chunk(
         self,
         walk: _Walk,
-        min_age: float,
-        min_fail_count: int,
         size: int,
         *,
+        min_age: float = 0.0,
+        min_fail_count: int = 0,
         log_limit: int = 0,
         keep: int = 0,
     ) -> bool:
         """Goes on with a walk by one chunk; whether there may be more. ``keep``: how many of the newest stay."""
-        wanted = log_limit - len(walk.log)
+        wanted = max(log_limit - len(walk.log), 0)
         args = [walk.until, round(min_age * 1000), min_fail_count, *walk.place, size, keep, wanted]
         words, rows = await self._run_counted("remove_failed", args)
-        walk.log += [_failed(rows[at], rows[at + 1], rows[at + 2]) for at in range(0, len(rows), 3)]
+        walk.log += _rows(rows)
         return walk.went(words, size, min_age)
 
     async def remove_failed_item(self, name: str) -> Located | None:
@@ -97,18 +120,40 @@ class FailedItems(QueuePart):
             _failed(*row) if row else known
         )  # no row: the first reply was lost, the item is the one just read
 
-    async def drain_failed(self, *, chunk: int = 100) -> AsyncGenerator[Located]:
-        """Hands over all failed items, oldest failure first, and removes each chunk when the caller asks for
-        what follows it.
+    async def drain_failed(
+        self,
+        *,
+        min_age: float | None = None,
+        min_fail_count: int | None = None,
+        match: Match | str = Match.BOTH,
+        limit: int | None = None,
+        chunk: int = 100,
+    ) -> AsyncGenerator[Located]:
+        """Hands over failed items, oldest failure first, at most ``limit``, and removes each chunk when the caller
+        asks for what follows it. The filters are those of :meth:`remove_failed`.
 
         A crash in the middle of a chunk repeats that chunk at the next drain and loses none. Items that fail
-        while this runs are drained too. Raises StoreUnavailable. O(failed log failed) in chunks.
+        while this runs are drained too, unless there is a filter. Raises StoreUnavailable. O(failed log failed)
+        in chunks.
         """
-        while page := await self.failed_items(_checked(chunk)):
-            for located in page:
-                yield located
-            names = [located.name for located in page]
-            await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 0, *names])
+        total, takes_new = 0, min_age is None and min_fail_count is None
+        for age, count in _walks(min_age, min_fail_count, Match(match)):
+            walk, more = _Walk(), True
+            while more and (
+                size := walk.next_size(_checked(chunk), None if limit is None else limit - total)
+            ):
+                until = "" if takes_new else walk.until
+                args = [until, round(age * 1000), count, *walk.place, size]
+                reply = await self._connection.run("failed_page", [self._keys.main], args)
+                words = reply[0].decode().split()
+                more = walk.went(words, size, age) or (takes_new and words[1] != "0")
+                page = _rows(reply[1:])
+                for located in page:
+                    yield located
+                if page:
+                    names = [located.name for located in page]
+                    await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 0, *names])
+            total += walk.moved
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
         """Runs a script that answers a line of words and then rows."""
@@ -146,25 +191,24 @@ class FailedItems(QueuePart):
             await self._connection.command("HGETALL", self._keys.config), self._keys.config
         ).failed
         removed = requeued = 0
-        if failed.remove_older_than is not None:
-            age, least = failed.remove_older_than, failed.remove_min_fail_count or 0
-            removed = await self._pass(
-                "policy_remove",
+        for age, least in _policy_walks(failed):
+            removed += await self._pass(
+                "policy_remove_all" if least == 0 else "policy_remove",
                 str(least),
-                limit,
-                lambda walk, size: self._remove_chunk(walk, age, least, size),
+                limit - removed,
+                partial(self._remove_chunk, min_age=age, min_fail_count=least),
             )
         if failed.max_items is not None:
             over = _Walk()
-            await self._remove_chunk(over, 0.0, 0, limit, keep=failed.max_items)
+            await self._remove_chunk(over, limit, keep=failed.max_items)
             removed += over.moved
-        if failed.requeue_after is not None:
-            delay, most = failed.requeue_after, failed.requeue_max_fail_count
+        if failed.requeue_min_age is not None:
+            age, most = failed.requeue_min_age, failed.requeue_max_fail_count
             requeued = await self._pass(
                 "policy_requeue",
                 str(most),
                 limit,
-                lambda walk, size: self._requeue_chunk(walk, most, delay, size),
+                partial(self._requeue_chunk, min_age=age, max_fail_count=most),
             )
         return FailedPass(requeued=requeued, removed=removed)
 
@@ -195,6 +239,10 @@ class _Walk:
     place: tuple[str, int] = ("-inf", 0)
     until: int | str = ""
     log: list[Located] = field(default_factory=list[Located])
+
+    def next_size(self, chunk: int, limit: int | None) -> int:
+        """How many items the next chunk may have; 0 if the walk has moved its limit."""
+        return chunk if limit is None else max(min(chunk, limit - self.moved), 0)
 
     def went(self, words: Sequence[str], size: int, min_age: float) -> bool:
         """Notes a chunk by what the script answers; false if it was the last."""
@@ -230,6 +278,27 @@ def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
         name=name.decode("utf-8", "replace"),
         failed_at=float(failed_at) / 1000,
     )
+
+
+def _rows(reply: Sequence[bytes]) -> list[Located]:
+    return [_failed(*reply[at : at + 3]) for at in range(0, len(reply), 3)]
+
+
+def _walks(min_age: float | None, min_fail_count: int | None, match: Match) -> list[tuple[float, int]]:
+    """The walks (age, count) that together meet exactly what the filters choose.
+
+    What is old enough failed before all that is not: so the first of two walks takes the older ones, and oldest
+    first holds over both.
+    """
+    if match is Match.EITHER and min_age is not None and min_fail_count is not None:
+        return [(min_age, 0), (0.0, min_fail_count)]
+    return [(min_age or 0.0, min_fail_count or 0)]
+
+
+def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
+    if failed.remove_min_age is None and failed.remove_min_fail_count is None:
+        return []
+    return _walks(failed.remove_min_age, failed.remove_min_fail_count, failed.remove_match)
 
 
 def _checked(chunk: int) -> int:

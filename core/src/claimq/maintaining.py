@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from claimq.codec import check_name, kept_error
 from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
+from claimq.policy_changes import PolicyChanges, changed_fields
 from claimq.queue_part import BATCH, QueuePart
 from claimq.tokens import number_of
 
@@ -26,9 +29,21 @@ class Maintaining(QueuePart):
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy (a pause by hand stays). It holds at once, also for what is queued, and for
         clients of every language. O(1)."""
-        fields = [word for pair in policy.to_fields().items() for word in pair]
-        await self._configure(*fields)
-        if not policy.suspended:
+        await self._set_fields(policy.to_fields())
+
+    async def update_policy(self, **changes: Unpack[PolicyChanges]) -> None:
+        """Sets the fields that are named and leaves all others as they are, in one step: processes that change
+        different fields at the same time do not undo each other's changes.
+
+        The names are those of :class:`Policy`; a field of ``retry_delay`` or ``failed`` also has its own, as in
+        ``failed_max_items=100``. Holds as :meth:`set_policy`. Raises ValueError for a value out of bounds, and
+        where a fail count would be without the age that it needs; TypeError for a name that is no field. O(1).
+        """
+        await self._set_fields(changed_fields(changes))
+
+    async def _set_fields(self, fields: dict[str, str]) -> None:
+        await self._configure(*(word for pair in fields.items() for word in pair))
+        if fields.get("suspended") == "0":
             await self.wake()
 
     async def pause(self) -> None:
@@ -42,7 +57,12 @@ class Maintaining(QueuePart):
 
     async def _configure(self, *words: str) -> None:
         """Sets fields of the policy, also on a full server: there a pause or fewer failed items are what helps."""
-        await self._connection.run("configure", [self._keys.main], words)
+        reply = await self._connection.run("configure", [self._keys.main], words)
+        if reply[0] == b"ALONE":
+            count, age = reply[1].decode(), reply[2].decode()
+            raise ValueError(
+                f"the policy would have {count} without {age}, which does nothing; set both in one call, or unset both"
+            )
 
     async def wake(self) -> None:
         """Leaves a wake token if there is work and none; anybody may do so at any time. O(1), bounded."""

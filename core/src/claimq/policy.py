@@ -51,29 +51,47 @@ class RetryDelay:
             return self.max
 
 
+class Match(StrEnum):
+    """Which of two filters an item must pass, where both are given."""
+
+    BOTH = "both"
+    EITHER = "either"
+
+
 @dataclass(frozen=True, slots=True)
 class FailedPolicy:
     """What happens to failed items by themselves: nothing by default.
 
-    ``requeue_after``: seconds after which a failed item is sent back to main, unless it has been given up
-    more than ``requeue_max_fail_count`` times in its life. ``remove_older_than``: seconds after which a
-    failed item is removed, if it has been given up at least ``remove_min_fail_count`` times. ``max_items``:
-    the newest so many are kept.
+    ``requeue_min_age``: seconds after which a failed item is sent back to main, unless it has been given up
+    more than ``requeue_max_fail_count`` times in its life. ``remove_min_age``: seconds after which a failed
+    item is removed, if it has also been given up at least ``remove_min_fail_count`` times; with
+    ``remove_match=EITHER`` one of the two is enough. ``max_items``: the newest so many are kept.
     """
 
-    requeue_after: float | None = None
+    requeue_min_age: float | None = None
     requeue_max_fail_count: int | None = None
-    remove_older_than: float | None = None
+    remove_min_age: float | None = None
     remove_min_fail_count: int | None = None
     max_items: int | None = None
+    remove_match: Match = Match.BOTH
 
     def __post_init__(self) -> None:
-        for name in ("requeue_after", "remove_older_than"):
+        for name in ("requeue_min_age", "remove_min_age"):
             if (seconds := getattr(self, name)) is not None:
                 _at_least(f"failed.{name}", seconds, 0)
         for name, least in (("requeue_max_fail_count", 1), ("remove_min_fail_count", 0), ("max_items", 1)):
             if (count := getattr(self, name)) is not None:
                 _at_least(f"failed.{name}", count, least)
+        if self.requeue_max_fail_count is not None and self.requeue_min_age is None:
+            raise ValueError(
+                "failed.requeue_max_fail_count does nothing without failed.requeue_min_age; give both"
+            )
+        needs_age = self.remove_match is Match.BOTH and self.remove_min_age is None
+        if self.remove_min_fail_count is not None and needs_age:
+            raise ValueError(
+                "failed.remove_min_fail_count does nothing without failed.remove_min_age; give both, or "
+                "remove_match=Match.EITHER to remove by the count alone"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +138,12 @@ class Policy:
             "claim_wait_ms": _ms(self.claim_wait_timeout),
             "max_payload": str(self.max_payload),
             "id_window_ms": _ms(self.id_window),
-            "failed_requeue_after_ms": _optional(failed.requeue_after, scale=1000),
+            "failed_requeue_min_age_ms": _optional(failed.requeue_min_age, scale=1000),
             "failed_requeue_max_fail_count": _optional(failed.requeue_max_fail_count),
-            "failed_remove_older_than_ms": _optional(failed.remove_older_than, scale=1000),
+            "failed_remove_min_age_ms": _optional(failed.remove_min_age, scale=1000),
             "failed_remove_min_fail_count": _optional(failed.remove_min_fail_count),
             "failed_max_items": _optional(failed.max_items),
+            "failed_remove_match": failed.remove_match.value,
             "suspended": "1" if self.suspended else "0",
         }
 
@@ -160,11 +179,12 @@ class Policy:
             max_payload=int(number("max_payload")),
             id_window=number("id_window_ms", 1000),
             failed=FailedPolicy(
-                requeue_after=seconds("failed_requeue_after_ms"),
+                requeue_min_age=seconds("failed_requeue_min_age_ms"),
                 requeue_max_fail_count=count("failed_requeue_max_fail_count"),
-                remove_older_than=seconds("failed_remove_older_than_ms"),
+                remove_min_age=seconds("failed_remove_min_age_ms"),
                 remove_min_fail_count=count("failed_remove_min_fail_count"),
                 max_items=count("failed_max_items"),
+                remove_match=Match(whole["failed_remove_match"]),
             ),
             suspended=whole["suspended"] == "1",
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from claimq.errors import ClaimqError
 from claimq.manifest import DeletionPolicy, QueueSpec
@@ -91,9 +90,9 @@ class Ending:
         return None
 
     async def _suspend(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:
-        del resource
+        del resource, spec
         if not (await queue.snapshot()).paused:
-            await queue.set_policy(replace(spec.to_policy(), suspended=True))
+            await queue.update_policy(suspended=True)
 
     async def _remove(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:
         gone = await queue.delete(
@@ -101,7 +100,7 @@ class Ending:
             owner=await self._around.tenancy.owner(resource),
         )
         if gone is None:
-            await queue.set_policy(spec.to_policy())
+            await queue.update_policy(**spec.policy_fields())
             said = f"the queue {spec.queue_name} still has items and stays on the server (deletionPolicy DeleteIfEmpty)"
             await self._around.recorder.tell(resource, "ItemsKept", said, warning=True)
             return

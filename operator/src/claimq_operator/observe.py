@@ -96,7 +96,7 @@ class Observer:
         deaths = self._around.sightings.deaths(resource.key)
         kept = await self._upkeep.run(
             self.queue,
-            None if resource.is_paused else spec.to_policy(),
+            None if resource.is_paused else spec.policy_fields(),
             deaths,
             now=now,
             asks_workers=not all(map(has_ended, self._around.sightings.pods(resource.key))),

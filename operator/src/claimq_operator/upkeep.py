@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from claimq.errors import StoreFull
+from claimq.errors import StoreFull, StoreMisused
 from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy
+from claimq.policy_changes import PolicyFields
 from claimq.reliable_queue import ReliableQueue
 from claimq_operator.deaths import Death, dead_workers
 
@@ -45,7 +46,7 @@ class Kept:
 class Upkeep:
     """Keeps one queue in order; remembers only what need not be asked again soon."""
 
-    _written: Policy | None = None
+    _written: PolicyFields | None = None
     _policy_at: float = float("-inf")
     _failed_at: float = float("-inf")
     _settled: set[tuple[str, float]] = field(default_factory=set[tuple[str, float]])
@@ -57,13 +58,14 @@ class Upkeep:
     async def run(
         self,
         queue: ReliableQueue,
-        policy: Policy | None,
+        policy: PolicyFields | None,
         deaths: Iterable[Death],
         *,
         now: float,
         asks_workers: bool,
     ) -> Kept:
-        """One round. ``policy`` None: leave it. Raises ClaimqError; what was done before holds."""
+        """One round. ``policy``: the fields that the manifest sets, None: leave it. Raises ClaimqError; what was
+        done before holds."""
         if policy is not None:
             await self._write_policy(queue, policy, now)
         known = tuple(deaths)
@@ -75,7 +77,11 @@ class Upkeep:
         for _ in range(_ROUNDS):
             if not (await queue.reap(_LIMIT)).more:
                 break
-        if policy is not None and now - self._failed_at >= FAILED_SECONDS and policy.failed != _NOTHING:
+        if (
+            policy is not None
+            and now - self._failed_at >= FAILED_SECONDS
+            and policy.get("failed") != _NOTHING
+        ):
             # A full server takes no requeues of failed items; what is removed is removed before that.
             with suppress(StoreFull):
                 await queue.apply_failed_policy(limit=_LIMIT)
@@ -85,15 +91,16 @@ class Upkeep:
             workers = tuple(await queue.workers())
         return Kept(snapshot, workers, given_back)
 
-    async def _write_policy(self, queue: ReliableQueue, policy: Policy, now: float) -> None:
+    async def _write_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
+        """Writes the fields that the manifest sets; what it leaves open stays as another program set it."""
         if policy == self._written and now - self._policy_at < POLICY_SECONDS:
             return
         try:
             current: Policy | None = await queue.policy()
-        except ValueError:  # a field that no release writes; ours replaces it
+        except StoreMisused:  # a field holds what no release writes; ours replaces it
             current = None
-        if current != policy or self._written is None:
-            await queue.set_policy(policy)
+        if current is None or self._written is None or replace(current, **policy) != current:
+            await queue.update_policy(**policy)
         self._written, self._policy_at = policy, now
 
     async def _give_back(

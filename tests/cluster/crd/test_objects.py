@@ -31,11 +31,13 @@ FULL: dict[str, Any] = {
     "onExpiry": "Fail",
     "retryDelay": {"initial": "250ms", "factor": 1.5, "max": "1h", "jitter": 0.5},
     "failedItems": {
-        "requeue": {"after": "1h", "maxFailCount": 3},
-        "remove": {"olderThan": "168h", "minFailCount": 2},
+        "requeue": {"minAge": "1h", "maxFailCount": 3},
+        "remove": {"minAge": "168h", "minFailCount": 2, "match": "Either"},
         "maxItems": 1000,
     },
     "maxPayload": 65536,
+    "claimWaitTimeout": "0s",
+    "idWindow": "2h",
     "worker": {
         "image": "registry.example:5000/app@sha256:" + "0" * 64,
         "command": ["sh", "-c"],

@@ -189,13 +189,17 @@ SPECS: list[dict[str, Any]] = [
         for first, longest in product(("0s", "1m", "301s"), ("0s", "60s", "5m"))
     ),
     *({"spec.retryDelay": {"initial": "301s"}} for _ in range(1)),
+    *({"spec.claimWaitTimeout": value} for value in ("0s", "1h", "3601s", "-1s", 5)),
+    *({"spec.idWindow": value} for value in ("0s", "999ms", "1s", "168h", "169h", "1d")),
     *({"spec.maxPayload": value} for value in (1, 0, "1", "64Mi", "67108865", 67108864, "1M", "1m", "1.5Ki", "")),
     *(
         {"spec.failedItems": {"requeue": requeue, "remove": remove}}
         for requeue, remove in product(
-            ({}, {"after": "1h"}, {"maxFailCount": 2}, {"after": "1h", "maxFailCount": 2}),
-            ({}, {"olderThan": "1h"}, {"olderThan": "61m"}, {"olderThan": "1h", "minFailCount": 1},
-             {"olderThan": "1h", "minFailCount": 2}, {"minFailCount": 0}),
+            ({}, {"minAge": "1h"}, {"maxFailCount": 2}, {"minAge": "1h", "maxFailCount": 2}),
+            ({}, {"minAge": "1h"}, {"minAge": "61m"}, {"minAge": "1h", "minFailCount": 1},
+             {"minAge": "1h", "minFailCount": 2}, {"minFailCount": 0}, {"minFailCount": 1, "match": "Either"},
+             {"minFailCount": 2, "match": "Either"}, {"minAge": "1h", "minFailCount": 2, "match": "Either"},
+             {"minAge": "61m", "minFailCount": 2, "match": "Either"}, {"minAge": "61m", "match": "either"}),
         )
     ),
     *(

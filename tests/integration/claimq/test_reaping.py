@@ -15,7 +15,7 @@ from testkit.waiting import eventually
 
 
 async def test_it_sweeps_expired_leases_due_items_and_failed_items_by_itself(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_older_than=10)))
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=10)))
     await queue.enqueue_many(["failed", "expired"])
     failed, _ = await queue.claim(2, wait=0)
     await queue.fail(failed, "no", permanent=True)

@@ -126,7 +126,7 @@ async def test_a_pass_of_the_failed_policy_is_bounded_and_the_next_one_goes_on(
     await queue.enqueue("twice")
     await queue.fail(await queue.claim(), "broken", permanent=True)
     await fail_many(queue, 6500)
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_older_than=0, remove_min_fail_count=2)))
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=0, remove_min_fail_count=2)))
     last = (await queue.failed_items(1))[0].name
     await queue.requeue_failed_item(last)
     await queue.fail(await queue.claim(), "broken", permanent=True)

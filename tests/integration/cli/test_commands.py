@@ -214,7 +214,7 @@ def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two
 
 
 def test_all_failed_items_go_back_as_far_as_the_filters_let_them(on: Claimq, two_failed: list[str]) -> None:
-    assert on("failed", "requeue", "q", "--all", "--min-delay", "1h").out == "q: 0 items sent back to main\n"
+    assert on("failed", "requeue", "q", "--all", "--min-age", "1h").out == "q: 0 items sent back to main\n"
     assert (
         on("failed", "requeue", "q", "--all", "--max-fail-count", "1").out == "q: 2 items sent back to main\n"
     )
@@ -236,7 +236,7 @@ def test_failed_items_are_named_or_all_never_neither_never_both(on: Claimq, verb
     for arguments in ((), ("some", "--all")):
         answer = on("failed", verb, "q", *arguments)
         assert (answer.code, answer.err) == (2, "claimq: name the items by their ids, or say --all\n")
-    filtered = on("failed", verb, "q", "some", "--min-delay" if verb == "requeue" else "--min-age", "1s")
+    filtered = on("failed", verb, "q", "some", "--min-age", "1s")
     assert (filtered.code, filtered.err) == (
         2,
         "claimq: the filters go with --all; leave them out, or the ids\n",

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import redis
@@ -15,6 +16,7 @@ from claimq.policy import Policy
 from claimq.tokens import number_of
 from testkit.comparing import differences
 from testkit.frozen_clock import FrozenClock
+from testkit.lockstep_failed import FailedItemsWorld
 from testkit.model import Order, QueueModel
 from testkit.model_item import ModelItem
 from testkit.server import Server
@@ -26,7 +28,7 @@ New = tuple[bytes, str | None, str | None, float | None]
 """What a producer says of an item: payload, its own id, client, delay in seconds."""
 
 
-class World:
+class World(FailedItemsWorld):
     """Some queues on one server, used by some workers, each with a connection object of its own."""
 
     def __init__(
@@ -48,10 +50,11 @@ class World:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._run(self._client.aclose())
+        self.run(self._client.aclose())
         self.raw.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs it, and what it leaves to do in the background."""
         return self._runner.run(_with_what_follows(work))
 
     def tell_time(self) -> None:
@@ -86,7 +89,7 @@ class World:
 
     def _check_snapshot(self, name: str) -> None:
         model = self.models[name]
-        seen = self._run(self.queue(name).snapshot())
+        seen = self.run(self.queue(name).snapshot())
         assert seen.lengths == model.lengths()
         assert seen.ages == model.ages()
         assert seen.now == model.now / 1000
@@ -105,9 +108,9 @@ class World:
         try:
             if len(new) == 1:
                 (name,) = new
-                done = {name: self._run(self.queue(name).enqueue_many(new[name]))}
+                done = {name: self.run(self.queue(name).enqueue_many(new[name]))}
             else:
-                done = self._run(self._servers["w1"].enqueue(new))
+                done = self.run(self._servers["w1"].enqueue(new))
         except ItemTooLarge:
             assert too_large
             return
@@ -128,7 +131,7 @@ class World:
 
     def claim(self, name: str, worker: str, count: int) -> None:
         """At once."""
-        claims = self._run(self.queue(name, worker).claim(count, wait=0))
+        claims = self.run(self.queue(name, worker).claim(count, wait=0))
         expected = self.models[name].claim(worker, count, claims[0].token[-8:] if claims else "")
         ends = {token: held.lease_end for token, held in self.models[name].busy.items()}
         assert [(claim.token, claim.item.payload) for claim in claims] == [
@@ -146,7 +149,7 @@ class World:
 
     def done(self, name: str, tokens: list[str]) -> None:
         """Without followers."""
-        outcomes = self._run(self.queue(name).done(tokens))
+        outcomes = self.run(self.queue(name).done(tokens))
         assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
 
     def done_with(self, name: str, followers: list[tuple[str, dict[str, list[New]]]]) -> None:
@@ -166,7 +169,7 @@ class World:
             for token, items in followers
         ]
         try:
-            outcomes = self._run(self.queue(name).done(pairs))
+            outcomes = self.run(self.queue(name).done(pairs))
         except ItemTooLarge:
             assert too_large
             return
@@ -185,7 +188,7 @@ class World:
             "interrupt": lambda: queue.unclaim(tokens),
             "crash": lambda: queue.crash(tokens, error),
         }
-        outcomes = self._run(calls[kind]())
+        outcomes = self.run(calls[kind]())
         said = error if kind in {"fail", "permanent", "crash"} else ""
         delay_ms = round(delay * 1000) if delay is not None and kind == "requeue" else None
         expected = self.models[name].give_back(tokens, kind, said, delay_ms)
@@ -193,12 +196,12 @@ class World:
 
     def renew(self, name: str, tokens: list[str]) -> None:
         """Moves leases."""
-        outcomes = self._run(self.queue(name).renew(tokens))
+        outcomes = self.run(self.queue(name).renew(tokens))
         assert [outcome.verdict for outcome in outcomes] == self.models[name].renew(tokens)
 
     def release(self, name: str, worker: str, reason: Reason) -> None:
         """A worker is known to be dead."""
-        released = self._run(self.queue(name).release_worker(worker, reason, "gone"))
+        released = self.run(self.queue(name).release_worker(worker, reason, "gone"))
         expected = self.models[name].release(worker, reason.value, "gone")
         assert (released.requeued, released.delayed, released.failed, released.unclaimed) == tuple(
             expected[verdict] for verdict in ("requeued", "delayed", "failed", "unclaimed")
@@ -206,7 +209,7 @@ class World:
 
     def reap(self, name: str, limit: int, *, lost: bool = False) -> None:
         """One sweep. `lost`: there may be something to repair."""
-        reaped = self._run(self.queue(name).reap(limit))
+        reaped = self.run(self.queue(name).reap(limit))
         expired, due = self.models[name].reap(limit)
         assert [_row(outcome) for outcome in reaped.expired] == expired
         assert reaped.due == due
@@ -220,10 +223,20 @@ class World:
     def set_policy(self, name: str, policy: Policy) -> None:
         """The whole of it; read back too."""
         queue = self.queue(name)
-        self._run(queue.set_policy(policy))
-        assert self._run(queue.policy()) == policy
+        self.run(queue.set_policy(policy))
+        assert self.run(queue.policy()) == policy
         self.models[name].policy = policy
         self._repair(name)
+
+    def update_policy(self, name: str, field: str, value: object) -> None:
+        """One field of it; the others stay."""
+        queue, model = self.queue(name), self.models[name]
+        change: Any = {field: value}
+        self.run(queue.update_policy(**change))
+        model.policy = replace(model.policy, **change)
+        assert self.run(queue.policy()) == model.policy
+        if field == "suspended":
+            self._repair(name)
 
     def outage(self, name: str, milliseconds: int) -> None:
         """Nobody reaches the queue for so long (over five seconds), then somebody does: holders have a grace now."""
@@ -233,7 +246,7 @@ class World:
         offset = model.now + milliseconds - seconds * 1000 - micro // 1000
         self.raw.hset(stats, mapping={"clock_offset": offset, "seen_at": model.now})
         self.clock.now = {}
-        self._run(self.queue(name).wake())
+        self.run(self.queue(name).wake())
         seen = int(self.raw.hget(stats, "seen_at") or 0)
         assert milliseconds <= seen - model.now < milliseconds + 5000
         model.grace_from = model.now
@@ -244,7 +257,7 @@ class World:
     def pause(self, name: str, *, paused: bool) -> None:
         """Or resume."""
         queue, model = self.queue(name), self.models[name]
-        self._run(queue.pause() if paused else queue.resume())
+        self.run(queue.pause() if paused else queue.resume())
         model.is_paused = paused
         if not paused:
             self._repair(name)
@@ -296,68 +309,28 @@ class World:
         self.pushed[name] -= len(tokens)
         self.reap(name, 1000, lost=True)
 
-    # Failed items.
-    def requeue_failed(self, name: str, most: int | None, min_delay: int, chunk: int) -> None:
-        """By filters."""
-        queue = self.queue(name)
-        moved = self._run(queue.requeue_failed(max_fail_count=most, min_delay=min_delay / 1000, chunk=chunk))
-        assert moved == self.models[name].requeue_failed(min_delay, most)
-
-    def remove_failed(self, name: str, least: int, min_age: int, chunk: int, log: int) -> None:
-        """By filters, with a log."""
-        removed = self._run(
-            self.queue(name).remove_failed(
-                min_age=min_age / 1000, min_fail_count=least, chunk=chunk, log_limit=log
-            )
-        )
-        expected = self.models[name].remove_failed(min_age, least)
-        assert removed.count == len(expected)
-        assert [one.name for one in removed.items] == expected[:log]
-
-    def drain_failed(self, name: str, chunk: int) -> None:
-        """All of them."""
-
-        async def drain() -> list[str]:
-            return [located.name async for located in self.queue(name).drain_failed(chunk=chunk)]
-
-        assert self._run(drain()) == self.models[name].remove_failed()
-
-    def failed_item(self, name: str, item: str, *, remove: bool) -> None:
-        """One of them, by its name."""
-        queue, model = self.queue(name), self.models[name]
-        if remove:
-            located = self._run(queue.remove_failed_item(item))
-            assert ([located.name] if located else []) == model.remove_failed_item(item)
-        else:
-            assert self._run(queue.requeue_failed_item(item)) == model.requeue_failed_item(item)
-
-    def apply_failed_policy(self, name: str, limit: int) -> None:
-        """One pass."""
-        done = self._run(self.queue(name).apply_failed_policy(limit=limit))
-        assert (done.requeued, done.removed) == self.models[name].apply_failed_policy(limit)
-
     def flush(self, name: str) -> None:
         """All items."""
-        assert self._run(self.queue(name).flush()) == self.models[name].flush()
+        assert self.run(self.queue(name).flush()) == self.models[name].flush()
 
     def look(self, name: str, count: int, offset: int) -> None:
         """Pages, workers, and where items are."""
         queue, model = self.queue(name), self.models[name]
         waiting = model.in_claim_order()
-        peeked = self._run(queue.peek(count, offset=offset))
+        peeked = self.run(queue.peek(count, offset=offset))
         assert [item.payload for item in peeked] == [
             item.payload for item in waiting[offset : offset + count]
         ]
-        busy = self._run(queue.items("busy", 1000))
+        busy = self.run(queue.items("busy", 1000))
         assert {(one.name, one.worker, one.claimed_at, one.lease_until) for one in busy} == {
             (token, held.worker, held.claimed_at / 1000, held.lease_end / 1000)
             for token, held in model.busy.items()
         }
-        failed = self._run(queue.items("failed", count, offset=offset))
+        failed = self.run(queue.items("failed", count, offset=offset))
         assert [one.name for one in failed] == model.failed_in_order()[offset : offset + count]
-        delayed = self._run(queue.items("delayed", 1000))
+        delayed = self.run(queue.items("delayed", 1000))
         assert [one.item.id for one in delayed] == [item.id for _, item in model.delayed]
-        workers = self._run(queue.workers())
+        workers = self.run(queue.workers())
         holding = [held.worker for held in model.busy.values()]
         assert {one.worker: (one.busy, one.last_seen_at) for one in workers} == {
             worker: (holding.count(worker), at / 1000) for worker, at in model.workers.items()
@@ -373,7 +346,7 @@ class World:
             "failed": [item for _, item in model.failed.values()],
         }
         states = {state for state, items in places.items() if any(item.id == wanted for item in items)}
-        found = self._run(self.queue(name).find(wanted))
+        found = self.run(self.queue(name).find(wanted))
         assert (found.state if found else None) in (states or (None,))
 
 

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from claimq.policy import Policy
+from claimq.policy import Match, Policy
 from claimq.tokens import make_token
 from testkit.model_item import COUNTED, ModelItem, decide, numbers
 
@@ -265,13 +265,28 @@ class QueueModel:
         self.counts["failed_removed"] += len(names)
         return list(names)
 
-    def remove_failed(self, min_age: int = 0, least: int = 0, most: int | None = None) -> list[str]:
-        """The names of what is removed."""
+    def remove_failed(
+        self,
+        min_age: int | None = None,
+        least: int | None = None,
+        most: int | None = None,
+        *,
+        either: bool = False,
+    ) -> list[str]:
+        """The names of what is removed. `either`: one of two filters is enough."""
         chosen = [
-            name for name in self.failed_in_order()
-            if self.failed[name][0] <= self.now - min_age and self.failed[name][1].given_up >= least
-        ]  # fmt: skip
+            name for name in self.failed_in_order() if self._passes(name, min_age, least, either=either)
+        ]
         return self._remove(chosen[:most])
+
+    def _passes(self, name: str, min_age: int | None, least: int | None, *, either: bool) -> bool:
+        at, item = self.failed[name]
+        passed: list[bool] = []
+        if min_age is not None:
+            passed.append(at <= self.now - min_age)
+        if least is not None:
+            passed.append(item.given_up >= least)
+        return (any(passed) if either else all(passed)) or not passed
 
     def remove_failed_item(self, name: str) -> list[str]:
         """The same for one name."""
@@ -298,14 +313,15 @@ class QueueModel:
         """(requeued, removed) of one pass."""
         failed = self.policy.failed
         removed = requeued = 0
-        if failed.remove_older_than is not None:
-            age = round(failed.remove_older_than * 1000)
-            removed += len(self.remove_failed(age, failed.remove_min_fail_count or 0, limit))
+        if failed.remove_min_age is not None or failed.remove_min_fail_count is not None:
+            age = None if failed.remove_min_age is None else round(failed.remove_min_age * 1000)
+            either = failed.remove_match is Match.EITHER
+            removed += len(self.remove_failed(age, failed.remove_min_fail_count, limit, either=either))
         if failed.max_items is not None:
             over = max(len(self.failed) - failed.max_items, 0)
             removed += len(self.remove_failed(most=min(over, limit)))
-        if failed.requeue_after is not None:
-            age = round(failed.requeue_after * 1000)
+        if failed.requeue_min_age is not None:
+            age = round(failed.requeue_min_age * 1000)
             requeued = self.requeue_failed(age, failed.requeue_max_fail_count, limit)
         return requeued, removed
 

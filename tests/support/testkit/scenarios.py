@@ -329,6 +329,12 @@ async def configure(world: World) -> Call:
     return world.first.pause
 
 
+@scenario("stats config")
+async def update_policy(world: World) -> Call:
+    await world.first.update_policy(failed_remove_min_age=9)
+    return lambda: world.first.update_policy(failed_remove_min_fail_count=2, suspended=True)
+
+
 @scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
 async def explain(world: World) -> Call:
     await _failed(world)

@@ -113,10 +113,11 @@ POLICY_FIELDS = {
     "retry_delay.max": "spec.retryDelay.max",
     "retry_delay.jitter": "spec.retryDelay.jitter",
     "max_payload": "spec.maxPayload",
-    "failed.requeue_after": "spec.failedItems.requeue.after",
+    "failed.requeue_min_age": "spec.failedItems.requeue.minAge",
     "failed.requeue_max_fail_count": "spec.failedItems.requeue.maxFailCount",
-    "failed.remove_older_than": "spec.failedItems.remove.olderThan",
+    "failed.remove_min_age": "spec.failedItems.remove.minAge",
     "failed.remove_min_fail_count": "spec.failedItems.remove.minFailCount",
+    "failed.remove_match": "spec.failedItems.remove.match",
     "failed.max_items": "spec.failedItems.maxItems",
     "suspended": "spec.suspend",
 }

@@ -23,7 +23,8 @@ from claimq.manifest import (
     SentinelSpec,
     parse_manifest,
 )
-from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy_changes import PolicyFields
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "checksums" / "queue.yaml"
 
@@ -57,11 +58,13 @@ WHOLE: dict[str, Any] = {
         "onExpiry": "Drop",
         "retryDelay": {"initial": "500ms", "factor": 1.5, "max": "1m", "jitter": 1},
         "failedItems": {
-            "requeue": {"after": "1h", "maxFailCount": 3},
-            "remove": {"olderThan": "168h", "minFailCount": 4},
+            "requeue": {"minAge": "1h", "maxFailCount": 3},
+            "remove": {"minAge": "168h", "minFailCount": 4, "match": "Either"},
             "maxItems": 1000,
         },
         "maxPayload": "16Ki",
+        "claimWaitTimeout": "250ms",
+        "idWindow": "2h",
         "worker": {
             "image": "app",
             "command": ["run"],
@@ -113,7 +116,7 @@ def test_a_small_manifest_has_the_library_s_policy() -> None:
     manifest = parsed()
     assert (manifest.name, manifest.namespace) == ("thumbnails", "media")
     assert manifest.spec.queue_name == "media.thumbnails"
-    assert manifest.spec.to_policy() == Policy()
+    assert Policy(**manifest.spec.policy_fields()) == Policy()
     assert manifest.spec.deletion_policy is DeletionPolicy.RETAIN
     assert manifest.spec.redis is not None
     assert manifest.spec.redis.secret_ref is not None
@@ -162,21 +165,32 @@ def test_every_field_arrives() -> None:
 
 
 def test_the_policy_is_what_the_manifest_says() -> None:
-    assert parsed(WHOLE).spec.to_policy() == Policy(
+    assert Policy(**parsed(WHOLE).spec.policy_fields()) == Policy(
         requeue_limit=0,
         busy_expiry=60.0,
         on_expiry=OnExpiry.DROP,
         retry_delay=RetryDelay(initial=0.5, factor=1.5, max=60.0, jitter=1.0),
         max_payload=16384,
         failed=FailedPolicy(
-            requeue_after=3600.0,
+            requeue_min_age=3600.0,
             requeue_max_fail_count=3,
-            remove_older_than=604800.0,
+            remove_min_age=604800.0,
             remove_min_fail_count=4,
             max_items=1000,
+            remove_match=Match.EITHER,
         ),
+        claim_wait_timeout=0.25,
+        id_window=7200.0,
         suspended=True,
     )
+
+
+def test_what_the_manifest_leaves_open_is_no_part_of_what_it_sets() -> None:
+    left_open = {"claim_wait_timeout", "id_window"}
+    assert parsed().spec.policy_fields().keys() == PolicyFields.__annotations__.keys() - left_open
+    assert parsed(WHOLE).spec.policy_fields().keys() == PolicyFields.__annotations__.keys()
+    # A default that is written out is set like any other value.
+    assert parsed(claimWaitTimeout="1s").spec.policy_fields().get("claim_wait_timeout") == 1.0
 
 
 def test_an_empty_value_is_an_absent_one() -> None:
@@ -213,8 +227,8 @@ def test_a_processing_timeout_as_long_as_the_lease_is_allowed() -> None:
 
 
 def test_removal_may_come_first_where_it_leaves_items_to_requeue() -> None:
-    rules = {"requeue": {"after": "1h"}, "remove": {"olderThan": "1m", "minFailCount": 2}}
-    assert parsed(failedItems=rules).spec.failed_items.remove.older_than == 60.0
+    rules = {"requeue": {"minAge": "1h"}, "remove": {"minAge": "1m", "minFailCount": 2}}
+    assert parsed(failedItems=rules).spec.failed_items.remove.min_age == 60.0
 
 
 @pytest.mark.parametrize(
@@ -375,4 +389,4 @@ def test_whatever_stands_anywhere_is_accepted_or_refused_with_a_field_near_it(
             assert len(problem.message) > 10
             assert place[0] in problem.field or place[0] == "metadata"
     else:
-        manifest.spec.to_policy()
+        manifest.spec.policy_fields()

@@ -34,12 +34,15 @@ AGREED = [
     "retryDelay.factor",
     "retryDelay.max",
     "retryDelay.jitter",
-    "failedItems.requeue.after",
+    "failedItems.requeue.minAge",
     "failedItems.requeue.maxFailCount",
-    "failedItems.remove.olderThan",
+    "failedItems.remove.minAge",
     "failedItems.remove.minFailCount",
+    "failedItems.remove.match",
     "failedItems.maxItems",
     "maxPayload",
+    "claimWaitTimeout",
+    "idWindow",
     "worker.image",
     "worker.command",
     "worker.args",
@@ -133,7 +136,7 @@ def test_attributes_without_a_declaration_are_only_what_the_parser_fills_in() ->
 
 
 def test_the_policy_of_a_spec_of_defaults_is_the_library_s() -> None:
-    assert QueueSpec().to_policy() == Policy()
+    assert Policy(**QueueSpec().policy_fields()) == Policy()
 
 
 @pytest.mark.parametrize("field", [path for path, declared in ALL.items() if declared.pattern])

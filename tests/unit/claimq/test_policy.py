@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
 
 
 def test_the_defaults_are_those_that_the_documents_say() -> None:
@@ -27,13 +27,17 @@ counts = st.integers(0, 10**6)
 retry_delays = st.builds(
     RetryDelay, initial=seconds, factor=st.floats(1, 100), max=seconds, jitter=st.floats(0, 1)
 )
-failed_policies = st.builds(
-    FailedPolicy,
-    requeue_after=st.none() | seconds,
-    requeue_max_fail_count=st.none() | counts.filter(bool),
-    remove_older_than=st.none() | seconds,
-    remove_min_fail_count=st.none() | counts,
-    max_items=st.none() | counts.filter(bool),
+failed_policies = st.one_of(
+    st.builds(FailedPolicy, max_items=st.none() | counts.filter(bool)),
+    st.builds(
+        FailedPolicy,
+        requeue_min_age=seconds,
+        requeue_max_fail_count=st.none() | counts.filter(bool),
+        remove_min_age=seconds,
+        remove_min_fail_count=st.none() | counts,
+        remove_match=st.sampled_from(Match),
+    ),
+    st.builds(FailedPolicy, remove_min_fail_count=counts, remove_match=st.just(Match.EITHER)),
 )
 policies = st.builds(
     Policy,
@@ -103,11 +107,19 @@ def test_an_unknown_on_expiry_in_the_config_is_refused() -> None:
         (lambda: RetryDelay(max=-1), "retry_delay.max"),
         (lambda: RetryDelay(jitter=1.1), "retry_delay.jitter is 1.1; give a share from 0 to 1"),
         (lambda: RetryDelay(jitter=float("nan")), "retry_delay.jitter"),
-        (lambda: FailedPolicy(requeue_after=-1), "failed.requeue_after"),
-        (lambda: FailedPolicy(requeue_max_fail_count=0), "failed.requeue_max_fail_count"),
-        (lambda: FailedPolicy(remove_older_than=float("nan")), "failed.remove_older_than"),
-        (lambda: FailedPolicy(remove_min_fail_count=-1), "failed.remove_min_fail_count"),
+        (lambda: FailedPolicy(requeue_min_age=-1), "failed.requeue_min_age"),
+        (lambda: FailedPolicy(requeue_min_age=1, requeue_max_fail_count=0), "failed.requeue_max_fail_count"),
+        (lambda: FailedPolicy(remove_min_age=float("nan")), "failed.remove_min_age"),
+        (lambda: FailedPolicy(remove_min_age=1, remove_min_fail_count=-1), "failed.remove_min_fail_count"),
         (lambda: FailedPolicy(max_items=0), "failed.max_items"),
+        (
+            lambda: FailedPolicy(requeue_max_fail_count=3),
+            "failed.requeue_max_fail_count does nothing without failed.requeue_min_age; give both",
+        ),
+        (
+            lambda: FailedPolicy(remove_min_fail_count=3),
+            "failed.remove_min_fail_count does nothing without failed.remove_min_age; give both",
+        ),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make: Any, says: str) -> None:
@@ -120,3 +132,8 @@ def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
     assert [delay.longest(count) for count in range(6)] == [0, 1, 3, 9, 20, 20]
     assert delay.longest(10_000) == 20
     assert RetryDelay().longest(5) == 0
+
+
+def test_either_lets_a_count_stand_alone() -> None:
+    policy = Policy(failed=FailedPolicy(remove_min_fail_count=3, remove_match=Match.EITHER))
+    assert Policy.from_fields(policy.to_fields()) == policy

@@ -55,8 +55,8 @@ class QueueRunner:
         self._is_ending = False
 
     async def prepare(self) -> None:
-        """Writes the policy. Raises StoreUnavailable or StoreMisused."""
-        await self.queue.set_policy(self.manifest.spec.to_policy())
+        """Writes the fields of the policy that the manifest sets. Raises StoreUnavailable or StoreMisused."""
+        await self.queue.update_policy(**self.manifest.spec.policy_fields())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until ``stop`` is set, then drains all workers and returns when they are gone."""

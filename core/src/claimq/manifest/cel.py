@@ -57,26 +57,34 @@ RETRY_RULES = (
 FAILED_RULES = (
     CelRule(
         "failed-counts-need-times",
-        "!has(self.requeue) || !has(self.requeue.maxFailCount) || has(self.requeue.after)",
-        "does nothing without after; give after, the time after which failed items are sent back, or "
+        "!has(self.requeue) || !has(self.requeue.maxFailCount) || has(self.requeue.minAge)",
+        "does nothing without minAge; give minAge, the time after which failed items are sent back, or "
         "remove maxFailCount",
         ".requeue.maxFailCount",
     ),
     CelRule(
         "failed-counts-need-times",
-        "!has(self.remove) || !has(self.remove.minFailCount) || has(self.remove.olderThan)",
-        "does nothing without olderThan; give olderThan, the age at which failed items are removed, or "
-        "remove minFailCount",
+        "!has(self.remove) || !has(self.remove.minFailCount) || has(self.remove.minAge)"
+        " || self.remove.match == 'Either'",
+        "does nothing without minAge; give minAge, the age at which failed items are removed, or match: Either to "
+        "remove by the count alone, or remove minFailCount",
         ".remove.minFailCount",
     ),
     CelRule(
         "failed-removed-before-requeued",
-        "!has(self.requeue) || !has(self.requeue.after) || !has(self.remove) || !has(self.remove.olderThan)"
-        " || (has(self.remove.minFailCount) && self.remove.minFailCount > 1)"
-        " || duration(self.remove.olderThan) > duration(self.requeue.after)",
-        "is not above requeue.after: failed items would be removed before they are sent back; raise "
-        "olderThan, lower requeue.after, or give remove.minFailCount",
-        ".remove.olderThan",
+        "!has(self.requeue) || !has(self.requeue.minAge) || !has(self.remove) || !has(self.remove.minAge)"
+        " || (self.remove.match == 'Both' && has(self.remove.minFailCount) && self.remove.minFailCount > 1)"
+        " || duration(self.remove.minAge) > duration(self.requeue.minAge)",
+        "is not above requeue.minAge: failed items would be removed before they are sent back; raise "
+        "remove.minAge, lower requeue.minAge, or give remove.minFailCount with match: Both",
+        ".remove.minAge",
+    ),
+    CelRule(
+        "failed-removed-before-requeued",
+        "!has(self.requeue) || !has(self.requeue.minAge) || !has(self.remove) || self.remove.match != 'Either'"
+        " || !has(self.remove.minFailCount) || self.remove.minFailCount > 1",
+        "with match: Either removes every failed item before it is sent back; give 2 or more, or match: Both",
+        ".remove.minFailCount",
     ),
 )
 

@@ -11,7 +11,8 @@ from claimq.manifest.declaring import boolean, choice, duration, integer, nested
 from claimq.manifest.redis_spec import RedisSpec
 from claimq.manifest.scaling_spec import ScalingSpec
 from claimq.manifest.worker_spec import SidecarSpec, WorkerSpec
-from claimq.policy import FailedPolicy, OnExpiry, Policy, RetryDelay
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy_changes import PolicyFields
 
 _LIBRARY = Policy()
 
@@ -24,6 +25,13 @@ class ExpiryAction(StrEnum):
     REQUEUE = "Requeue"
     DROP = "Drop"
     FAIL = "Fail"
+
+
+class MatchSpec(StrEnum):
+    """Which of two filters an item must pass."""
+
+    BOTH = "Both"
+    EITHER = "Either"
 
 
 class DeletionPolicy(StrEnum):
@@ -65,7 +73,9 @@ class RetryDelaySpec:
 class RequeueFailedSpec:
     """When failed items are sent back to main by themselves."""
 
-    after: float | None = duration(
+    HINTS: ClassVar[dict[str, str]] = {"after": "the field is called minAge"}
+
+    min_age: float | None = duration(
         "Time after which a failed item is sent back, as a duration.",
         least="1s",
         most="8760h",
@@ -83,7 +93,9 @@ class RequeueFailedSpec:
 class RemoveFailedSpec:
     """When failed items are removed by themselves."""
 
-    older_than: float | None = duration(
+    HINTS: ClassVar[dict[str, str]] = {"olderThan": "the field is called minAge"}
+
+    min_age: float | None = duration(
         "Time after which a failed item is removed, as a duration.", least="1s", most="87600h", absent="never"
     )
     min_fail_count: int | None = integer(
@@ -91,6 +103,11 @@ class RemoveFailedSpec:
         least=0,
         most=1_000_000,
         absent="no limit",
+    )
+    match: MatchSpec = choice(
+        "Which items go where minAge and minFailCount are both given. Both: those that are old enough and failed "
+        "often enough. Either: one of the two is enough.",
+        MatchSpec.BOTH,
     )
 
 
@@ -182,6 +199,20 @@ class QueueSpec:
         least="1",
         most="64Mi",
     )
+    claim_wait_timeout: float | None = duration(
+        "How long a claim waits for an item when it does not say, as a duration. A queue on which nothing has set it "
+        f"waits {_LIBRARY.claim_wait_timeout:g}s.",
+        least="0s",
+        most="1h",
+        absent="what a program has set with update_policy stays as it is",
+    )
+    id_window: float | None = duration(
+        "How long an id that a producer gave is remembered, as a duration: enqueueing it again within this time adds "
+        f"nothing. A queue on which nothing has set it remembers {_LIBRARY.id_window / 3600:g}h.",
+        least="1s",
+        most="168h",
+        absent="what a program has set with update_policy stays as it is",
+    )
     worker: WorkerSpec = nested("The app that works on the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
         "The container that claimq puts beside the app.", SidecarSpec, absent="its fields have theirs"
@@ -198,13 +229,14 @@ class QueueSpec:
         DeletionPolicy.RETAIN,
     )
 
-    def to_policy(self) -> Policy:
-        """The policy that the scripts on the server obey: ``suspended`` while ``suspend`` is true.
+    def policy_fields(self) -> PolicyFields:
+        """The fields of the policy that this manifest sets: ``suspended`` while ``suspend`` is true.
 
-        What the manifest has no field for (``claim_wait_timeout``, ``id_window``) keeps the library's default.
+        ``claim_wait_timeout`` and ``id_window`` are among them only where the manifest gives them: what else has set
+        them on the server stays. Every other field has its value here, given or default.
         """
         retry, failed = self.retry_delay, self.failed_items
-        return Policy(
+        fields = PolicyFields(
             requeue_limit=self.requeue_limit,
             busy_expiry=self.busy_expiry,
             on_expiry=OnExpiry(self.on_expiry.value.lower()),
@@ -213,11 +245,17 @@ class QueueSpec:
             ),
             max_payload=self.max_payload,
             failed=FailedPolicy(
-                requeue_after=failed.requeue.after,
+                requeue_min_age=failed.requeue.min_age,
                 requeue_max_fail_count=failed.requeue.max_fail_count,
-                remove_older_than=failed.remove.older_than,
+                remove_min_age=failed.remove.min_age,
                 remove_min_fail_count=failed.remove.min_fail_count,
                 max_items=failed.max_items,
+                remove_match=Match(failed.remove.match.value.lower()),
             ),
             suspended=self.suspend,
         )
+        if self.claim_wait_timeout is not None:
+            fields["claim_wait_timeout"] = self.claim_wait_timeout
+        if self.id_window is not None:
+            fields["id_window"] = self.id_window
+        return fields

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from claimq.duration import format_duration
 from claimq.errors import Problem
-from claimq.manifest.queue_spec import QueueSpec
+from claimq.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq.manifest.reading import Reading, shown
 from claimq.manifest.redis_spec import RedisSpec, url_fault
 from claimq.manifest.scaling_spec import ScalingMode
@@ -163,32 +163,40 @@ def _retry_delay_order(spec: QueueSpec) -> Iterator[Problem]:
 @_rule("failed-counts-need-times", "spec.failedItems.requeue", "spec.failedItems.remove")
 def _failed_counts_need_times(spec: QueueSpec) -> Iterator[Problem]:
     requeue, remove = spec.failed_items.requeue, spec.failed_items.remove
-    if requeue.max_fail_count is not None and requeue.after is None:
+    if requeue.max_fail_count is not None and requeue.min_age is None:
         yield Problem(
             "spec.failedItems.requeue.maxFailCount",
-            "does nothing without after; give after, the time after which failed items are sent back, or remove "
+            "does nothing without minAge; give minAge, the time after which failed items are sent back, or remove "
             "maxFailCount",
         )
-    if remove.min_fail_count is not None and remove.older_than is None:
+    if remove.min_fail_count is not None and remove.min_age is None and remove.match is not MatchSpec.EITHER:
         yield Problem(
             "spec.failedItems.remove.minFailCount",
-            "does nothing without olderThan; give olderThan, the age at which failed items are removed, or remove "
-            "minFailCount",
+            "does nothing without minAge; give minAge, the age at which failed items are removed, or match: Either to "
+            "remove by the count alone, or remove minFailCount",
         )
 
 
 @_rule("failed-removed-before-requeued", "spec.failedItems.requeue", "spec.failedItems.remove")
 def _failed_removed_before_requeued(spec: QueueSpec) -> Iterator[Problem]:
     requeue, remove = spec.failed_items.requeue, spec.failed_items.remove
-    if requeue.after is None or remove.older_than is None or remove.older_than > requeue.after:
+    if requeue.min_age is None:
         return
-    # an item in failed was given up at least once, so that all of them are removed
-    if (remove.min_fail_count or 0) <= 1:
+    # An item in failed was given up at least once, so a count of 1 chooses all of them.
+    is_either = remove.match is MatchSpec.EITHER
+    spares_some = remove.min_fail_count is not None and remove.min_fail_count > 1
+    if is_either and remove.min_fail_count is not None and not spares_some:
         yield Problem(
-            "spec.failedItems.remove.olderThan",
-            f"is {format_duration(remove.older_than)}, not above requeue.after ({format_duration(requeue.after)}): "
-            f"failed items would be removed before they are sent back; raise olderThan, lower requeue.after, or give "
-            "remove.minFailCount",
+            "spec.failedItems.remove.minFailCount",
+            f"is {remove.min_fail_count} with match: Either, which removes every failed item before it is sent back; "
+            "give 2 or more, or match: Both",
+        )
+    elif remove.min_age is not None and remove.min_age <= requeue.min_age and (is_either or not spares_some):
+        yield Problem(
+            "spec.failedItems.remove.minAge",
+            f"is {format_duration(remove.min_age)}, not above requeue.minAge ({format_duration(requeue.min_age)}): "
+            f"failed items would be removed before they are sent back; raise remove.minAge, lower requeue.minAge, or "
+            "give remove.minFailCount with match: Both",
         )
 
 

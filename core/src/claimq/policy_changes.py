@@ -1,0 +1,74 @@
+"""Changes of some fields of a policy: which may be given, and their form in the queue's ``config`` hash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypedDict, cast
+
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+
+
+class PolicyFields(TypedDict, total=False):
+    """Fields of :class:`Policy`."""
+
+    requeue_limit: int
+    busy_expiry: float
+    on_expiry: OnExpiry
+    retry_delay: RetryDelay
+    claim_wait_timeout: float
+    max_payload: int
+    id_window: float
+    failed: FailedPolicy
+    suspended: bool
+
+
+class PolicyChanges(PolicyFields, total=False):
+    """The same, and each field of ``retry_delay`` and ``failed`` by itself."""
+
+    retry_delay_initial: float
+    retry_delay_factor: float
+    retry_delay_max: float
+    retry_delay_jitter: float
+    failed_requeue_min_age: float | None
+    failed_requeue_max_fail_count: int | None
+    failed_remove_min_age: float | None
+    failed_remove_min_fail_count: int | None
+    failed_max_items: int | None
+    failed_remove_match: Match
+
+
+_CONFIG_NAMES = {"claim_wait_timeout": "claim_wait_ms"}
+_GROUPS = {"retry_delay": "retry_", "failed": "failed_"}
+_ANY_AGE = FailedPolicy(requeue_min_age=0.0, remove_min_age=0.0)
+"""Whether a count that is given by itself has its age is known to the server alone, which checks it."""
+
+
+def changed_fields(changes: PolicyChanges) -> dict[str, str]:
+    """The fields of the ``config`` hash that these changes set, and no others.
+
+    Raises :class:`TypeError` for a name that is no field or for none at all, :class:`ValueError` for a value out
+    of bounds or a field that is given twice (``failed`` and ``failed_max_items``).
+    """
+    given = cast("dict[str, Any]", dict(changes))
+    if not given:
+        raise TypeError("name at least one field of the policy to change")
+    if unknown := sorted(given.keys() - PolicyChanges.__annotations__.keys()):
+        raise TypeError(f"{unknown[0]} is not a field of the policy")
+    whole = {name: value for name, value in given.items() if name in PolicyFields.__annotations__}
+    for group, empty in (("retry_delay", RetryDelay()), ("failed", _ANY_AGE)):
+        single = {name: given[name] for name in given if name.startswith(f"{group}_")}
+        if single and group in given:
+            raise ValueError(f"{group} and {next(iter(single))} are both given; give one of them")
+        if single:
+            inner = {name.removeprefix(f"{group}_"): value for name, value in single.items()}
+            whole[group] = replace(cast("Any", empty), **inner)
+    config = Policy(**whole).to_fields()
+    return {field: value for field, value in config.items() if any(_sets(name, field) for name in given)}
+
+
+def _sets(name: str, field: str) -> bool:
+    """Whether a change of that name sets the field of the hash."""
+    if prefix := _GROUPS.get(name):
+        return field.startswith(prefix)
+    plain = _CONFIG_NAMES.get(name, name.replace("retry_delay_", "retry_"))
+    return field in (plain, f"{plain}_ms")

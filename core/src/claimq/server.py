@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ from claimq.reliable_queue import ReliableQueue
 
 _ONE_STEP = 10_000
 _PROBE = "cq:{report}:main"
+_WORD = re.compile("[a-z0-9.-]{1,40}")
+"""What a value of a server's report may be to be shown. A longer text is none of a Redis, and not to be repeated."""
 _OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
@@ -101,7 +104,8 @@ class Server:
     async def report(self) -> ServerReport:
         """What server this is and what about its settings weakens the guarantees, each with what to set.
         Changes nothing."""
-        info = {key: str(value) for key, value in (await self._connection.info("", _PROBE)).items()}
+        told = await self._connection.info("", _PROBE)
+        info = {key: value for key, found in told.items() if _WORD.fullmatch(value := str(found))}
         flavour = "valkey" if "valkey_version" in info else "redis"
         version = info.get("valkey_version", info.get("redis_version", "0"))
         warnings = [
@@ -122,6 +126,7 @@ class Server:
             return [ServerWarning("SettingsHidden", text)]
         if fsync in ("always", None):
             return []
+        fsync = fsync if _WORD.fullmatch(str(fsync)) else "of another value"
         text = f"appendfsync is {fsync}: a power loss can lose the last second or more; set it to always"
         return [ServerWarning("FsyncNotAlways", text)]
 

@@ -140,7 +140,9 @@ class RedisServers:
             files[file] = _entry(await self._secret(namespace, secret), secret, name)
         texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
         try:
-            url = redis.address(texts["url"]) if "url" in texts else redis.address()
+            if "url" in texts:
+                parse_url(texts["url"])  # its errors repeat nothing of a Secret
+            url = redis.address(texts.get("url"))
             endpoint = parse_url(url or "")
             await self._check_hosts(namespace, redis, endpoint)
             return RedisSettings(

@@ -152,3 +152,13 @@ def test_a_password_is_not_sent_where_its_secret_does_not_allow(world: World) ->
         world.patch("secret", "db", patch)
         eventually_sync(lambda: any(b"S3CRET-canary" in one for one in heard), within=60)
     assert "canary" not in str(world.status()) + str(world.events()) + world.operators[0].log.read_text()
+
+
+def test_a_foreign_hosts_reply_is_not_shown(world: World) -> None:
+    with listener(b"-ERR internal: S3CRET-canary of 10.0.0.7\r\n") as (port, heard):
+        world.operator()
+        world.queue(redis={"url": f"redis://127.0.0.1:{port}/0"}, scaling={"mode": "Manual", "replicas": 0})
+        eventually_sync(lambda: world.condition("RedisReachable").startswith("False "))
+        eventually_sync(lambda: "RedisUnreachable" in world.events() or "Misused" in world.events())
+    assert heard
+    assert "canary" not in str(world.status()) + str(world.events()) + world.operators[0].log.read_text()

@@ -92,7 +92,7 @@ REFUSALS = {
     ),
     "ERR Unexpected engine in script shebang: lua": (StoreMisused, "use Redis 7.0 or Valkey 7.2 or later"),
     "CROSSSLOT Keys in request don't hash to the same slot": (StoreMisused, "one call for each queue"),
-    "ERR something new": (StoreMisused, "something new"),
+    "ERR something new": (StoreMisused, "not known here"),
 }
 
 

@@ -1,10 +1,14 @@
 """The client library's exceptions as ours: what to try later, what a person must change, and what."""
 
+import socket
+
 import pytest
 from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
+from claimq.redis_store.spoken import COMMANDS
+from testkit import roles
 
 LATER: list[Exception] = [
     client.ConnectionError("Connection closed by server."),
@@ -85,10 +89,49 @@ def test_queues_of_different_slots_are_told_so(error: Exception) -> None:
     assert type(translate(error, doing="enqueue")) is CrossSlot
 
 
-def test_a_long_foreign_text_is_cut_to_its_first_line() -> None:
-    ours = translate(client.ResponseError("ERR " + "x" * 5000 + "\nsecond line"), doing="claim")
-    assert len(str(ours)) < 400
-    assert "second line" not in str(ours)
+FOREIGN = "canary-83b1"
+
+
+@pytest.mark.parametrize(
+    "kind", [*{type(error) for error in [*LATER, *PERSON]}, client.InvalidResponse], ids=str
+)
+@pytest.mark.parametrize(
+    "start", ["", "ERR ", "NOPERM ", "WRONGPASS ", "LOADING ", "OOM ", "CROSSSLOT ", "MOVED 1 "]
+)
+def test_nothing_that_a_server_replies_is_repeated(kind: type[Exception], start: str) -> None:
+    for text in (f"{start}{FOREIGN}", f"{start}{FOREIGN} {start}", f"{start}can't run '{FOREIGN}' command"):
+        inner = kind(text)
+        wrapped = client.ConnectionError(inner)
+        wrapped.__cause__ = inner
+        for error in (inner, wrapped):
+            assert FOREIGN not in str(translate(error, doing="claim"))
+
+
+def test_no_host_is_repeated_and_the_system_says_what_failed() -> None:
+    error = client.ConnectionError(f"Error 111 connecting to {FOREIGN}:6379. Connection refused.")
+    error.__context__ = ConnectionRefusedError(111, f"Connect call failed ('{FOREIGN}', 6379)")
+    assert str(translate(error, doing="PING")) == "PING: no answer from the server (Connection refused)"
+    unknown = client.ConnectionError(f"Error -2 connecting to {FOREIGN}:6379.")
+    unknown.__context__ = socket.gaierror(-2, f"{FOREIGN}: Name or service not known")
+    assert "the name of the host cannot be resolved" in str(translate(unknown, doing="PING"))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("this user has no permissions to run the 'hget' command", "(the command HGET)"),
+        ("this user has no permissions to run the 'config|get' command", "(the command CONFIG)"),
+        ("NOPERM this user has no permissions to run HSET on this queue", "(the command HSET)"),
+        ("this user has no permissions to access one of the keys used as arguments", "(the keys)"),
+    ],
+)
+def test_a_refused_right_is_named(text: str, named: str) -> None:
+    assert str(translate(client.NoPermissionError(text), doing="claim")).endswith(named)
+
+
+def test_every_documented_right_may_be_named() -> None:
+    rights = {right.removeprefix("+").partition("|")[0] for right in roles.documented("operator")}
+    assert rights <= COMMANDS
 
 
 def test_an_error_without_text_is_named_by_its_class() -> None:
@@ -104,6 +147,8 @@ def test_an_unknown_script_is_known_by_class_and_by_text() -> None:
 def test_a_wrong_type_names_each_key_and_both_types() -> None:
     assert is_wrong_type(client.ResponseError("WRONGTYPE Operation against a key"))
     assert not is_wrong_type(None)
+    foreign = wrong_types({"cq:{q}:main": (FOREIGN, "list")}, doing="claim")
+    assert FOREIGN not in str(foreign)
     error = wrong_types({"cq:{q}:main": ("string", "list"), "cq:{q}:stats": ("set", "hash")}, doing="claim")
     assert str(error) == (
         "claim: a key of the queue is of another type: cq:{q}:main is a string and should be a list, "

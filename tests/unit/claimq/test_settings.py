@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claimq.manifest.redis_spec import url_fault
 from claimq.redis_store.settings import RedisSettings, parse_url
 
 GOOD = {
@@ -73,6 +74,9 @@ SECRET = "canary-83b1"
         f"ftp://u:{SECRET}@localhost",
         f"redis+cluster://u:{SECRET}@a:1/3", f"redis+sentinel://u:{SECRET}@a:1", f"u:{SECRET}@localhost",
         f"redis://u:{SECRET}", f"redis://:{SECRET}/0", f"rediss://u:{SECRET}:6379", f"redis://a,u:{SECRET}",
+        f"redis://pa@ss/{SECRET}@host", f"redis://pa@ss?{SECRET}@host", f"redis://pa@ss/0#{SECRET}@host",
+        f"{SECRET}://host", f"redis://host/{SECRET}", f"redis://host?db={SECRET}", f"redis://{SECRET}:x",
+        f"redis+sentinel://pa@ss:1/{SECRET}@host/main", f"redis+cluster://host:1/{SECRET}",
     ],
 )  # fmt: skip
 def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:
@@ -80,6 +84,11 @@ def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:
         RedisSettings(url=url)
     assert SECRET not in str(caught.value)
     assert SECRET not in repr(caught.value.__cause__)
+
+
+def test_a_manifest_says_nothing_of_an_address_that_may_hold_a_password() -> None:
+    for url in (f"redis://pa@ss/{SECRET}@host", f"redis://host/{SECRET}", f"redis://{SECRET}:x"):
+        assert SECRET not in str(url_fault(url))
 
 
 def test_no_repr_shows_a_secret() -> None:

@@ -52,7 +52,7 @@ def url_fault(url: str) -> str | None:
             return f"names no master; write {parts.scheme}://host:26379,host:26379/master/0"
         pieces = pieces[1:]
     if pieces and not (pieces[0].isascii() and pieces[0].isdigit()):
-        return f'has the database "{pieces[0]}", which is not a number; write one like /0'
+        return "has a database that is not a number; write one like /0"
     return None
 
 

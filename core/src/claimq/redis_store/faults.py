@@ -1,4 +1,8 @@
-"""The client library's exceptions to ours: which mean *later*, which mean *change something*, and what."""
+"""The client library's exceptions to ours: which mean *later*, which mean *change something*, and what.
+
+Messages go into conditions, events and logs that others read. So they never repeat what a server replied, nor any part
+of an address: the client library's own text has both. It stays in the exception's ``__cause__``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Mapping
 from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+from claimq.redis_store.spoken import refused_right, why
 
 # The beginning of an error reply of the server -> what to do. Any other reply is told as it is.
 _LATER = {
@@ -45,6 +50,9 @@ _TLS = {
 }
 
 
+_TYPES = ("string", "list", "set", "zset", "hash", "stream")
+
+
 def is_unknown_script(error: BaseException) -> bool:
     """The server has no script of that hash: it restarted, failed over, or its cache was flushed."""
     return isinstance(error, client.NoScriptError) or str(error).startswith("NOSCRIPT")
@@ -58,7 +66,8 @@ def is_wrong_type(error: BaseException | None) -> bool:
 def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMisused:
     """The error that names the keys in the way: key -> (its type, the type it should have)."""
     told = ", ".join(
-        f"{key} is a {kind} and should be a {expected}" for key, (kind, expected) in found.items()
+        f"{key} is a {kind if kind in _TYPES else 'value of another type'} and should be a {expected}"
+        for key, (kind, expected) in found.items()
     )
     return StoreMisused(f"{doing}: a key of the queue is of another type: {told}; rename or delete it")
 
@@ -83,7 +92,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
     if to_change := _advice(error, text):
-        return StoreMisused(f"{doing}: {to_change} ({_short(text)})")
+        about = refused_right(text) if to_change == _RIGHTS else ""
+        return StoreMisused(f"{doing}: {to_change}{about}")
     if isinstance(error, client.MaxConnectionsError):
         return StoreUnavailable(
             f"{doing}: all connections are in use; make fewer calls at once or raise max_connections"
@@ -97,8 +107,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         | OSError
         | EOFError,
     ):
-        return StoreUnavailable(f"{doing}: no answer from the server ({_short(text)})")
-    return StoreMisused(f"{doing}: the server answers with an error ({_short(text)})")
+        return StoreUnavailable(f"{doing}: no answer from the server ({why(error)})")
+    return StoreMisused(f"{doing}: the server answers with an error that is not known here ({why(error)})")
 
 
 def _unwrapped(error: Exception) -> Exception:
@@ -136,7 +146,3 @@ def _is_named(error: Exception, start: str) -> bool:
         return isinstance(error, client.AuthenticationError) and "required" in str(error)
     kind = _CLASSES.get(start)
     return kind is not None and isinstance(error, kind)
-
-
-def _short(text: str) -> str:
-    return text.splitlines()[0][:200] if text else "no message"

@@ -64,7 +64,8 @@ def parse_url(url: str) -> Endpoint:
     secret in it."""
     scheme, found, _ = url.partition("://")
     if not found or scheme not in _SCHEMES:
-        begins = f"begins with {scheme[:20]!r}" if found else "has no '://'"  # then a password may be in it
+        # Nothing of it is repeated, here and below: any part may be a password, or the whole another Secret's key.
+        begins = "begins with another scheme" if found else "has no '://'"
         raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
     parts = _split(url, may_have_at=kind == "unix")
@@ -99,7 +100,8 @@ def _split(url: str, *, may_have_at: bool) -> SplitResult:
         parts = urlsplit(url)
     except ValueError:  # whose text may have the password in it
         parts = None
-    if parts is None or ("@" in url and "@" not in parts.netloc and not may_have_at):
+    behind = "" if parts is None else url.partition("://")[2][len(parts.netloc) :]
+    if parts is None or ("@" in behind and not may_have_at):
         raise ValueError(
             "the URL of the server cannot be read; in a user or password percent-encode '/', '?', '#', '[' and ']' "
             "(a '/' is %2F), or give them apart as username and password"
@@ -115,9 +117,8 @@ def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:
             addresses.append((split.hostname or "localhost", split.port or default_port))
         except ValueError:
             # What follows the colon may be a password whose host was forgotten, and the first error repeats it.
-            host = address.partition(":")[0]
             raise ValueError(
-                f"what follows {host!r} in the URL is no port (1 to 65535); write HOST:PORT, and a user and password "
+                "what follows the host in the URL is no port (1 to 65535); write HOST:PORT, and a user and password "
                 "before it: USER:PASSWORD@HOST:PORT"
             ) from None
     return tuple(addresses)
@@ -126,8 +127,8 @@ def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:
 def _db(parts: SplitResult, path: list[str], mode: str, *, is_socket: bool) -> int:
     asked = parse_qs(parts.query).get("db", [])
     text = asked[-1] if asked else "0" if is_socket or not path else path[0]
-    if not text.isdigit():
-        raise ValueError(f"the database {text!r} in the URL is not a number; write one like /0")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("the database in the URL is not a number; write one like /0")
     if mode == "cluster" and text != "0":
         raise ValueError("a Redis Cluster has database 0 only; leave the database out of the URL")
     return int(text)

@@ -1,0 +1,87 @@
+"""What an error may say of its cause: words chosen here by the exception, none of a server and none of an address."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+
+from redis import exceptions as client
+
+_DEPTH = 6
+COMMANDS = frozenset(
+    re.findall(
+        "[a-z]+",
+        "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset info "
+        "lindex llen lpush lrange lrem lset ltrim memory pexpire ping rpop rpush script select time type unlink "
+        "zadd zcard zmscore zrange zrangebyscore zrank zrem zscore",
+    )
+)
+"""The commands that may be named as refused: those that are used."""
+_COMMAND = re.compile(r"'([a-z]+)(?:[|][a-z]+)?'|\b([A-Z]{3,})\b")
+_TEXTS = {
+    "Connection closed by server": "the connection was closed",
+    "Timeout": "timed out",
+    "Too many connections": "all connections are in use",
+    "No master found": "the sentinels know no master of this name, or it is down",
+    "No slave found": "the sentinels know no replica of this name",
+    "Invalid Database": "the server has no such database, or allows none",
+    "Invalid RESP version": "the server does not speak the protocol of Redis 6",
+    "Redis Cluster cannot be connected": "no node of the cluster can be reached",
+    "Cluster mode is not enabled": "cluster mode is not enabled on this node",
+}
+"""The beginning of a text of the client library itself -> what it means."""
+
+
+def refused_right(text: str) -> str:
+    """The command that a refusal names, if it is one of ours, in brackets; or that it is about keys; or nothing."""
+    for found in _COMMAND.finditer(text):
+        word = str(found[1] or found[2]).lower()
+        if word in COMMANDS:
+            return f" (the command {word.upper()})"
+    return " (the keys)" if re.search(r"\bkeys?\b", text) else ""
+
+
+def why(error: BaseException) -> str:
+    """What made a call fail: the operating system's words, the TLS library's, or the kind of the exception."""
+    chain = list(_chain(error))
+    for one in chain:
+        said = _of_the_system(one)
+        if said:
+            return said
+    for one in chain:
+        for start, meaning in _TEXTS.items():
+            if isinstance(one, client.RedisError) and str(one).startswith(start):
+                return meaning
+        if isinstance(one, client.InvalidResponse):
+            return "what answers does not speak the protocol of Redis; correct the address, or use TLS"
+    if any(isinstance(one, client.TimeoutError | TimeoutError) for one in chain):
+        return "timed out"
+    return type(error).__name__
+
+
+def _of_the_system(error: BaseException) -> str:
+    if isinstance(error, socket.gaierror):
+        return "the name of the host cannot be resolved"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason}" if re.fullmatch("[A-Z0-9_]{3,60}", error.reason or "") else "TLS failed"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        file = f": {error.filename}" if isinstance(error.filename, str) else ""
+        return f"{os.strerror(error.errno)}{file}"
+    return ""
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(_DEPTH):
+        if error is None:
+            return
+        yield error
+        if (
+            isinstance(error, client.ConnectionError)
+            and error.args
+            and isinstance(error.args[0], BaseException)
+        ):
+            yield error.args[0]
+        error = error.__cause__ or error.__context__

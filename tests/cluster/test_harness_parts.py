@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import HarnessError, archives, images, rest
-from clusterkit.cgroups import hierarchies
+from clusterkit.cgroups import hierarchies, named
 from clusterkit.existing_cluster import ExistingCluster
 from clusterkit.forwarding import forwarded
 from clusterkit.images import BuiltImage
@@ -324,3 +325,28 @@ def test_archives_of_names_that_nobody_loads_go_and_the_newest_few_of_others_sta
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
     assert left == {"ours/2.tar", "ours/3.tar", "used/1.tar", "used/2.tar", "a program.tar", "begun/1.new"}
     assert not (tmp_path / "unused").exists()
+
+
+def test_a_walk_over_all_cgroups_passes_over_those_that_go_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "kubepods" / "claimq-cluster-x" / "claimq-cluster-x.slice").mkdir(parents=True)
+    ours = [
+        tmp_path / "kubepods/claimq-cluster-x",
+        tmp_path / "kubepods/claimq-cluster-x/claimq-cluster-x.slice",
+    ]
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            for number in range(20):
+                (tmp_path / f"pod{number}" / "container").mkdir(parents=True)
+            for number in range(20):
+                shutil.rmtree(tmp_path / f"pod{number}")
+
+    neighbours = threading.Thread(target=come_and_go)
+    neighbours.start()
+    try:
+        for _ in range(200):
+            assert named("claimq-cluster-x", [tmp_path]) == ours
+    finally:
+        ended.set()
+        neighbours.join()

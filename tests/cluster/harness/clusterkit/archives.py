@@ -44,13 +44,21 @@ def forget_archives(folder: Path, *, now: float) -> None:
     """Removes all but the newest few archives of `folder`, which is one name's, and those of names beside it that were
     loaded last some days before `now`, in Unix seconds."""
     for beside in folder.parent.iterdir():
-        by_age = sorted(beside.glob("*.tar"), key=lambda file: file.stat().st_mtime)
-        kept = _KEPT if by_age and now - by_age[-1].stat().st_mtime < _UNUSED_SECONDS else 0
-        for old in by_age if kept == 0 else by_age[:-kept]:
+        by_age = sorted((at, file) for file in beside.glob("*.tar") if (at := _written_at(file)) is not None)
+        kept = _KEPT if by_age and now - by_age[-1][0] < _UNUSED_SECONDS else 0
+        for _, old in by_age if kept == 0 else by_age[:-kept]:
             old.unlink(missing_ok=True)
         if beside.is_dir() and beside != folder:
             with suppress(OSError):  # somebody has begun to write into it
                 beside.rmdir()
+
+
+def _written_at(file: Path) -> float | None:
+    """In Unix seconds; None when another run has removed it."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:

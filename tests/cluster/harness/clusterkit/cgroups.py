@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,19 @@ def marking() -> Hierarchy:
     raise HarnessError(
         "no cgroups are mounted below /sys/fs/cgroup; the kubelet needs them: boot with cgroups, or mount them"
     )
+
+
+def named(part: str, mounts: Iterable[Path] | None = None) -> list[Path]:
+    """Every cgroup with `part` in its name, in every hierarchy (or below `mounts`). Those of others come and go during
+    the walk, so a folder that has gone is passed over: `Path.rglob` would raise."""
+    roots = [hierarchy.mount for hierarchy in hierarchies()] if mounts is None else mounts
+    return [
+        Path(top, name)
+        for root in roots
+        for top, folders, _ in os.walk(root)
+        for name in folders
+        if part in name
+    ]
 
 
 @dataclass(frozen=True)

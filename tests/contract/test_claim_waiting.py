@@ -12,7 +12,7 @@ from testkit.looking import texts
 from testkit.server import Server
 from testkit.waiting import eventually
 
-PROMPT = 20.0  # a bound that only a wait without end breaks; the benchmarks measure
+PROMPT = 60.0  # a bound that only a wait without end breaks; the benchmarks measure
 """Seconds: far more than a wake takes on a busy machine, far less than the poll of a second."""
 
 
@@ -32,14 +32,14 @@ async def begin(
         return texts(await queue.claim(count, wait=wait))
 
     task = asyncio.ensure_future(claim())
-    await eventually(lambda: blocked(server) == before + 1, why="the claim waits")
+    await eventually(lambda: blocked(server) > before, why="the claim waits")
     return task
 
 
 async def took(work: asyncio.Future[list[str]]) -> tuple[list[str], float]:
     loop = asyncio.get_running_loop()
     started = loop.time()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PROMPT):
         result = await work
     return result, loop.time() - started
 
@@ -75,7 +75,7 @@ async def test_none_waits_for_ever_in_short_pieces(server: Server, queue: Reliab
     assert (await took(task))[0] == ["a"]
 
 
-async def test_an_enqueue_wakes_a_waiting_claim_within_milliseconds(
+async def test_an_enqueue_wakes_a_waiting_claim_long_before_its_next_look(
     server: Server, queue: ReliableQueue
 ) -> None:
     times: list[float] = []
@@ -85,7 +85,7 @@ async def test_an_enqueue_wakes_a_waiting_claim_within_milliseconds(
         result, seconds = await took(task)
         assert result == [str(number)]
         times.append(seconds)
-    assert statistics.median(times) < 0.03
+    assert statistics.median(times) < 0.5, "it looks by itself after a second; the benchmarks measure"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_a_delayed_item_wakes_a_waiting_claim_when_it_is_due_without_any_o
     loop = asyncio.get_running_loop()
     started = loop.time()
     await queue.enqueue("later", delay=0.4)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PROMPT):
         assert texts(await queue.claim(wait=None)) == ["later"]
     assert 0.4 <= loop.time() - started < 0.4 + PROMPT
 

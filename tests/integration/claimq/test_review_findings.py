@@ -187,7 +187,7 @@ async def test_failed_items_that_share_an_id_are_told_apart_at_a_bounded_cost(
         valkey.call("LPUSH", "cq:{q}:main", *["cq1 same 1700000000000 - -\nx"] * 300)
         before = times_called(valkey, "hexists")
         await queue.fail(await queue.claim(300), "broken")
-        assert times_called(valkey, "hexists") - before <= 300 * 10
+        assert times_called(valkey, "hexists") - before <= 300 * 10 + 1  # one looks whether it may
 
     names = {located.name for located in await queue.failed_items(1000)}
     assert len(names) == 600

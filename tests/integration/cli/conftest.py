@@ -109,13 +109,11 @@ class Up:
             assert self.process.is_running, self.text
             return bool(self.state.queues)
 
-        eventually_sync(running, within=30)
+        eventually_sync(running)
 
     def until_says(self, pattern: str) -> None:
         """Waits until it has printed this."""
-        eventually_sync(
-            lambda: re.search(pattern, self.text), within=30, why=f"{pattern!r} in the output of claimq up"
-        )
+        eventually_sync(lambda: re.search(pattern, self.text), why=f"{pattern!r} in the output of claimq up")
 
     def pids(self, role: str) -> list[int]:
         """The processes of one role that run now."""
@@ -123,7 +121,7 @@ class Up:
 
     def until_pids(self, role: str, number: int) -> list[int]:
         """Waits until so many run."""
-        eventually_sync(lambda: len(self.pids(role)) == number, within=30, why=f"{number} processes: {role}")
+        eventually_sync(lambda: len(self.pids(role)) == number, why=f"{number} processes: {role}")
         return self.pids(role)
 
     def left(self) -> list[str]:

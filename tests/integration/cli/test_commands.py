@@ -83,7 +83,7 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         slow.stdin.write("first\nsec")
         slow.stdin.flush()
         eventually_sync(lambda: on("status", "q", "-o", "json").json["lengths"]["main"] == 1)
-        out, _ = slow.communicate("ond\n", timeout=20)
+        out, _ = slow.communicate("ond\n", timeout=120)
     assert out == "q: 2 items enqueued, 2 in main\n"
     assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["first", "second"]
 

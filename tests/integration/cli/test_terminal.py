@@ -126,7 +126,7 @@ def test_what_workers_log_reaches_the_terminal_escaped(tmp_path: Path, arguments
     (tmp_path / "queue.yaml").write_text(json.dumps(manifest))
     command = [sys.executable, "-m", "claimq_cli", "up", "-f", str(tmp_path / "queue.yaml"), *arguments]
     with Terminal(command, columns=200, cwd=tmp_path) as terminal:
-        terminal.read_until(SHOWN, within=60)
+        terminal.read_until(SHOWN)
         terminal.type(b"\x03")
         assert terminal.wait(60) == 0
     text = terminal.output.decode()

@@ -70,7 +70,7 @@ def test_items_are_worked_on_by_workers_that_come_and_go(
     assert up.pids("app") == up.pids("sidecar") == []
     assert len(up.pids("valkey")) == 1
     assert claimq("enqueue", "trial", "a", "b", "c", "broken").code == 0
-    eventually_sync(lambda: done(tmp_path) == ["a", "b", "c"], within=30)
+    eventually_sync(lambda: done(tmp_path) == ["a", "b", "c"])
     up.until_says(r"0 -> 2 workers \(ItemsPerReplica\): 4 items waiting")
     up.until_says(r"-> 0 workers \(Idle\): no item and no claim for 1s or longer")
     up.until_pids("app", 0)
@@ -100,12 +100,12 @@ def test_a_signal_lets_workers_finish_what_they_have_and_leaves_nothing(
 ) -> None:
     up = start_up(spec(worker))
     claimq("enqueue", "trial", "hold-1", "hold-2")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     assert up.left()
     up.process.send(number)
     up.until_says("stopping: workers finish what they have in hand")
     (tmp_path / "go").touch()
-    assert up.process.wait(20) == 0
+    assert up.process.wait() == 0
     assert up.left() == []
     assert not up.directory.state_file.exists()
     assert len(done(tmp_path)) == len(held(tmp_path)), "what was in hand was finished"
@@ -120,7 +120,7 @@ def test_no_local_user_without_the_key_ends_the_claims_of_a_worker(
 ) -> None:
     up = start_up(spec(worker, maxReplicas=1))
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     (socket,) = Path(up.state.sockets).glob("*-trial-*.sock")
 
     def info() -> Any:
@@ -135,9 +135,9 @@ def test_no_local_user_without_the_key_ends_the_claims_of_a_worker(
         connection.close()
     assert not info()["draining"]
     up.process.send(signal.SIGTERM)
-    eventually_sync(lambda: info()["draining"], within=20)
+    eventually_sync(lambda: info()["draining"])
     (tmp_path / "go").touch()
-    assert up.process.wait(20) == 0
+    assert up.process.wait() == 0
     assert done(tmp_path) == ["hold-1"], "claimq up itself has the key: its drain waited for the item"
 
 
@@ -146,15 +146,15 @@ def test_a_second_signal_gives_back_what_is_in_hand(
 ) -> None:
     up = start_up(spec(worker, maxReplicas=1))
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     up.process.send(signal.SIGTERM)
     up.until_says("stopping")
     up.process.send(signal.SIGTERM)
-    assert up.process.wait(20) == 0
+    assert up.process.wait() == 0
     assert up.left() == []
     (tmp_path / "go").touch()
     up.again()
-    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=30)
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"])
     counters = claimq("status", "trial", "-o", "json").json["counters"]
     assert (counters["done"], counters["crashes"]) == (1, 0)
 
@@ -165,7 +165,7 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     (tmp_path / "leaver.sh").write_text('(setsid sleep 300 &)\nsleep 300 &\nexec "$@"\n')
     up = start_up(spec(["sh", str(tmp_path / "leaver.sh"), *worker], maxReplicas=1))
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     mark = up.state.mark
     bystander = Process(["sleep", "300"])
     up.process.kill9()
@@ -177,7 +177,7 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     assert list(proc.marked(mark)) == []
     assert bystander.is_running
     bystander.kill9()
-    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=20)
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"])
     assert up.process.terminate(20) == 0
     assert up.left() == []
 
@@ -190,14 +190,10 @@ def test_it_goes_on_when_nobody_reads_its_lines_any_more(
     script = f"{sys.executable} -m claimq_cli up -f queue.yaml & echo $! > pid; wait $!; echo $? > code"
     (tmp_path / "reader.sh").write_text(script)
     reader = Process(["sh", "-c", "sh reader.sh | head -n 1"], cwd=tmp_path)
-    eventually_sync(lambda: claimq("workers", "trial").code == 0, within=30)
-    eventually_sync(
-        lambda: len([one for one in up.directory.read().processes if one.role == "app"]) == 1, within=30
-    )
+    eventually_sync(lambda: claimq("workers", "trial").code == 0)
+    eventually_sync(lambda: len([one for one in up.directory.read().processes if one.role == "app"]) == 1)
     Process(["kill", "-TERM", (tmp_path / "pid").read_text().strip()]).wait()
-    eventually_sync(
-        lambda: (tmp_path / "code").exists() and (tmp_path / "code").read_text() == "0\n", within=30
-    )
+    eventually_sync(lambda: (tmp_path / "code").exists() and (tmp_path / "code").read_text() == "0\n")
     assert reader.wait() == 0
     assert up.left() == []
 
@@ -244,12 +240,12 @@ def test_a_killed_app_is_replaced_and_its_item_comes_back_at_once(
 ) -> None:
     up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h"})
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     (app,) = up.pids("app")
     (tmp_path / "go").touch()
     Process(["kill", "-STOP", str(app)]).wait()
     Process(["kill", "-KILL", str(app)]).wait()
-    eventually_sync(lambda: done(tmp_path) == ["hold-1"], within=20)
+    eventually_sync(lambda: done(tmp_path) == ["hold-1"])
     up.until_says(r"its app \(pid \d+\) was killed by SIGKILL; it starts again in 0.5 s")
 
 
@@ -258,14 +254,12 @@ def test_a_killed_sidecar_is_replaced_and_its_items_come_back_at_once(
 ) -> None:
     up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h", "requeueLimit": 5})
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     (sidecar,) = up.pids("sidecar")
     Process(["kill", "-KILL", str(sidecar)]).wait()
     up.until_says(r"1 items? of local-\w+-1\.\d+ given back: its sidecar was killed by SIGKILL")
     (tmp_path / "go").touch()
-    eventually_sync(
-        lambda: claimq("status", "trial", "-o", "json").json["counters"].get("done") == 1, within=30
-    )
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["counters"].get("done") == 1)
     counts = claimq("status", "trial", "-o", "json").json
     assert (counts["counters"]["crashes"], counts["lengths"]["main"]) == (1, 0)
 
@@ -276,11 +270,11 @@ def test_a_killed_valkey_is_restarted_with_everything_that_was_acknowledged(
     up = start_up(spec(worker, maxReplicas=1))
     (valkey,) = up.pids("valkey")
     claimq("enqueue", "trial", "hold-1", "b", "c")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     Process(["kill", "-KILL", str(valkey)]).wait()
     up.until_says(r"the Valkey \(pid \d+\) was killed by SIGKILL; it starts again in 0.5 s")
     (tmp_path / "go").touch()
-    eventually_sync(lambda: done(tmp_path) == ["b", "c", "hold-1"], within=30)
+    eventually_sync(lambda: done(tmp_path) == ["b", "c", "hold-1"])
     assert up.until_pids("valkey", 1) != [valkey]
 
 
@@ -299,7 +293,7 @@ def test_with_a_url_it_brings_no_server_and_ends_when_no_item_is_left(
     server = start_server("valkey", dict(DURABLE))
     claimq("enqueue", "trial", "a", "b", "broken", "--redis", server.url)
     up = start_up(spec(worker), "--redis", server.url, "--until-empty", wait=False)
-    assert up.process.wait(40) == 0
+    assert up.process.wait() == 0
     assert done(tmp_path) == ["a", "b"]
     assert "no item is left in main, busy and delayed" in up.text
     assert not (up.directory.valkey / "appendonlydir").exists()
@@ -328,9 +322,9 @@ def test_an_app_that_holds_an_item_for_too_long_is_killed(
         {**spec(worker, maxReplicas=1), "busyExpiry": "1s", "processingTimeout": "1s", "requeueLimit": 0}
     )
     claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path), within=30)
+    eventually_sync(lambda: held(tmp_path))
     up.until_says("trial-1: an item is over processingTimeout; its app is killed")
-    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1, within=30)
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +339,7 @@ def test_what_cannot_start_says_why_and_leaves_nothing(
     start_up: StartUp, change: dict[str, object], code: int, words: str
 ) -> None:
     up = start_up({"worker": {"command": ["false"]}, **change}, wait=False)
-    assert up.process.wait(20) == code
+    assert up.process.wait() == code
     assert words in up.text
     assert "Traceback" not in up.text
     assert not up.directory.state_file.exists()
@@ -359,7 +353,7 @@ def test_a_manifest_whose_server_is_in_a_clusters_secret_gets_one_of_its_own(
     up = start_up({**spec(worker), "redis": redis})
     up.until_says("trial: spec.redis names the Secret redis, and there are none here")
     claimq("enqueue", "trial", "one")
-    eventually_sync(lambda: done(tmp_path) == ["one"], within=30)
+    eventually_sync(lambda: done(tmp_path) == ["one"])
 
 
 def test_the_library_and_the_command_find_the_running_local_mode(
@@ -368,7 +362,7 @@ def test_the_library_and_the_command_find_the_running_local_mode(
     start_up(spec(worker))
     with library.connect() as server:
         server.queue("trial").enqueue("by the library")
-    eventually_sync(lambda: done(tmp_path) == ["by", "library", "the"], within=30)
+    eventually_sync(lambda: done(tmp_path) == ["by", "library", "the"])
     answer = claimq("url")
     assert answer.code == 0
     assert answer.out.startswith("unix://")

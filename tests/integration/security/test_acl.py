@@ -153,7 +153,7 @@ async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
                 return "password" in str(error)
             return False
 
-        await eventually(is_told, within=20)
+        await eventually(is_told)
 
 
 def test_the_document_has_no_right_that_a_server_does_not_know(server: Server) -> None:

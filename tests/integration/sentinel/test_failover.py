@@ -58,13 +58,13 @@ async def run_under_load(store: claimq.Server, sentinel: Sentinel, change: objec
     done: list[str] = []
     stop = asyncio.Event()
     working = asyncio.create_task(work(queue, done, stop))
-    await eventually(lambda: len(done) > 20, within=20)
+    await eventually(lambda: len(done) > 20)
     assert callable(change)
     await asyncio.to_thread(change)
     before = len(done)
     more = [f"n{k}" for k in range(50)]
     await queue.enqueue_many([claimq.NewItem(item, id=item) for item in more])
-    await eventually(lambda: set(items) | set(more) <= set(done), within=40, why="every item is done")
+    await eventually(lambda: set(items) | set(more) <= set(done), why="every item is done")
     assert len(done) > before
     stop.set()
     return await working
@@ -123,12 +123,12 @@ async def test_with_min_replicas_a_primary_alone_refuses_instead_of_promising(se
         for replica in sentinel.servers:
             if replica is not primary:
                 replica.sigstop()
-        await eventually(lambda: _refuses(primary), within=20, why="the primary knows that it is alone")
+        await eventually(lambda: _refuses(primary), why="the primary knows that it is alone")
         with pytest.raises(StoreUnavailable, match="min-replicas-to-write"):
             await queue.enqueue(b"refused")
         for replica in sentinel.servers:
             replica.sigcont()
-        await eventually(lambda: not _refuses(primary), within=20)
+        await eventually(lambda: not _refuses(primary))
         assert (await queue.enqueue(b"kept too")).length == 2
 
 
@@ -168,7 +168,7 @@ async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobod
         await eventually(lambda: b"errorstat_READONLY" in _errors(server), why="a call was refused")
         assert not any(call.done() for call in (ending, claiming, enqueueing))
         server.call("REPLICAOF", "NO", "ONE")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             assert [one.verdict for one in await ending] == [Verdict.DONE]
             # Which of the two comes first is open: an item that waits is claimed either way.
             assert [(one.item.payload, one.item.requeue_count) for one in await claiming] == [(b"2", 0)]

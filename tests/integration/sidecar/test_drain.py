@@ -15,7 +15,7 @@ from testkit.waiting import eventually_sync
 
 
 def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
-    assert sidecar.running.terminate(timeout=20) == 0
+    assert sidecar.running.terminate() == 0
     assert not sidecar.socket.exists()
 
 
@@ -53,7 +53,7 @@ def test_a_second_signal_hurries(sidecar: Sidecar, queue: BlockingQueue) -> None
     sidecar.running.send(signal.SIGTERM)
     eventually_sync(lambda: sidecar.info["draining"])
     sidecar.running.send(signal.SIGTERM)
-    assert sidecar.running.wait(5.0) == 0
+    assert sidecar.running.wait() == 0
     assert queue.peek(1)[0].interrupted_count == 1
 
 
@@ -69,7 +69,7 @@ def test_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blockin
     asking.join(60)
     assert [answer.json for answer in answers] == [{"drained": True, "in_hand": 0}]
     assert sidecar.running.is_running
-    assert sidecar.running.terminate(timeout=20) == 0
+    assert sidecar.running.terminate() == 0
 
 
 def test_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
@@ -115,14 +115,14 @@ def test_a_drain_ends_for_plain_claims_with_their_leases(
     queue.enqueue("a")
     sidecar.claim()
     sidecar.running.send(signal.SIGTERM)
-    assert sidecar.running.wait(5.0) == 0
+    assert sidecar.running.wait() == 0
 
 
 def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("a")
     assert sidecar.drain("/worker/prestop").json == {"in_hand": 0}
     assert sidecar.post("/v1/claim")["draining"]
-    eventually_sync(lambda: not sidecar.info["draining"], within=20)
+    eventually_sync(lambda: not sidecar.info["draining"])
     assert len(sidecar.claim()) == 1
 
 
@@ -186,5 +186,5 @@ def test_the_apps_own_hook_asks_on_the_socket(sidecar: Sidecar, queue: BlockingQ
     queue.enqueue("a")
     assert sidecar.ask("POST", "/v1/prestop").json == {"in_hand": 0}
     assert sidecar.post("/v1/claim")["draining"]
-    eventually_sync(lambda: not sidecar.info["draining"], within=20)
+    eventually_sync(lambda: not sidecar.info["draining"])
     assert len(sidecar.claim()) == 1

@@ -137,12 +137,12 @@ def test_a_thousand_connections_wait_and_others_are_served(sidecar: Sidecar, que
         sidecar.claim(1, wait=0.5)  # when this has waited, those before it wait too
         assert len(_clients(queue)) < 40
         queue.enqueue("a")
-        eventually_sync(lambda: queue.length(State.BUSY) == 1, within=20)
+        eventually_sync(lambda: queue.length(State.BUSY) == 1)
         assert sidecar.rss_mb < 100
     finally:
         for connection in waiting:
             connection.close()
-    eventually_sync(lambda: sidecar.metric("process_open_fds") < 100, within=20)
+    eventually_sync(lambda: sidecar.metric("process_open_fds") < 100)
 
 
 def _clients(queue: BlockingQueue) -> list[str]:
@@ -161,7 +161,7 @@ def test_a_slow_reader_holds_up_nobody(sidecar: Sidecar, queue: BlockingQueue) -
     queue.enqueue("y")
     assert len(sidecar.claim(1)) == 1
     slow.close()
-    eventually_sync(lambda: queue.length(State.MAIN) == 8, within=20, why="what it had not read goes back")
+    eventually_sync(lambda: queue.length(State.MAIN) == 8, why="what it had not read goes back")
 
 
 def test_a_client_that_breaks_off_in_its_body_is_forgotten(sidecar: Sidecar) -> None:

@@ -40,7 +40,7 @@ def test_the_claims_of_a_killed_sidecar_come_back_with_their_leases(
         queue.reap()
         return queue.length(State.MAIN) == 1
 
-    eventually_sync(expired, within=20)
+    eventually_sync(expired)
     session.close()
 
 
@@ -107,7 +107,7 @@ def test_a_session_that_closes_while_the_store_is_away_gives_back_when_it_is_the
         session.close()
         eventually_sync(lambda: sidecar.info["sessions"] == 0)
         store.start()
-        eventually_sync(lambda: queue.length(State.MAIN) == 1, within=20)
+        eventually_sync(lambda: queue.length(State.MAIN) == 1)
         assert queue.peek(1)[0].crash_count == 1
 
 
@@ -121,7 +121,7 @@ def test_a_sidecar_starts_before_its_store_and_becomes_ready_with_it(
     assert answer.status == 503
     assert sidecar.health("/healthz").status == 200
     store.start()
-    eventually_sync(lambda: sidecar.health("/readyz").status == 200, within=20)
+    eventually_sync(lambda: sidecar.health("/readyz").status == 200)
 
 
 def test_a_full_store_takes_verdicts_and_refuses_items(

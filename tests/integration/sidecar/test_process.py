@@ -80,15 +80,15 @@ def test_metrics_count_what_happens_with_labels_from_fixed_sets(
     assert (sidecar.metric("claimq_sidecar_in_hand"), sidecar.metric("claimq_sidecar_sessions")) == (1, 1)
     assert sidecar.metric('claimq_sidecar_request_seconds_count{path="other",status="404"}') == 5
     assert sidecar.metric('claimq_sidecar_request_seconds_count{path="/v1/claim",status="200"}') == 1
-    assert 0 <= sidecar.metric("claimq_sidecar_store_round_trip_age_seconds") < 5
+    assert 0 <= sidecar.metric("claimq_sidecar_store_round_trip_age_seconds") < 60
     session.close()
     eventually_sync(lambda: sidecar.metric('claimq_sidecar_given_back_items_total{cause="crashed"}') == 1)
     assert b"/nothing" not in sidecar.health("/metrics").body
 
 
 def test_the_wait_of_a_claim_is_no_part_of_its_duration(sidecar: Sidecar) -> None:
-    sidecar.claim(1, wait=0.4)
-    assert sidecar.metric('claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}') < 0.3
+    sidecar.claim(1, wait=5)
+    assert sidecar.metric('claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}') < 4
 
 
 def test_the_health_port_refuses_what_it_does_not_serve(sidecar: Sidecar) -> None:

@@ -36,7 +36,7 @@ def test_a_closed_session_gives_back_at_once_and_counts_a_crash(
     assert session.first["busy_expiry"] == 30.0
     sidecar.claim(2, session=session.id)
     session.close()
-    eventually_sync(lambda: queue.length(State.MAIN) == 3, within=20, why="both are back")
+    eventually_sync(lambda: queue.length(State.MAIN) == 3, why="both are back")
     items = queue.peek(3)
     assert [(item.payload, item.crash_count) for item in items] == [(b"c", 0), (b"a", 1), (b"b", 1)]
     assert "ended its session without a verdict" in (items[1].last_error or "")
@@ -51,7 +51,7 @@ def test_an_app_that_is_killed_loses_nothing(sidecar: Sidecar, queue: BlockingQu
     eventually_sync(lambda: log.exists() and log.read_text().endswith("\n"), why="the app has claimed")
     assert queue.length(State.BUSY) == 2
     app.kill9()
-    eventually_sync(lambda: queue.length(State.BUSY) == 0, within=20, why="its items are back")
+    eventually_sync(lambda: queue.length(State.BUSY) == 0, why="its items are back")
     assert [item.crash_count for item in queue.peek(2)] == [1, 1]
 
 
@@ -66,9 +66,9 @@ def test_a_session_keeps_its_claims_beyond_their_lease(
         queue.reap()
         return queue.length(State.MAIN) == 1
 
-    eventually_sync(only_the_plain_one_expired, within=20)
+    eventually_sync(only_the_plain_one_expired)
     until = held["lease_until"] + 3 * hasty.busy_expiry
-    eventually_sync(lambda: queue.snapshot().now > until, within=20)
+    eventually_sync(lambda: queue.snapshot().now > until)
     queue.reap()
     assert sidecar.outcomes("done", held["token"], plain["token"]) == ["done", "lost"]
     session.close()
@@ -80,7 +80,7 @@ def test_a_verdict_before_the_close_counts(sidecar: Sidecar, queue: BlockingQueu
     first, _ = sidecar.claim(2, session=session.id)
     assert sidecar.outcomes("done", first["token"]) == ["done"]
     session.close()
-    eventually_sync(lambda: queue.length(State.MAIN) == 1, within=20)
+    eventually_sync(lambda: queue.length(State.MAIN) == 1)
     assert queue.peek(1)[0].payload == b"b"
 
 
@@ -115,7 +115,7 @@ def test_a_session_takes_over_claims_of_one_that_broke(
     session = sidecar.open_session({"tokens": [claim["token"], "w/999"]})
     assert session.first["lost"] == ["w/999"]
     until = claim["lease_until"] + 2 * hasty.busy_expiry
-    eventually_sync(lambda: queue.snapshot().now > until, within=20)
+    eventually_sync(lambda: queue.snapshot().now > until)
     queue.reap()
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
     session.close()
@@ -134,12 +134,12 @@ def test_an_item_over_its_processing_time_is_renewed_no_more(
         queue.reap()
         return queue.length(State.MAIN) == 1
 
-    eventually_sync(expired, within=20)
+    eventually_sync(expired)
     answer = sidecar.health("/worker/livez")
     assert (answer.status, answer.json["tokens"]) == (503, [claim["token"]])
     assert sidecar.metric("claimq_sidecar_overdue") == 1
     session.close()
-    eventually_sync(lambda: sidecar.health("/worker/livez").status == 200, within=20)
+    eventually_sync(lambda: sidecar.health("/worker/livez").status == 200)
 
 
 def test_a_claim_whose_client_leaves_while_it_waits_takes_nothing(
@@ -149,7 +149,7 @@ def test_a_claim_whose_client_leaves_while_it_waits_takes_nothing(
     connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
     eventually_sync(lambda: waiting_claims() == 1)
     connection.close()
-    eventually_sync(lambda: waiting_claims() == 0, within=20)
+    eventually_sync(lambda: waiting_claims() == 0)
     queue.enqueue("a")
     (claim,) = sidecar.claim(1, wait=5)
     assert claim["interrupted_count"] == 0
@@ -166,7 +166,7 @@ def test_a_reply_that_nobody_reads_gives_its_claims_back(sidecar: Sidecar, queue
     assert connection.recv(1, socket.MSG_PEEK)
     assert queue.length(State.BUSY) == 2
     connection.close()
-    eventually_sync(lambda: queue.length(State.MAIN) == 2, within=20)
+    eventually_sync(lambda: queue.length(State.MAIN) == 2)
     assert [(item.payload, item.crash_count) for item in queue.peek(2)] == [(b"a", 0), (b"b", 0)]
 
 

@@ -124,7 +124,7 @@ def test_a_process_dies_with_the_one_that_started_it_also_by_sigkill(tmp_path: P
     eventually_sync(lambda: _runs(child, "sleep"), why="the child has become what it is to be")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    eventually_sync(lambda: not _is_alive(child), within=20, why="the child is gone")
+    eventually_sync(lambda: not _is_alive(child), why="the child is gone")
 
 
 def test_a_process_outlives_the_thread_that_asked_for_it() -> None:

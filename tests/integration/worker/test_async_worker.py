@@ -78,7 +78,7 @@ async def test_a_cancelled_claim_takes_nothing(
         await asyncio.wait({claiming})
         if not claiming.cancelled():  # it was faster, and what it got is its caller's
             await worker.unclaim(claiming.result())
-    await eventually(lambda: queue.length(State.MAIN) == 5, within=20)
+    await eventually(lambda: queue.length(State.MAIN) == 5)
 
 
 async def test_many_claims_share_a_worker(worker: AsyncWorker, queue: BlockingQueue) -> None:
@@ -137,7 +137,7 @@ async def test_an_exception_leaves_the_rest_to_the_end_of_the_session(
 
     with pytest.raises(ValueError, match="bad"):
         await work()
-    await eventually(lambda: queue.length(State.MAIN) == 1, within=20)
+    await eventually(lambda: queue.length(State.MAIN) == 1)
     assert queue.peek(1)[0].crash_count == 1
 
 
@@ -149,8 +149,8 @@ async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     (item,) = await worker.claim(wait=0)
     sidecar.kill9()
     await asyncio.to_thread(sidecar.start)
-    await eventually(lambda: sidecar.info["in_hand"] == 1, within=20)
-    await eventually(lambda: queue.snapshot().now > item.lease_until + 0.5, within=20)
+    await eventually(lambda: sidecar.info["in_hand"] == 1)
+    await eventually(lambda: queue.snapshot().now > item.lease_until + 0.5)
     queue.reap()
     assert (await item.done()).verdict == "done"
 

@@ -128,7 +128,7 @@ def test_an_error_in_a_loop_counts_only_for_what_was_begun(sidecar: Sidecar, que
 
     with pytest.raises(ValueError, match="bad"):
         asyncio.run(work())
-    eventually_sync(lambda: queue.length(State.MAIN) == 2, within=20)
+    eventually_sync(lambda: queue.length(State.MAIN) == 2)
     assert [(one.payload, one.crash_count) for one in queue.peek(9)] == [(b"b", 0), (b"a", 1)]
 
 
@@ -168,7 +168,7 @@ def test_an_exit_in_a_drain_is_no_failure(sidecar: Sidecar, worker: Worker, queu
     queue.enqueue("a")
     (item,) = worker.claim(wait=0)
     sidecar.running.send(signal.SIGTERM)
-    eventually_sync(lambda: worker.draining, within=20)
+    eventually_sync(lambda: worker.draining)
     with pytest.raises(SystemExit), item:
         sys.exit(3)
     assert counts(queue) == (0, 0, 1)
@@ -184,7 +184,7 @@ def test_an_exit_outside_a_block_counts_what_is_in_hand(sidecar: Sidecar, queue:
 
     with pytest.raises(SystemExit):
         work()
-    eventually_sync(lambda: queue.length(State.MAIN) == 1, within=20)
+    eventually_sync(lambda: queue.length(State.MAIN) == 1)
     assert counts(queue) == (0, 1, 0)
 
 
@@ -251,7 +251,7 @@ def test_an_item_that_ends_every_program_ends_in_failed(
             log=tmp_path / "log",
             env={"CLAIMQ_SOCKET": str(sidecar.socket)},
         )
-        assert app.wait(30.0) == 3
+        assert app.wait() == 3
     assert queue.lengths()[State.FAILED] == 1
 
 

@@ -13,10 +13,10 @@ LONGEST_PAUSE = 0.1
 
 
 @overload
-async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 60.0, why: str = "") -> T: ...
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 120.0, why: str = "") -> T: ...
 @overload
-async def eventually(probe: Callable[[], T], *, within: float = 60.0, why: str = "") -> T: ...
-async def eventually(probe: Callable[[], object], *, within: float = 60.0, why: str = "") -> object:
+async def eventually(probe: Callable[[], T], *, within: float = 120.0, why: str = "") -> T: ...
+async def eventually(probe: Callable[[], object], *, within: float = 120.0, why: str = "") -> object:
     """Calls `probe` (a function or coroutine function) until it returns something true, and returns that.
 
     An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one.
@@ -35,7 +35,7 @@ async def eventually(probe: Callable[[], object], *, within: float = 60.0, why: 
     raise _gave_up(within, why, last)
 
 
-def eventually_sync(probe: Callable[[], T], *, within: float = 60.0, why: str = "") -> T:
+def eventually_sync(probe: Callable[[], T], *, within: float = 120.0, why: str = "") -> T:
     """`eventually` for tests without an event loop."""
     last: object = None
     for pause in _pauses(within):

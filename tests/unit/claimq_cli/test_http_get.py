@@ -33,7 +33,7 @@ async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncG
     try:
         yield asked
     finally:
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 60)
         server.close()
         await server.wait_closed()
 

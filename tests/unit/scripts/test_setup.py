@@ -28,7 +28,7 @@ def install(machine: Path, name: str, script: str) -> None:
 def said_by_setup(machine: Path, python: str = "") -> str:
     env = {**os.environ, "PATH": str(machine), "PYTHON": python}
     command = ["/bin/sh", str(ROOT / "scripts/setup"), "no-such-level"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0
     assert done.stdout == ""
     return done.stderr

@@ -1,10 +1,15 @@
 """Time is the queue's own: the server's clock, which may stop, leap and step back."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from claimq import Policy, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
+from testkit.server import Server
+from testkit.waiting import eventually
 
 
 async def held(queue: ReliableQueue, payload: str = "a") -> str:
@@ -144,3 +149,80 @@ async def test_a_dead_workers_item_returns_however_seldom_somebody_looks(
         looks.append(await other_worker.claim(wait=0))
     assert [len(claims) for claims in looks][-1:] == [1]
     assert (len(looks) - 2) * period <= 30 + 2 * period
+
+
+async def test_an_offset_of_the_clock_goes_away_slowly_and_time_never_runs_back(
+    server: Server, queue: ReliableQueue
+) -> None:
+    """The server's clock leapt and was set right again: nine tenths of each second count until the offset is gone."""
+    stats = "cq:{q}:stats"
+    await queue.reap()
+    stored: Any = server.call("HGET", stats, "seen_at")
+    seen = int(stored)
+    server.call("HSET", stats, "clock_offset", 120, "seen_at", seen + 120)
+    last, last_before, last_after = 0, 0, 0
+    while True:
+        before = await server_ms(server)
+        now = round((await queue.snapshot()).now * 1000)
+        after = await server_ms(server)
+        if last:
+            assert now >= last
+            assert 0.9 * (before - last_after) - 2 <= now - last <= after - last_before
+        if now <= after:
+            break
+        last, last_before, last_after = now, before, after
+        await queue.reap()
+        await asyncio.sleep(0.05)
+    await eventually(lambda: _reaped_without_offset(server, queue), why="the offset is gone for good")
+
+
+async def _reaped_without_offset(server: Server, queue: ReliableQueue) -> bool:
+    await queue.reap()
+    return server.call("HGET", "cq:{q}:stats", "clock_offset") == b"0"
+
+
+async def server_ms(server: Server) -> int:
+    time: Any = server.call("TIME")
+    return int(time[0]) * 1000 + int(time[1]) // 1000
+
+
+async def test_an_hour_is_gone_after_ten_hours_in_which_nobody_looked(
+    server: Server, queue: ReliableQueue
+) -> None:
+    hour, here = 3_600_000, await server_ms(server)
+    server.call("HSET", "cq:{q}:stats", "clock_offset", hour, "seen_at", here + hour - 5 * hour)
+    half = (await queue.snapshot()).now * 1000 - await server_ms(server)
+    assert hour // 2 - 10_000 < half <= hour // 2
+    server.call("HSET", "cq:{q}:stats", "clock_offset", hour, "seen_at", here + hour - 10 * hour)
+    await queue.reap()
+    assert server.call("HGET", "cq:{q}:stats", "clock_offset") == b"0"
+    assert (await queue.snapshot()).now * 1000 <= await server_ms(server)
+
+
+@pytest.mark.parametrize("expiry", ["1e17", "1e400", "604800001"])
+async def test_no_setting_of_another_client_makes_a_lease_longer_than_a_week(
+    server: Server, queue: ReliableQueue, expiry: str
+) -> None:
+    server.call("HSET", "cq:{q}:config", "busy_expiry_ms", expiry)
+    await queue.enqueue_many(["a", "b"])
+    (first,) = await queue.claim(wait=0)
+    assert first.lease_until - first.claimed_at == 7 * 86_400
+    (renewed,) = await queue.renew(first)
+    assert renewed.lease_until is not None
+    assert renewed.lease_until - first.lease_until < 60
+    server.call("ZREM", "cq:{q}:leases", first.token)
+    await queue.reap()
+    (mended,) = await queue.items(State.BUSY)
+    assert mended.lease_until is not None
+    assert mended.lease_until - first.lease_until < 60
+
+
+@pytest.mark.parametrize("expiry", ["0", "-5", "nan", "many", "0.4"])
+async def test_a_setting_that_is_no_lease_makes_one_of_a_millisecond_or_the_default(
+    server: Server, queue: ReliableQueue, expiry: str
+) -> None:
+    server.call("HSET", "cq:{q}:config", "busy_expiry_ms", expiry)
+    await queue.enqueue("a")
+    (claim,) = await queue.claim(wait=0)
+    assert round(claim.lease_until - claim.claimed_at, 3) in {0.0, 0.001, 30.0}
+    await queue.fail(claim, "no")

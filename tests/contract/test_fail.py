@@ -213,3 +213,25 @@ async def test_a_failed_attempt_of_a_client_goes_behind_its_own_items(queue: Rel
     await queue.fail(await one(queue), "no")
     assert await waiting(queue) == ["ann1", "ann2", "ann0"]
     assert await queue.length(State.MAIN) == 3
+
+
+async def test_an_errors_detail_stays_with_the_item_until_the_next_error(queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    await queue.fail(await one(queue), "no", detail="worker.py:7 in résumé\nlib.py:9 in open")
+    claim = await one(queue)
+    assert claim.item.error_detail == "worker.py:7 in résumé\nlib.py:9 in open"
+    await queue.unclaim(claim)
+    claim = await one(queue)
+    assert claim.item.error_detail is not None
+    await queue.requeue(claim)
+    assert (await one(queue)).item.error_detail is not None
+    await queue.crash((await queue.items(State.BUSY))[0].name, "killed")
+    (item,) = await queue.peek()
+    assert (item.last_error, item.error_detail) == ("killed", None)
+
+
+async def test_of_a_long_detail_the_end_is_kept(queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    await queue.fail(await one(queue), "no", detail="x" * 5000 + "end")
+    detail = (await one(queue)).item.error_detail or ""
+    assert (len(detail), detail[-4:]) == (2000, "xend")

@@ -147,6 +147,7 @@ def described(found: Located) -> list[str]:
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,
+        "raised in": item.error_detail and item.error_detail.replace("\n", f"\n{'':<13}"),
         "payload": payload(item),
     }
     lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]

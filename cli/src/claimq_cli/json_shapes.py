@@ -45,6 +45,7 @@ def item(one: Item) -> Json:
         "interrupted_count": one.interrupted_count,
         "given_up_count": one.given_up_count,
         "last_error": one.last_error,
+        "error_detail": one.error_detail,
         "history": [
             {"at": entry.at, "kind": entry.kind, "error": entry.error, "worker": entry.worker}
             for entry in one.history

@@ -149,6 +149,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
-from claimq.codec import kept_error, read_envelope
+from claimq import arguments
+from claimq.arguments import Duration, optional_seconds
+from claimq.codec import kept_detail, kept_error, read_envelope
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
@@ -51,7 +53,7 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class _Looked:
     claims: list[Claim]
-    wait: float = 1.0
+    wait: float | None = 1.0
     next_due_in: float | None = None
     again: bool = False
 
@@ -60,9 +62,9 @@ class Claiming(QueuePart):
     """Takes items from main and ends claims. Each call is guarded by the claims' tokens: a lost claim changes
     nothing."""
 
-    async def claim(self, count: int = 1, *, wait: float | _Default | None = DEFAULT) -> list[Claim]:
-        """Moves up to ``count`` (1 to 1,000) items to busy, oldest first, clients in turn; an empty list if
-        there are none in time.
+    async def claim(self, count: int = 1, *, wait: Duration | _Default | None = DEFAULT) -> list[Claim]:
+        """Moves up to ``count`` (1 to 1,000; more is a ValueError) items to busy, oldest first, clients in
+        turn; an empty list if there are none in time.
 
         ``wait``: seconds to wait for the first item; 0 not at all, None for ever, by default the queue's
         claim_wait_timeout. The items are held until ``lease_until``; renew or end them before. An item that
@@ -74,10 +76,8 @@ class Claiming(QueuePart):
         StoreMisused, ValueError. Costs one round trip where items wait, two after a wait; O(count log busy)
         on the server, whatever waits.
         """
-        if not 1 <= count <= BATCH:
-            raise ValueError(f"claim 1 to {BATCH} items at once, not {count}")
-        if wait is not None and wait is not DEFAULT and not wait >= 0:
-            raise ValueError(f"wait is a number of seconds of at least 0, or None for ever, not {wait}")
+        arguments.count("count", count, least=1, most=BATCH)
+        given = None if wait is DEFAULT else optional_seconds("wait", wait)
         loop = asyncio.get_running_loop()
         started = loop.time()
         pause: float | None = None
@@ -86,7 +86,7 @@ class Claiming(QueuePart):
             looked = await self._look(count, pause)
             if looked.claims:
                 return looked.claims
-            longest = looked.wait if wait is DEFAULT else wait
+            longest = looked.wait if wait is DEFAULT else given
             left = None if longest is None else started + longest - loop.time()
             if looked.again and (left is None or left > 0 or not reaped):
                 pause, reaped = (
@@ -128,9 +128,8 @@ class Claiming(QueuePart):
         if reply[0] == b"EMPTY":
             now, due = int(reply[1]), reply[3]
             again = bool(reply[4]) and await self._reap_some()
-            return _Looked(
-                [], int(reply[2]) / 1000, max(int(float(due)) - now, 0) / 1000 if due else None, again
-            )
+            wait = int(reply[2]) / 1000 if reply[2] else None
+            return _Looked([], wait, max(int(float(due)) - now, 0) / 1000 if due else None, again)
         _, now, first, _, lease_end, overdue = map(int, reply[1].split())
         if overdue:
             self.in_background(self._tidy(overdue))
@@ -155,7 +154,7 @@ class Claiming(QueuePart):
                     _, _, first, held, *_ = map(int, reply[1].split())
                     claimed = [make_token(self.worker, n, nonce) for n in range(first, first + held)]
                     tokens = TokenGroups.of(claimed)
-                    await self._on_its_lane("give_back", call, ["interrupt", "", "", *tokens.words])
+                    await self._on_its_lane("give_back", call, ["interrupt", "", "", "", *tokens.words])
         finally:
             self._connection.give_lane(call)
 
@@ -179,7 +178,7 @@ class Claiming(QueuePart):
     async def _upkeep(self, name: str, limit: int) -> list[Any]:
         """Something that any process may do at any time; a fault here is the next claim's to meet."""
         try:
-            return list(await self._connection.run(name, [self._keys.main], [limit], retry_for=0.001))
+            return list(await self._connection.run(name, [self._keys.main], [limit], retry_for=0))
         except ClaimqError:
             return []
 
@@ -242,28 +241,32 @@ class Claiming(QueuePart):
         raise_refusal(reply)
         return _outcomes(groups, reply[1].decode().split())
 
-    async def fail(self, claims: Claims, error: str, *, permanent: bool = False) -> list[Outcome]:
+    async def fail(
+        self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
+    ) -> list[Outcome]:
         """This attempt failed: to the tail of main (or delayed, by the retry delay), or to failed at the
         limit or when ``permanent``.
 
-        Counts a failure and keeps ``error`` (its first 1,000 characters) with the item. Verdicts REQUEUED,
+        Counts a failure and keeps ``error`` (its first 1,000 characters) with the item, and ``detail`` (its last 2,000
+        characters: the frames of a traceback, for instance) until the next error. Verdicts REQUEUED,
         DELAYED (with the delay), FAILED, LOST. Raises StoreUnavailable, StoreMisused. One round trip for up
         to 1,000 claims, O(claims log n).
         """
         return await self._settle(
-            "give_back", claims, ["permanent" if permanent else "fail", kept_error(error), ""]
+            "give_back",
+            claims,
+            ["permanent" if permanent else "fail", kept_error(error), kept_detail(detail), ""],
         )
 
-    async def requeue(self, claims: Claims, *, delay: float | None = None) -> list[Outcome]:
+    async def requeue(self, claims: Claims, *, delay: Duration | None = None) -> list[Outcome]:
         """Not now: to the tail of main, or to delayed for ``delay`` seconds. Counts as a requeue, so the
         limit holds here too.
 
         Verdicts REQUEUED, DELAYED, FAILED (the limit was reached), LOST. Errors and cost as :meth:`fail`.
         """
-        if delay is not None and not 0 <= delay < 1e10:
-            raise ValueError(f"a delay is a number of seconds of at least 0, not {delay}")
+        pause = optional_seconds("delay", delay)
         return await self._settle(
-            "give_back", claims, ["requeue", "", "" if delay is None else round(delay * 1000)]
+            "give_back", claims, ["requeue", "", "", "" if pause is None else round(pause * 1000)]
         )
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
@@ -275,7 +278,7 @@ class Claiming(QueuePart):
         Errors and cost as :meth:`fail`.
         """
         listed = [claims] if isinstance(claims, Claim | str) else list(claims)
-        words: list[Arg] = ["interrupt", kept_error(why) if why else "", ""]
+        words: list[Arg] = ["interrupt", kept_error(why) if why else "", "", ""]
         if len(listed) <= BATCH:
             return await self._settle("give_back", listed, words)
         # The last ones first: each call then finds its items before those of the call before it.
@@ -292,7 +295,7 @@ class Claiming(QueuePart):
 
         Verdicts REQUEUED, DELAYED, FAILED, LOST. Errors and cost as :meth:`fail`.
         """
-        return await self._settle("give_back", claims, ["crash", kept_error(error), ""])
+        return await self._settle("give_back", claims, ["crash", kept_error(error), "", ""])
 
     async def renew(self, claims: Claims) -> list[Outcome]:
         """Moves the ends of leases to one busy expiry from now. RENEWED with ``lease_until``, or LOST: stop

@@ -16,7 +16,7 @@ from claimq.errors import InvalidName
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
-_LONGEST_ERROR = 1000
+_LONGEST_ERROR, _LONGEST_DETAIL = 1000, 2000
 _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
 
 
@@ -75,6 +75,11 @@ def kept_error(error: str) -> str:
     return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
+def kept_detail(detail: str) -> str:
+    """As much of an error's detail as is kept with an item: its end, where the innermost frames are."""
+    return detail[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
+
+
 _HEADER = re.compile(rb"cq1[ !](\S+) (\d{1,15}) (\S+) ([^\n]*)\n")
 
 
@@ -97,7 +102,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
 def _with_meta(item_id: str, payload: bytes, at: float, client: str | None, raw: bytes) -> Item:
     """What another client may have pushed in place of a number, a text or a list counts as absent."""
     meta = _json_object(raw)
-    history, error = meta.get("history"), meta.get("error")
+    history, error, detail = meta.get("history"), meta.get("error"), meta.get("detail")
     entries = cast("list[object]", history) if isinstance(history, list) else []
     return Item(
         id=item_id,
@@ -111,6 +116,7 @@ def _with_meta(item_id: str, payload: bytes, at: float, client: str | None, raw:
         interrupted_count=_number(meta, "interrupts"),
         given_up_count=_number(meta, "given_up"),
         last_error=error if isinstance(error, str) else None,
+        error_detail=detail if isinstance(detail, str) else None,
         history=tuple(
             _history_entry(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)
         ),

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from claimq import arguments
+from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.claiming import Claiming
 from claimq.errors import StoreUnavailable
-from claimq.handling import Handler, call_handler
+from claimq.handling import Handler, call_handler, last_frames
 from claimq.lease_keeper import LeaseKeeper
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue_part import BATCH
@@ -23,6 +25,7 @@ from claimq.queue_part import BATCH
 _log = logging.getLogger(__name__)
 
 _LOOK_FOR_STOP = 0.05
+_NAMED = 5
 
 
 class OnFailure(StrEnum):
@@ -64,6 +67,7 @@ class _Run:
     taken: int = 0
     asking: int = 0
     working: int = 0
+    in_doubt: int = 0
     error: BaseException | None = None
     not_begun: list[deque[Claim]] = field(default_factory=list[deque[Claim]])
     giving_back: asyncio.Task[None] | None = None
@@ -100,30 +104,52 @@ class _Run:
                 await self._changed.wait()
                 continue
             claims = await self._claim(left)
-            if claims:
+            if claims is None:
+                await self._until_known()
+            elif claims:
                 await self._work_through(claims)
                 if self.pause and not self.stop.is_set():
                     await _wait(self.stop, self.pause)
             elif self.return_when_empty and not self.stop.is_set():
-                if not self.working:
+                if not self.working and not self.in_doubt:
                     return
                 await self._changed.wait()  # a handler that runs may still enqueue or fail something
 
-    async def _claim(self, count: int) -> list[Claim]:
+    async def _until_known(self) -> None:
+        """After a claim without an answer: until it is known what became of it. It may hold all the items there are, so
+        that the queue would look empty."""
+        self.in_doubt += 1
+        try:
+            await asyncio.gather(_wait(self.stop, 1.0), self._stopped_or(self.queue.withdrawn()))
+        finally:
+            self.in_doubt -= 1
+            self.tell()
+
+    async def _stopped_or(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for work, or for a stop, which cancels it."""
+        tasks = {asyncio.ensure_future(work), asyncio.ensure_future(self.stop.wait())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _claim(self, count: int) -> list[Claim] | None:
+        """Claims; None if the server did not answer, which is not the same as an empty queue."""
         self.taken += count
         self.asking += 1
         got = 0
         try:
             claims = await self._claim_until_stop(count, wait=0 if self.return_when_empty else 1.0)
-            got = len(claims)
+            got = len(claims or ())
             return claims
         finally:
             self.taken -= count - got
             self.asking -= 1
             self.tell()
 
-    async def _claim_until_stop(self, count: int, wait: float) -> list[Claim]:
-        """Claims; a stop ends the wait at once, and an outage is waited out."""
+    async def _claim_until_stop(self, count: int, wait: float) -> list[Claim] | None:
+        """Claims; a stop ends the wait at once."""
         claiming = asyncio.ensure_future(self.queue.claim(count, wait=wait))
         claiming.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be left alone
         stopping = asyncio.ensure_future(self.stop.wait())
@@ -144,8 +170,7 @@ class _Run:
             if self.queue.is_closed:
                 raise
             _log.warning("claiming from %s: %s", self.queue.name, error)
-            await _wait(self.stop, 1.0)
-            return []
+            return None
 
     async def _work_through(self, claims: list[Claim]) -> None:
         """Handles claims with their leases renewed; those that were not finished go back to the head."""
@@ -198,11 +223,19 @@ class _Run:
             self.error = error
             self.end("exit")
             return False
+        if error is not None:
+            named = ", ".join(claim.item.id for claim in claims[:_NAMED])
+            _log.error(
+                "the handler failed on %d of %s: %s", len(claims), self.queue.name, named, exc_info=error
+            )
         if error is None or self.on_failure is OnFailure.DROP:
             outcomes = await self._settle(lambda: self.queue.done(claims))
         else:
             text, permanent = f"{type(error).__name__}: {error}", self.on_failure is OnFailure.FAIL
-            outcomes = await self._settle(lambda: self.queue.fail(claims, text, permanent=permanent))
+            detail = last_frames(error)
+            outcomes = await self._settle(
+                lambda: self.queue.fail(claims, text, permanent=permanent, detail=detail)
+            )
         self.keeper.let_go(claims)
         self._count(claims, outcomes, failed=error is not None)
         if error is not None and self.die_on_error:
@@ -243,10 +276,10 @@ class Consuming(Claiming):
         concurrency: int = 1,
         chunk: int = 1,
         max_items: int | None = None,
-        max_seconds: float | None = None,
+        max_seconds: Duration | None = None,
         return_when_empty: bool = False,
         process_all: bool = False,
-        pause: float = 0.0,
+        pause: Duration = 0.0,
         die_on_error: bool = False,
         on_failure: OnFailure | str = OnFailure.REQUEUE,
         handle_signals: bool = True,
@@ -257,7 +290,8 @@ class Consuming(Claiming):
 
         ``handler`` is a coroutine function, or a plain function (run in a thread). It returning is *done*, it
         raising is *fail* with the exception's class and text, or what ``on_failure`` says: "requeue" (by
-        policy), "fail" (straight to failed), "drop". ``chunk`` items are claimed at once; with
+        policy), "fail" (straight to failed), "drop". The exception is logged, and its last frames are kept with the
+        item (``error_detail``). ``chunk`` items are claimed at once; with
         ``process_all`` the handler gets the list of them in one call. Leases are renewed while handlers run.
 
         Ends: when ``max_items`` have been claimed and finished; when main is empty and no handler runs
@@ -270,15 +304,18 @@ class Consuming(Claiming):
         Outages of the server are waited out; a lease that ran out meanwhile counts in ``lost``. Raises
         StoreMisused, and StoreUnavailable if the server is closed under it. If the process dies, the leases decide.
         """
-        if concurrency < 1 or chunk < 1 or (max_items is not None and max_items < 0) or pause < 0:
-            raise ValueError("concurrency and chunk are at least 1, max_items and pause at least 0")
+        arguments.count("concurrency", concurrency, least=1)
+        arguments.count("chunk", chunk, least=1)
+        if max_items is not None:
+            arguments.count("max_items", max_items)
+        limit, between = optional_seconds("max_seconds", max_seconds), seconds("pause", pause)
         keeper = LeaseKeeper(self)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
         run = _Run(
-            self, handler, min(chunk, BATCH), max_items, return_when_empty, process_all, pause, die_on_error,
+            self, handler, min(chunk, BATCH), max_items, return_when_empty, process_all, between, die_on_error,
             OnFailure(on_failure), keeper, threads,
         )  # fmt: skip
-        await self._consume(run, concurrency, max_seconds, stop, handle_signals=handle_signals)
+        await self._consume(run, concurrency, limit, stop, handle_signals=handle_signals)
         if run.error is not None:
             raise run.error
         if run.total.stopped_by:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from math import isfinite
 
+from claimq.arguments import CENTURY
+
 _NUMBER = r"[0-9]{1,%d}(?:\.[0-9]{1,3})?"
 
 DURATION_PATTERN = (
@@ -17,7 +19,7 @@ DURATION_PATTERN = (
 )
 """The form as a regular expression (RE2 takes it too). It matches the empty text: ask for two characters or more."""
 
-LONGEST = 876_000 * 3600.0
+LONGEST = CENTURY
 """The longest duration that is accepted, in seconds: a hundred years."""
 
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3}))?(ms|h|m|s)")

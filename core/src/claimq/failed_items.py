@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from claimq import arguments
+from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, Removed, State
@@ -30,7 +32,7 @@ class FailedItems(QueuePart):
     async def requeue_failed(
         self,
         *,
-        min_age: float = 0.0,
+        min_age: Duration = 0.0,
         max_fail_count: int | None = None,
         limit: int | None = None,
         chunk: int = 100,
@@ -42,8 +44,9 @@ class FailedItems(QueuePart):
         StoreUnavailable. O(failed log failed) in chunks.
         """
         walk = _Walk()
-        while size := walk.next_size(_checked(chunk), limit):
-            if not await self._requeue_chunk(walk, size, min_age=min_age, max_fail_count=max_fail_count):
+        age = seconds("min_age", min_age)
+        while size := walk.next_size(_checked(chunk), _left(limit)):
+            if not await self._requeue_chunk(walk, size, min_age=age, max_fail_count=max_fail_count):
                 break
         return walk.moved
 
@@ -64,7 +67,7 @@ class FailedItems(QueuePart):
     async def remove_failed(
         self,
         *,
-        min_age: float | None = None,
+        min_age: Duration | None = None,
         min_fail_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,
@@ -79,10 +82,11 @@ class FailedItems(QueuePart):
         If a reply is lost, the items of that chunk are removed and not in the returned log; use
         :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
+        oldest = optional_seconds("min_age", min_age)
         total, found = 0, list[Located]()
-        for age, count in _walks(min_age, min_fail_count, Match(match)):
+        for age, count in _walks(oldest, min_fail_count, Match(match)):
             walk = _Walk()
-            while size := walk.next_size(_checked(chunk), None if limit is None else limit - total):
+            while size := walk.next_size(_checked(chunk), _left(limit, total)):
                 wanted = log_limit - len(found)
                 more = await self._remove_chunk(
                     walk, size, min_age=age, min_fail_count=count, log_limit=wanted
@@ -123,7 +127,7 @@ class FailedItems(QueuePart):
     async def drain_failed(
         self,
         *,
-        min_age: float | None = None,
+        min_age: Duration | None = None,
         min_fail_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,
@@ -137,11 +141,10 @@ class FailedItems(QueuePart):
         in chunks.
         """
         total, takes_new = 0, min_age is None and min_fail_count is None
-        for age, count in _walks(min_age, min_fail_count, Match(match)):
+        oldest = optional_seconds("min_age", min_age)
+        for age, count in _walks(oldest, min_fail_count, Match(match)):
             walk, more = _Walk(), True
-            while more and (
-                size := walk.next_size(_checked(chunk), None if limit is None else limit - total)
-            ):
+            while more and (size := walk.next_size(_checked(chunk), _left(limit, total))):
                 until = "" if takes_new else walk.until
                 args = [until, round(age * 1000), count, *walk.place, size]
                 reply = await self._connection.run("failed_page", [self._keys.main], args)
@@ -163,8 +166,9 @@ class FailedItems(QueuePart):
 
     async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
         """A page of failed items, oldest failure first. O(log failed + count)."""
-        if count < 1:
+        if arguments.count("count", count, least=-1_000_000_000) < 1:
             return []
+        arguments.count("offset", offset)
         reply = await self._connection.run("items", [self._keys.main], ["failed", offset, count])
         return [
             _failed(reply[at + 1], reply[at], reply[at + 2])
@@ -302,6 +306,8 @@ def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
 
 
 def _checked(chunk: int) -> int:
-    if not 1 <= chunk <= 1000:
-        raise ValueError(f"a chunk has 1 to 1000 items, not {chunk}")
-    return chunk
+    return arguments.count("chunk", chunk, least=1, most=1000)
+
+
+def _left(limit: int | None, moved: int = 0) -> int | None:
+    return None if limit is None else arguments.count("limit", limit) - moved

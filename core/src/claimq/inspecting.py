@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from claimq import arguments
 from claimq.codec import read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
@@ -60,7 +61,7 @@ class Inspecting(FailedItems):
 
     async def peek(self, count: int = 1, *, offset: int = 0) -> list[Item]:
         """The next items in the order in which they would be claimed now. O(offset + count)."""
-        if count < 1:
+        if not _is_page(count, offset):
             return []
         return [
             read_envelope(raw)
@@ -78,7 +79,7 @@ class Inspecting(FailedItems):
             return [Located(item, State.MAIN) for item in await self.peek(count, offset=offset)]
         if state is State.FAILED:
             return await self.failed_items(count, offset=offset)
-        if count < 1:
+        if not _is_page(count, offset):
             return []
         reply = await self._connection.run("items", [self._keys.main], [state.value, offset, count])
         claimed = _ClaimCalls(reply[0])
@@ -175,6 +176,13 @@ class Inspecting(FailedItems):
         ]
         info = await self._connection.info("memory", self._keys.main)
         return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
+
+
+def _is_page(count: int, offset: int) -> bool:
+    """Whether there is anything in a page of so many items. Raises TypeError or ValueError for what is no page."""
+    arguments.count("offset", offset)
+    arguments.count("count", count, least=-1_000_000_000)
+    return count > 0
 
 
 def _lines(log: list[Any]) -> bytes:

@@ -1,15 +1,20 @@
-"""Renewing leases while somebody provably works on the items."""
+"""Renewing leases while a handler works on the items."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
 from claimq.claiming import Claiming
 from claimq.errors import ClaimqError
-from claimq.model import Claim, Verdict
+from claimq.model import Claim, Outcome, Verdict
 
 _SHARE = 3
+_AFTER_FAULT = 0.5
+"""After an outage the store gives holders a third of a lease, at most ten seconds, to renew: no whole period may be
+left to wait when it answers again."""
+_log = logging.getLogger(__name__)
 
 
 class LeaseKeeper:
@@ -35,37 +40,57 @@ class LeaseKeeper:
             self._held.pop(claim.token, None)
 
     async def run(self) -> None:
-        """Renews until it is cancelled; an outage is tried through, since a lease may outlast it."""
+        """Renews until it is cancelled. Any fault is logged and tried through: a lease may outlast it."""
+        failures = 0
         while True:
-            await self._until_due()
+            await self._until_due(_AFTER_FAULT if failures else None)
             if not (tokens := list(self._held)):
                 continue
             try:
-                outcomes = await self._queue.renew(tokens)
-            except ClaimqError:
-                continue
-            now = asyncio.get_running_loop().time() + self._ahead
-            for outcome in outcomes:
-                if outcome.verdict is Verdict.LOST:
-                    self._held.pop(outcome.token, None)
-                elif outcome.lease_until is not None and outcome.token in self._held:
-                    self._held[outcome.token] = _length(outcome.lease_until - now)
+                self._note(await self._queue.renew(tokens))
+            except ClaimqError as error:
+                failures += 1
+                if failures == 1:
+                    _log.warning("leases on %s could not be renewed: %s", self._queue.name, error)
+            except Exception:  # noqa: BLE001 - the leases of running handlers depend on this loop
+                failures += 1
+                if failures == 1:
+                    _log.exception("leases on %s could not be renewed", self._queue.name)
+            else:
+                if failures:
+                    _log.info(
+                        "leases on %s are renewed again after %d failed attempts", self._queue.name, failures
+                    )
+                failures = 0
 
-    async def _until_due(self) -> None:
-        """Waits for a third of the shortest lease that is held; one that comes meanwhile may be shorter."""
+    def _note(self, outcomes: Iterable[Outcome]) -> None:
+        now = asyncio.get_running_loop().time() + self._ahead
+        for outcome in outcomes:
+            if outcome.verdict is Verdict.LOST:
+                self._held.pop(outcome.token, None)
+            elif outcome.lease_until is not None and outcome.token in self._held:
+                self._held[outcome.token] = _length(outcome.lease_until - now)
+
+    async def _until_due(self, most: float | None) -> None:
+        """Waits for a third of the shortest lease that is held, at most ``most`` seconds; a lease that comes in between
+        may be shorter."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        while not self._held or loop.time() < started + min(self._held.values()) / _SHARE:
+        while not self._held or loop.time() < started + self._pause(most):
             self._changed.clear()
             if not self._held:
                 await self._changed.wait()
                 started = loop.time()
                 continue
             try:
-                async with asyncio.timeout_at(started + min(self._held.values()) / _SHARE):
+                async with asyncio.timeout_at(started + self._pause(most)):
                     await self._changed.wait()
             except TimeoutError:
                 return
+
+    def _pause(self, most: float | None) -> float:
+        share = min(self._held.values()) / _SHARE
+        return share if most is None else min(share, most)
 
 
 def _length(seconds: float) -> float:

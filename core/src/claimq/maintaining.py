@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from claimq.arguments import count
 from claimq.codec import check_name, kept_error
 from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
@@ -78,8 +79,7 @@ class Maintaining(QueuePart):
         holders have a third of busy_expiry, at most 10 s, to renew before anything expires. Raises
         StoreUnavailable. O(limit log n).
         """
-        if not 1 <= limit <= BATCH:
-            raise ValueError(f"reap 1 to {BATCH} items at once, not {limit}")
+        count("limit", limit, least=1, most=BATCH)
         reply = await self._connection.run("reap", [self._keys.main], [limit])
         rows = zip(reply[5::3], reply[6::3], reply[7::3], strict=True)
         expired = tuple(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from claimq.arguments import Duration, Instant
 from claimq.errors import PayloadError
 from claimq.tokens import number_of
 
@@ -58,8 +59,8 @@ class Item(NamedTuple):
 
     The counters are those of the item's present life: sending a failed item back restarts them.
     ``given_up_count`` (how often it has gone to failed) and ``history`` (its last ten events) are kept for
-    ever. ``enqueued_at`` is when it last entered the tail of main, ``first_enqueued_at`` when it did so
-    first.
+    ever. ``error_detail`` belongs to ``last_error``: where it was raised, if that is known. ``enqueued_at`` is
+    when it last entered the tail of main, ``first_enqueued_at`` when it did so first.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Item(NamedTuple):
     given_up_count: int = 0
     last_error: str | None = None
     history: tuple[HistoryEntry, ...] = ()
+    error_detail: str | None = None
 
     @property
     def text(self) -> str:
@@ -100,14 +102,14 @@ class NewItem:
     """An item to enqueue, where a bare payload does not say enough.
 
     ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay``
-    (seconds from now) and ``at`` (an instant) exclude each other.
+    (from now: seconds or a timedelta) and ``at`` (an instant: Unix seconds or an aware datetime) exclude each other.
     """
 
     payload: object
     id: str | None = None
     client: str | None = None
-    delay: float | None = None
-    at: float | None = None
+    delay: Duration | None = None
+    at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from claimq import arguments
+from claimq.arguments import Duration
 from claimq.codec import check_name, kept_error
 from claimq.errors import StoreMisused
 from claimq.model import State
@@ -15,7 +17,7 @@ from claimq.redis_store.connection import Arg
 class Operating(QueuePart):
     """For whoever starts and ends a queue's workers."""
 
-    async def wait_for_work(self, seconds: float) -> bool:
+    async def wait_for_work(self, seconds: Duration) -> bool:
         """Waits until there is something to claim, at most ``seconds``; whether it was worth waking up.
 
         For a queue without workers: a wake token that it finds is put back while there is work, so that it costs a
@@ -23,17 +25,15 @@ class Operating(QueuePart):
         two) is found missing by the next reap or wake. True may be a false alarm; look at the queue. Raises
         StoreUnavailable. O(1), one round trip in two seconds.
         """
-        if not seconds >= 0:
-            raise ValueError(f"wait for a number of seconds of at least 0, not {seconds}")
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = loop.time() + arguments.seconds("seconds", seconds)
         while (left := deadline - loop.time()) > 0:
             if await self._connection.wait_for_wake(self._keys.wake, left):
                 await self._connection.run("repair", [self._keys.main], [1])
                 return True
         return False
 
-    async def explain(self, worker: str, cause: str, *, within: float = 60.0, limit: int = 200) -> int:
+    async def explain(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
         """Writes onto items that ``worker`` gave back as crashed why they were; returns how many were told.
 
         A sidecar knows at once that its app is gone, and the kubelet a moment later that it ran out of memory. Only
@@ -42,10 +42,15 @@ class Operating(QueuePart):
         StoreUnavailable. O(limit).
         """
         check_name("worker", worker)
-        args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
+        args: list[Arg] = [
+            worker,
+            kept_error(cause),
+            round(arguments.seconds("within", within) * 1000),
+            arguments.count("limit", limit),
+        ]
         return int((await self._connection.run("explain", [self._keys.main], args))[1])
 
-    async def recount(self, worker: str, cause: str, *, within: float = 60.0, limit: int = 200) -> int:
+    async def recount(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
         """Counts as crashes what ``worker`` gave back as interrupted, with ``cause``; returns how many items that were.
 
         A pod that is evicted for what it used itself is told to end like any other, and its sidecar gives back what
@@ -56,7 +61,12 @@ class Operating(QueuePart):
         Safe to repeat. Raises StoreUnavailable. O(limit log n).
         """
         check_name("worker", worker)
-        args: list[Arg] = [worker, kept_error(cause), round(within * 1000), limit]
+        args: list[Arg] = [
+            worker,
+            kept_error(cause),
+            round(arguments.seconds("within", within) * 1000),
+            arguments.count("limit", limit),
+        ]
         return int((await self._connection.run("recount", [self._keys.main], args))[1])
 
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:

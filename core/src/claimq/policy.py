@@ -8,9 +8,16 @@ runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+
+from claimq.arguments import YEAR, OptionalSeconds, Seconds, count, number
+
+LONGEST_LEASE = 7 * 86_400.0
+"""Seconds. A lease that nothing renews ends after this at the latest; the scripts keep to it too."""
+LARGEST_PAYLOAD = 512 * 1024 * 1024
+"""Bytes that the server takes in one value."""
 
 
 class OnExpiry(StrEnum):
@@ -21,7 +28,7 @@ class OnExpiry(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryDelay:
     """How long a failed item waits before its next attempt: nothing by default.
 
@@ -29,17 +36,14 @@ class RetryDelay:
     ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
     """
 
-    initial: float = 0.0
+    initial: Seconds = Seconds(0.0, most=YEAR, within="retry_delay.")
     factor: float = 2.0
-    max: float = 300.0
+    max: Seconds = Seconds(300.0, most=YEAR, within="retry_delay.")
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("retry_delay.initial", self.initial, 0)
-        _at_least("retry_delay.factor", self.factor, 1)
-        _at_least("retry_delay.max", self.max, 0)
-        if not 0 <= self.jitter <= 1:
-            raise ValueError(f"retry_delay.jitter is {self.jitter}; give a share from 0 to 1")
+        number("retry_delay.factor", self.factor, least=1, most=1000)
+        number("retry_delay.jitter", self.jitter, least=0, most=1)
 
     def longest(self, requeue_count: int) -> float:
         """The delay in seconds before the given requeue (1 is the first) when no jitter is taken away."""
@@ -58,7 +62,7 @@ class Match(StrEnum):
     EITHER = "either"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FailedPolicy:
     """What happens to failed items by themselves: nothing by default.
 
@@ -68,20 +72,17 @@ class FailedPolicy:
     ``remove_match=EITHER`` one of the two is enough. ``max_items``: the newest so many are kept.
     """
 
-    requeue_min_age: float | None = None
+    requeue_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
     requeue_max_fail_count: int | None = None
-    remove_min_age: float | None = None
+    remove_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
     remove_min_fail_count: int | None = None
     max_items: int | None = None
     remove_match: Match = Match.BOTH
 
     def __post_init__(self) -> None:
-        for name in ("requeue_min_age", "remove_min_age"):
-            if (seconds := getattr(self, name)) is not None:
-                _at_least(f"failed.{name}", seconds, 0)
         for name, least in (("requeue_max_fail_count", 1), ("remove_min_fail_count", 0), ("max_items", 1)):
-            if (count := getattr(self, name)) is not None:
-                _at_least(f"failed.{name}", count, least)
+            if (limit := getattr(self, name)) is not None:
+                count(f"failed.{name}", limit, least=least)
         if self.requeue_max_fail_count is not None and self.requeue_min_age is None:
             raise ValueError(
                 "failed.requeue_max_fail_count does nothing without failed.requeue_min_age; give both"
@@ -94,35 +95,33 @@ class FailedPolicy:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
-    """Everything the scripts obey. Durations in seconds, sizes in bytes."""
+    """Everything the scripts obey. Sizes in bytes; durations are read as seconds, and given as seconds or as a
+    :class:`datetime.timedelta`."""
 
     requeue_limit: int = 5
     """Requeues an item may have; one more and it goes to failed. 0: the first failure goes there."""
-    busy_expiry: float = 30.0
+    busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
     """The length of a lease: a claim that is neither settled nor renewed for so long has expired."""
     on_expiry: OnExpiry = OnExpiry.REQUEUE
     """What becomes of an item whose lease ran out."""
-    retry_delay: RetryDelay = field(default_factory=RetryDelay)
+    retry_delay: RetryDelay = RetryDelay()
     """The pause before a failed item's next attempt."""
-    claim_wait_timeout: float = 1.0
-    """How long a claim waits for an item when it does not say."""
+    claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
+    """How long a claim waits for an item when it does not say. None: for ever."""
     max_payload: int = 1024 * 1024
     """Larger payloads are refused at enqueue."""
-    id_window: float = 3600.0
+    id_window: Seconds = Seconds(3600.0, least=1.0, most=YEAR)
     """How long an id that a producer gave is remembered, so that enqueueing it again adds nothing."""
-    failed: FailedPolicy = field(default_factory=FailedPolicy)
+    failed: FailedPolicy = FailedPolicy()
     """What happens to failed items by themselves."""
     suspended: bool = False
     """A suspended queue gives no claims; everything else works. A pause by hand is apart from this."""
 
     def __post_init__(self) -> None:
-        _at_least("requeue_limit", self.requeue_limit, 0)
-        _at_least("busy_expiry", self.busy_expiry, 0.001)
-        _at_least("claim_wait_timeout", self.claim_wait_timeout, 0)
-        _at_least("max_payload", self.max_payload, 1)
-        _at_least("id_window", self.id_window, 1)
+        count("requeue_limit", self.requeue_limit, most=1_000_000)
+        count("max_payload", self.max_payload, least=1, most=LARGEST_PAYLOAD)
 
     def to_fields(self) -> dict[str, str]:
         """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""
@@ -135,7 +134,7 @@ class Policy:
             "retry_factor": repr(float(retry.factor)),
             "retry_max_ms": _ms(retry.max),
             "retry_jitter": repr(float(retry.jitter)),
-            "claim_wait_ms": _ms(self.claim_wait_timeout),
+            "claim_wait_ms": _optional(self.claim_wait_timeout, scale=1000),
             "max_payload": str(self.max_payload),
             "id_window_ms": _ms(self.id_window),
             "failed_requeue_min_age_ms": _optional(failed.requeue_min_age, scale=1000),
@@ -156,34 +155,34 @@ class Policy:
         """
         whole = {**cls().to_fields(), **fields}
 
-        def number(name: str, scale: int = 1) -> float:
+        def value(name: str, scale: int = 1) -> float:
             return _number(name, whole[name]) / scale
 
         def seconds(name: str) -> float | None:
-            return number(name, 1000) if whole[name] else None
+            return value(name, 1000) if whole[name] else None
 
-        def count(name: str) -> int | None:
-            return int(number(name)) if whole[name] else None
+        def limit(name: str) -> int | None:
+            return int(value(name)) if whole[name] else None
 
         return cls(
-            requeue_limit=int(number("requeue_limit")),
-            busy_expiry=number("busy_expiry_ms", 1000),
+            requeue_limit=int(value("requeue_limit")),
+            busy_expiry=value("busy_expiry_ms", 1000),
             on_expiry=OnExpiry(whole["on_expiry"]),
             retry_delay=RetryDelay(
-                initial=number("retry_initial_ms", 1000),
-                factor=number("retry_factor"),
-                max=number("retry_max_ms", 1000),
-                jitter=number("retry_jitter"),
+                initial=value("retry_initial_ms", 1000),
+                factor=value("retry_factor"),
+                max=value("retry_max_ms", 1000),
+                jitter=value("retry_jitter"),
             ),
-            claim_wait_timeout=number("claim_wait_ms", 1000),
-            max_payload=int(number("max_payload")),
-            id_window=number("id_window_ms", 1000),
+            claim_wait_timeout=seconds("claim_wait_ms"),
+            max_payload=int(value("max_payload")),
+            id_window=value("id_window_ms", 1000),
             failed=FailedPolicy(
                 requeue_min_age=seconds("failed_requeue_min_age_ms"),
-                requeue_max_fail_count=count("failed_requeue_max_fail_count"),
+                requeue_max_fail_count=limit("failed_requeue_max_fail_count"),
                 remove_min_age=seconds("failed_remove_min_age_ms"),
-                remove_min_fail_count=count("failed_remove_min_fail_count"),
-                max_items=count("failed_max_items"),
+                remove_min_fail_count=limit("failed_remove_min_fail_count"),
+                max_items=limit("failed_max_items"),
                 remove_match=Match(whole["failed_remove_match"]),
             ),
             suspended=whole["suspended"] == "1",
@@ -206,8 +205,3 @@ def _ms(seconds: float) -> str:
 
 def _optional(value: float | None, scale: int = 1) -> str:
     return "" if value is None else str(round(value * scale))
-
-
-def _at_least(name: str, value: float, least: float) -> None:
-    if not isfinite(value) or value < least:
-        raise ValueError(f"{name} is {value}; give a number of at least {least}")

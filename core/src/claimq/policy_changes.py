@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
+from claimq.arguments import Duration
 from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
 
 
@@ -12,12 +13,12 @@ class PolicyFields(TypedDict, total=False):
     """Fields of :class:`Policy`."""
 
     requeue_limit: int
-    busy_expiry: float
+    busy_expiry: Duration
     on_expiry: OnExpiry
     retry_delay: RetryDelay
-    claim_wait_timeout: float
+    claim_wait_timeout: Duration | None
     max_payload: int
-    id_window: float
+    id_window: Duration
     failed: FailedPolicy
     suspended: bool
 
@@ -25,13 +26,13 @@ class PolicyFields(TypedDict, total=False):
 class PolicyChanges(PolicyFields, total=False):
     """The same, and each field of ``retry_delay`` and ``failed`` by itself."""
 
-    retry_delay_initial: float
+    retry_delay_initial: Duration
     retry_delay_factor: float
-    retry_delay_max: float
+    retry_delay_max: Duration
     retry_delay_jitter: float
-    failed_requeue_min_age: float | None
+    failed_requeue_min_age: Duration | None
     failed_requeue_max_fail_count: int | None
-    failed_remove_min_age: float | None
+    failed_remove_min_age: Duration | None
     failed_remove_min_fail_count: int | None
     failed_max_items: int | None
     failed_remove_match: Match

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from claimq.arguments import Duration, Instant, instant, seconds
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge
 from claimq.model import Enqueued, NewItem
@@ -54,8 +55,8 @@ class Producing(QueuePart):
         *,
         client: str | None = None,
         id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        delay: float | None = None,
-        at: float | None = None,
+        delay: Duration | None = None,
+        at: Instant | None = None,
     ) -> Enqueued:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
@@ -92,7 +93,7 @@ class Producing(QueuePart):
 
     async def _check_sizes(self, items: Sequence[object]) -> None:
         stored = await self._connection.command("HGET", self._keys.config, "max_payload")
-        limit = int(stored) if stored else 1024 * 1024
+        limit = int(stored) if stored and stored.isdigit() else 1024 * 1024
         for index, item in enumerate(items):
             size = len(payload_bytes(item.payload if isinstance(item, NewItem) else item))
             if size > limit:
@@ -189,11 +190,8 @@ def _due(new: NewItem) -> str:
     if new.delay is not None and new.at is not None:
         raise ValueError("an item has a delay or an instant 'at', not both")
     if new.delay is not None:
-        if not 0 <= new.delay < 1e10:
-            raise ValueError(f"a delay is a number of seconds of at least 0, not {new.delay}")
-        return f"+{round(new.delay * 1000)}" if new.delay > 0 else ""
+        delay = seconds("delay", new.delay)
+        return f"+{round(delay * 1000)}" if delay > 0 else ""
     if new.at is not None:
-        if not 0 <= new.at < 1e11:
-            raise ValueError(f"'at' is an instant in Unix seconds, not {new.at}")
-        return str(round(new.at * 1000))
+        return str(round(instant("at", new.at) * 1000))
     return ""

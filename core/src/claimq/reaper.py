@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from claimq.arguments import Duration, seconds
 from claimq.loop import run_every
 from claimq.reliable_queue import ReliableQueue
 
@@ -16,9 +17,9 @@ class Reaper:
     needs no shutdown: a reaper that dies in the middle leaves each item where it was or where it goes.
     """
 
-    def __init__(self, queue: ReliableQueue, *, period: float = 1.0, limit: int = 500) -> None:
+    def __init__(self, queue: ReliableQueue, *, period: Duration = 1.0, limit: int = 500) -> None:
         self._queue = queue
-        self._period = period
+        self._period = seconds("period", period)
         self._limit = limit
         self._sweeps = 0
 

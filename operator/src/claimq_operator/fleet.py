@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 
 from claimq.log_lines import LogEvent
-from claimq.loop import run_every
+from claimq.loop import in_background, run_every
 from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, NotThere, Refused
 from claimq_operator.labels import SELECTOR
 from claimq_operator.queue_resource import Key
@@ -69,7 +69,7 @@ class Fleet:
     def _start(self, key: Key) -> None:
         runner = QueueRunner(key, self.around)
         work = _after(self._ending.get(key), runner)
-        self._runners[key] = (runner, asyncio.create_task(work, name=f"queue {key[0]}/{key[1]}"))
+        self._runners[key] = (runner, in_background(work, name=f"queue {key[0]}/{key[1]}"))
 
     def _end(self, key: Key) -> None:
         """Ends a runner; the next one of that name waits for it, since at its end it lets go of what both use."""

@@ -1,4 +1,7 @@
-"""Time for tests of a queue moves through the store: the scripts add `clock_offset` to the server's own clock."""
+"""Time for tests of a queue moves through the store: the scripts add `clock_offset` to the server's own clock.
+
+They take a tenth of the time that has passed off a positive offset: what is added here makes up for that.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,20 @@ async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False)
     Forward, as if somebody had served the queue all the time; with `gap` as if nobody had (the server was down, or its
     clock was stepped). Backward, as if the server's clock had been stepped back.
     """
-    milliseconds = round(seconds * 1000)
+    milliseconds = before_slewing(round(seconds * 1000)) if gap else round(seconds * 1000)
     connection, stats = queue._connection, queue._keys.stats
     await connection.command("HINCRBY", stats, "clock_offset", milliseconds)
     if seconds > 0 and not gap and await connection.command("HGET", stats, "seen_at"):
         await connection.command("HINCRBY", stats, "seen_at", milliseconds)
+
+
+def before_slewing(milliseconds: int) -> int:
+    """How far an offset has to leap for the queue's clock to leap so far."""
+    return -(-milliseconds * 10 // 9)
+
+
+def offset_for_leap(last: int, milliseconds: int, server_time: tuple[int, int]) -> int:
+    """The offset with which the queue's clock is so far after the instant `last` (ms), by the server's TIME."""
+    seconds, micro = server_time
+    offset = last + milliseconds - seconds * 1000 - micro // 1000
+    return offset + before_slewing(milliseconds) - milliseconds if offset > 0 else offset

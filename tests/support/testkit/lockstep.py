@@ -14,6 +14,7 @@ from claimq.errors import ItemTooLarge
 from claimq.model import NewItem, Outcome, Reason
 from claimq.policy import Policy
 from claimq.tokens import number_of
+from testkit.clock import offset_for_leap
 from testkit.comparing import differences
 from testkit.frozen_clock import FrozenClock
 from testkit.lockstep_failed import FailedItemsWorld
@@ -242,8 +243,7 @@ class World(FailedItemsWorld):
         """Nobody reaches the queue for so long (over five seconds), then somebody does: holders have a grace now."""
         model = self.models[name]
         stats = f"cq:{{{name}}}:stats"
-        seconds, micro = self.raw.time()
-        offset = model.now + milliseconds - seconds * 1000 - micro // 1000
+        offset = offset_for_leap(model.now, milliseconds, self.raw.time())
         self.raw.hset(stats, mapping={"clock_offset": offset, "seen_at": model.now})
         self.clock.now = {}
         self.run(self.queue(name).wake())

@@ -149,5 +149,5 @@ def test_every_item_is_told_once_in_its_order_with_what_it_asks_for(items: list[
         new = given_ if isinstance(given_, NewItem) else NewItem(given_)
         assert payload == (new.payload.encode() if isinstance(new.payload, str) else new.payload)
         assert client == (new.client or "-")
-        assert due == (f"+{round(new.delay * 1000)}" if new.delay else "")
+        assert due == (f"+{round(float(str(new.delay)) * 1000)}" if new.delay else "")
         assert new.id in (None, item_id)

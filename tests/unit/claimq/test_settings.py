@@ -100,7 +100,7 @@ def test_no_repr_shows_a_secret() -> None:
 @pytest.mark.parametrize("name", ["connect_timeout", "reply_timeout", "retry_for", "max_connections"])
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_times_and_counts_are_over_zero(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} is .*give a number over 0"):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name} is .*; give "):
         RedisSettings(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
 
 

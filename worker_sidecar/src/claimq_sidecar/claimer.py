@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from claimq.claiming import DEFAULT
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.log_lines import LogEvent
+from claimq.loop import in_background
 from claimq.model import Claim
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.bodies import ClaimRequest
+from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.pulse import Pulse, unless
 from claimq_sidecar.store import Store
@@ -60,6 +62,8 @@ class Claimer:
         return claims
 
     async def _wait(self, request: ClaimRequest) -> list[Claim]:
+        if request.wait is None and self._store.claim_wait is None:  # for ever, as long as a request may
+            request = replace(request, wait=LONGEST_WAIT)
         if request.wait is None:
             async with self._slots:
                 return await self._take(request.most, None)
@@ -113,7 +117,7 @@ class Claimer:
     def _keep_places(self, queue: ReliableQueue, count: int, generation: int) -> None:
         """A claim that nobody waits for any more may have run: its places are free when the server has said."""
         self.doubtful += count
-        task = asyncio.ensure_future(self._until_known(queue, count, generation))
+        task = in_background(self._until_known(queue, count, generation), name="claims in doubt")
         self._giving_back.add(task)
         task.add_done_callback(self._giving_back.discard)
 
@@ -147,7 +151,7 @@ class Claimer:
             return
         self._metrics.given_back.labels(cause).inc(len(claims))
         self.returning += len(claims)
-        task = asyncio.ensure_future(self._unclaim(claims))
+        task = in_background(self._unclaim(claims), name="unclaim")
         self._giving_back.add(task)
         task.add_done_callback(self._giving_back.discard)
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.log_lines import LogEvent
+from claimq.loop import in_background
 from claimq.model import Claim, Enqueued, NewItem, Verdict
-from claimq_sidecar.bodies import ClaimRequest
+from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
 from claimq_sidecar.claimer import Claimer
 from claimq_sidecar.connection import Connection
 from claimq_sidecar.drain import Drain, Step
@@ -86,7 +87,9 @@ class Sidecar:
     ) -> ClaimRequest | None:
         """What may be claimed of the request, and how long that may still wait; None when the wait is over."""
         if not turn.given.is_set():
-            wait = self.store.claim_wait if request.wait is None else request.wait
+            wait = request.wait
+            if wait is None:
+                wait = LONGEST_WAIT if self.store.claim_wait is None else self.store.claim_wait
             deadline = self.now + wait
             if wait:
                 await first_of(wait, turn.given, *stops)
@@ -189,7 +192,7 @@ class Sidecar:
         self.changed.fire()
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = in_background(work, name="giving back")
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
 

@@ -65,7 +65,7 @@ class Store:
         """How often the connections were made anew."""
         self.busy_expiry: float | None = None
         """The length of a lease as last seen; None before the first round trip."""
-        self.claim_wait = Policy().claim_wait_timeout
+        self.claim_wait: float | None = Policy().claim_wait_timeout
         """How long a claim waits that does not say, in seconds, as last seen."""
         self.ready = asyncio.Event()
 

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from claimq.loop import in_background
 from claimq.model import State
 from claimq_cli import printing
 from claimq_cli.answers import age
@@ -37,7 +38,7 @@ _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting"
 async def shown(board: Board, console: Console) -> AsyncGenerator[None]:
     """Shows the board while the block runs: live if the console is a terminal, else lines."""
     show = _live if console.is_terminal and not console.is_dumb_terminal else _lines
-    task = asyncio.create_task(show(board, console))
+    task = in_background(show(board, console), name="display")
     await asyncio.sleep(0)
     try:
         yield

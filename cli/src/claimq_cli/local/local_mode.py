@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from claimq.loop import in_background
 from claimq.manifest import Manifest
 from claimq.model import State
 from claimq_cli.failures import LocalModeError
@@ -144,7 +145,9 @@ class LocalMode:
         self.started.set()
         self._write()
         running.announce(self.directory)
-        watcher = asyncio.create_task(self._stop_when_empty()) if self.options.until_empty else None
+        watcher = (
+            in_background(self._stop_when_empty(), name="until empty") if self.options.until_empty else None
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 for runner in self.runners:
@@ -174,7 +177,7 @@ class LocalMode:
             await child.end(embedded_valkey.STOP_SECONDS)
             raise
         self.board.server = f"Valkey of its own, data in {self.directory.valkey}"
-        return asyncio.create_task(self._keep_valkey(socket))
+        return in_background(self._keep_valkey(socket), name="keeping the Valkey")
 
     async def _start_valkey(self, socket: Path) -> Child:
         self._valkey_ended.clear()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import claimq
 from claimq.errors import ClaimqError
-from claimq.loop import run_every
+from claimq.loop import in_background, run_every
 from claimq.manifest import Manifest
 from claimq.model import Snapshot
 from claimq.reaper import Reaper
@@ -62,9 +62,12 @@ class QueueRunner:
         """Works until ``stop`` is set, then drains all workers and returns when they are gone."""
         upkeep = asyncio.Event()
         keepers = [
-            asyncio.create_task(Reaper(self.queue).run(upkeep)),
-            asyncio.create_task(run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=upkeep)),
-            asyncio.create_task(self._wake_at(stop)),
+            in_background(Reaper(self.queue).run(upkeep), name="reaper"),
+            in_background(
+                run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=upkeep),
+                name="stuck items",
+            ),
+            in_background(self._wake_at(stop), name="stop"),
         ]
         try:
             await self._work(stop)
@@ -183,7 +186,7 @@ class QueueRunner:
         return False
 
     def _release(self, what: ToRelease) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._release_until_done(what))
+        task = in_background(self._release_until_done(what), name=f"giving back what {what.claim_name} held")
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
         return task

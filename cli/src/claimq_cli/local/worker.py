@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from claimq.loop import in_background
 from claimq.manifest import Manifest
 from claimq.model import Reason
 from claimq_cli.local import environment, http_get
@@ -267,7 +268,7 @@ class Worker:
                 self.around.note(f"    {line}", is_trouble=True)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+        task = in_background(work, name=self.name)
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 

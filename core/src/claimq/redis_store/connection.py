@@ -271,9 +271,10 @@ class Connection:
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
                 await self._drop_idle(use)
-                if loop.time() + pause > deadline or self._closed:
+                left = deadline - loop.time()
+                if left <= 0 or self._closed:
                     raise ours from error
-            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - spreads retries, guards no secret
+            await asyncio.sleep(min(random.uniform(0, pause), left))  # noqa: S311 - spreads retries, guards no secret
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     @property

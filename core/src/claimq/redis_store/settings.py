@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from claimq.arguments import Seconds, count
+
 _SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 _FORMS = (
     "redis://HOST:PORT/DB, rediss://... for TLS, unix:///path/to/socket?db=0, "
@@ -26,7 +28,7 @@ class Endpoint:
     password: str | None = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RedisSettings:
     """Settings of a connection. Secrets never show in ``repr`` or in errors.
 
@@ -45,18 +47,16 @@ class RedisSettings:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
-    connect_timeout: float = 5.0
-    reply_timeout: float = 5.0
-    retry_for: float = 10.0
+    connect_timeout: Seconds = Seconds(5.0, least=0.001)
+    reply_timeout: Seconds = Seconds(5.0, least=0.001)
+    retry_for: Seconds = Seconds(10.0, least=0.001)
     max_connections: int = 16
 
     def __post_init__(self) -> None:
         parse_url(self.url)
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
-        for name in ("connect_timeout", "reply_timeout", "retry_for", "max_connections"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number over 0")
+        count("max_connections", self.max_connections, least=1)
 
 
 def parse_url(url: str) -> Endpoint:

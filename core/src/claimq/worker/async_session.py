@@ -60,6 +60,9 @@ class AsyncSession:
                 await self._open_and_read()
             except OSError as error:
                 self._why = why_broken(self._path, error)
+            except Exception as error:  # noqa: BLE001 - logged with its traceback; the worker needs a session
+                self._why = f"the session with the sidecar met an unexpected error: {error!r}"
+                _log.exception("unexpected error in the session with the sidecar; opening another")
             was_open, self._id = self._id is not None, None
             if was_open and not self.draining.is_set():
                 _log.warning("the session with the sidecar has ended; opening another")

@@ -97,6 +97,9 @@ class Session:
                 self._open_and_read()
             except OSError as error:
                 self._why = why_broken(self._path, error)
+            except Exception as error:  # noqa: BLE001 - logged with its traceback; the worker needs a session
+                self._why = f"the session with the sidecar met an unexpected error: {error!r}"
+                _log.exception("unexpected error in the session with the sidecar; opening another")
             was_open = self._note_ended()
             lasted = time.monotonic() - began > 1.0
             pause = _FIRST_PAUSE if was_open and lasted else min(pause * 2, _LONGEST_PAUSE)

@@ -6,7 +6,7 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count, 6 nonce of the tokens: fresh with every call
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is something
 --   to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
---   {"EMPTY", now, wait_ms, next_due or "", overdue 0|1, paused 0|1}, {"STALE"}; errors: NOPERM, WRONGTYPE
+--   {"EMPTY", now, wait_ms ("" for ever), next_due or "", overdue 0|1, paused 0|1}, {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], tonumber(ARGV[5]), '.' .. ARGV[6]
@@ -35,9 +35,10 @@ local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
 if #envelopes == 0 then
   touch(q)
-  return {'EMPTY', whole(q.now), config[3] or '1000', due or '', overdue, paused and 1 or 0}
+  local wait = config[3] == '' and '' or whole(setting(config[3], 1000, 0, 86400000))
+  return {'EMPTY', whole(q.now), wait, due or '', overdue, paused and 1 or 0}
 end
-local lease_end = whole(q.now + (tonumber(config[2]) or 30000))
+local lease_end = whole(q.now + lease_ms(config[2]))
 local holding, leasing, prefix, first = {}, {}, worker .. '/', q.first
 for i, envelope in ipairs(envelopes) do
   local token = prefix .. whole(first + i - 1) .. nonce

@@ -3,13 +3,13 @@
 -- use: queue call envelope main claims giveback answer
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 delay in ms or "" for the policy's, 7.. claims as lib/claims.lua reads them
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail, 7 delay in ms or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, unclaimed or lost for each claim; {"STALE"}. If all are lost nothing is written.
 -- Cost: O(claims log n); for the head also reading up to 1,000 items (4 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local verdicts, changed = give_back(q, 7, ARGV[4], ARGV[5], tonumber(ARGV[6]))
+local verdicts, changed = give_back(q, 8, ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]))
 local text = table.concat(verdicts, ' ')
 if changed then
   close(q, q.counts)

@@ -7,8 +7,7 @@
 -- Cost: O(claims log busy)
 local q = open(KEYS[1])
 local groups = read_claims(q, 1)
-local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
-local lease_end = whole(q.now + expiry)
+local lease_end = whole(q.now + lease_ms(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')))
 local verdicts, lost = find_held(q, groups)
 redis.call('ZCARD', q.base .. 'workers')
 for _, group in ipairs(groups) do

@@ -13,7 +13,7 @@ local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.ba
 local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, limit)
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
 local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
-local expiry = tonumber(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')) or 30000
+local expiry = lease_ms(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms'))
 redis.call('ZCARD', leases)
 
 -- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.

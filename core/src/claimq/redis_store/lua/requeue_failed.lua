@@ -25,7 +25,7 @@ for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
     local meta = item.meta
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
-    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.spent = nil, nil, nil, nil, nil, nil
+    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil, nil, nil, nil, nil, nil
     chosen[#chosen + 1], fields[#fields + 1] = item, ids[i]
   end
 end

@@ -1,6 +1,6 @@
--- Gives back the claims of the groups in ARGV[at..] with one kind, error and delay, in the order of claiming however they were named;
+-- Gives back the claims of the groups in ARGV[at..] with one kind, error, detail and delay, in the order of claiming however they were named;
 -- answers a verdict for each.
-local function give_back(q, at, kind, error, delay)
+local function give_back(q, at, kind, error, detail, delay)
   local groups = read_claims(q, at)
   local verdicts, lost = find_held(q, groups)
   if lost == #verdicts then return verdicts end
@@ -17,7 +17,7 @@ local function give_back(q, at, kind, error, delay)
           length_of(q, item.client)
           item.number = tonumber(number_of(token))
           sorted, last = sorted and item.number > last, item.number
-          verdicts[i] = settle(q, policy, item, kind, error, group.worker, delay)
+          verdicts[i] = settle(q, policy, item, kind, error, group.worker, delay, detail)
           item.verdict, items[#items + 1] = verdicts[i], item
           if item.delay and item.delay > 0 then verdicts[i] = verdicts[i] .. ':' .. item.delay end
         else verdicts[i] = 'lost' end

@@ -17,7 +17,7 @@ end
 local function read_limits(q, group)
   if not q.limit then
     local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms')
-    q.limit, q.id_window = tonumber(config[1]) or 1048576, tonumber(config[2]) or 3600000
+    q.limit, q.id_window = setting(config[1], 1048576, 1, 536870912), setting(config[2], 3600000, 1000, 31622400000)
     q.wake_tokens, q.known = redis.call('LLEN', q.base .. 'wake'), {}
   end
   if group.due ~= '' then redis.call('ZCARD', q.base .. 'delayed') end

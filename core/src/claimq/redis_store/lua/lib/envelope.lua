@@ -16,6 +16,7 @@ local function read_meta(text)
   if type(meta.history) ~= 'table' or #meta.history > HISTORY then meta.history = nil end
   if type(meta.error) ~= 'string' then meta.error = nil end
   meta.place = string.match(tostring(meta.place), '^%d+$') and tonumber(meta.place)
+  if type(meta.detail) ~= 'string' then meta.detail = nil end
   return meta
 end
 

@@ -7,8 +7,9 @@ local function policy_of(q)
   redis.call('ZCARD', q.base .. 'failed'); redis.call('HEXISTS', q.base .. 'failed:items', '')
   if c[7] then redis.call('ZRANGE', q.base .. 'failed', 0, 0) end
   math.randomseed(q.now % 2147483647 + q.seq)
-  return {limit = tonumber(c[1]) or 5, on_expiry = c[2] or 'requeue', initial = tonumber(c[3]) or 0, factor = tonumber(c[4]) or 2,
-          max = tonumber(c[5]) or 300000, jitter = tonumber(c[6]) or 0, max_failed = tonumber(c[7])}
+  return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
+          factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
+          max_failed = setting(c[7], nil, 1, 1000000000)}
 end
 
 local function retry_delay(policy, requeues)
@@ -19,7 +20,8 @@ end
 
 local COUNTER = {fail = 'fails', permanent = 'fails', crash = 'crashes', expired = 'crashes'}
 -- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or nil for the policy's.
-local function settle(q, policy, item, kind, error, worker, delay)
+-- detail: where the error was raised, or nil; kept until the next error.
+local function settle(q, policy, item, kind, error, worker, delay, detail)
   local meta = item.meta
   if kind == 'interrupt' then
     meta.interrupts, meta.place = (meta.interrupts or 0) + 1, meta.place or item.number
@@ -30,7 +32,7 @@ local function settle(q, policy, item, kind, error, worker, delay)
   end
   local counter = COUNTER[kind]
   if counter then meta[counter] = (meta[counter] or 0) + 1 end
-  if error ~= '' then meta.error = error end
+  if error ~= '' then meta.error, meta.detail = error, detail ~= '' and detail or nil end
   remember(item, q.now, kind, error, worker)
   if kind == 'expired' and policy.on_expiry == 'drop' then return 'dropped' end
   if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail') or (meta.requeues or 0) + 1 > policy.limit then

@@ -17,6 +17,15 @@ local function check_permissions(base, commands)
   end
 end
 
+-- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).
+local function setting(text, default, least, most)
+  local value = tonumber(text)
+  if not value or value ~= value then return default end
+  return math.max(least, math.min(value, most))
+end
+local function lease_ms(text) return math.floor(setting(text, 30000, 1, 604800000)) end
+
+local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
 local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
@@ -24,17 +33,21 @@ local function open(main_key)
   local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from', 'number')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
-  q.grace_from = tonumber(seen[10]) or 0
+  q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
   q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
   q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
   q.seq = (tonumber(seen[1]) or 0) + 1
   q.now = time[1] * 1000 + math.floor(time[2] / 1000) + q.offset
+  if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then  -- the queue's clock is ahead of the server's: let it lose that slowly
+    local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
+    q.offset, q.now = q.offset - slewed, q.now - slewed
+  end
   if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
   elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
     -- Leases that had ended before the gap get no other: a queue that is looked at seldom would otherwise never end one.
     local expiry = redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')
-    q.grace_until = q.now + math.min(math.floor((tonumber(expiry) or 30000) / 3), 10000)
+    q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), 10000)
     q.grace_from, q.stepped = q.seen_at, true
   end
   q.expired_by = q.now >= q.grace_until and q.now or q.grace_from
@@ -46,7 +59,8 @@ local function touch(q)
   if q.stepped then
     redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from))
   elseif q.now - q.seen_at >= 1000 then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now))
+    if q.was_offset > 0 then redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
+    else redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now)) end
   end
 end
 

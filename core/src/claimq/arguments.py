@@ -1,0 +1,116 @@
+"""Reading arguments of the public functions: durations, instants and counts, with an error that names the argument.
+
+A duration is a number of seconds or a :class:`datetime.timedelta`; an instant is Unix seconds or an aware
+:class:`datetime.datetime`. Inside the package both are seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any, overload
+
+Duration = float | timedelta
+Instant = float | datetime
+
+YEAR = 366 * 86_400.0
+CENTURY = 876_000 * 3600.0
+"""Also the longest duration of a manifest."""
+_LATEST = 1e11
+
+
+def seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float:
+    """The seconds of a duration. Raises TypeError or ValueError that names the argument."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    given = _number(name, value, "a number of seconds or a datetime.timedelta")
+    return _within(name, given, least, most, unit=" seconds")
+
+
+def optional_seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float | None:
+    """The same where None has a meaning of its own."""
+    return None if value is None else seconds(name, value, least=least, most=most)
+
+
+def instant(name: str, value: object) -> float:
+    """The Unix seconds of an instant. Raises TypeError or ValueError that names the argument."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(
+                f"{name} is {value!r}, which has no time zone; give for instance datetime.now(UTC) + timedelta(hours=1)"
+            )
+        value = value.timestamp()
+    given = _number(name, value, "an instant: Unix seconds or a datetime with a time zone")
+    return _within(name, given, 0.0, _LATEST, unit=", Unix seconds")
+
+
+def count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000) -> int:
+    """A whole number. Raises TypeError or ValueError that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}; give a whole number")
+    return int(_within(name, value, least, most))
+
+
+def number(name: str, value: object, *, least: float, most: float) -> float:
+    """A number. Raises TypeError or ValueError that names the argument."""
+    return _within(name, _number(name, value, "a number"), least, most)
+
+
+def _number(name: str, value: object, wanted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is {value!r}; give {wanted}")
+    return value
+
+
+def _within(name: str, value: float, least: float, most: float, unit: str = "") -> float:
+    if not isfinite(value) or not least <= value <= most:
+        raise ValueError(f"{name} is {value}; give {_plain(least)} to {_plain(most)}{unit}")
+    return value
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:,.3f}".rstrip("0").rstrip(".") if bound < _LATEST else f"{bound:.0e}"
+
+
+class Seconds:
+    """A field of a frozen dataclass that takes a duration and gives seconds."""
+
+    def __init__(
+        self, default: float, *, least: float = 0.0, most: float = CENTURY, within: str = ""
+    ) -> None:
+        self._default, self._least, self._most, self._within = default, least, most, within
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, record: None, owner: type) -> float: ...
+    @overload
+    def __get__(self, record: object, owner: type) -> float: ...
+    def __get__(self, record: object | None, owner: type) -> float:
+        return self._default if record is None else record.__dict__[self._name]
+
+    def __set__(self, record: Any, value: Duration) -> None:
+        record.__dict__[self._name] = seconds(
+            self._within + self._name, value, least=self._least, most=self._most
+        )
+
+
+class OptionalSeconds:
+    """The same where None has a meaning of its own."""
+
+    def __init__(
+        self, default: float | None, *, least: float = 0.0, most: float = CENTURY, within: str = ""
+    ) -> None:
+        self._default, self._least, self._most, self._within = default, least, most, within
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: object | None, owner: type) -> float | None:
+        return self._default if record is None else record.__dict__[self._name]
+
+    def __set__(self, record: Any, value: Duration | None) -> None:
+        record.__dict__[self._name] = optional_seconds(
+            self._within + self._name, value, least=self._least, most=self._most
+        )

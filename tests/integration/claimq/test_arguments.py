@@ -1,0 +1,110 @@
+"""Every public function takes timedelta and datetime, and names an argument that it cannot take."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import claimq
+from claimq import NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
+
+SECOND = timedelta(seconds=1)
+Call = Callable[[ReliableQueue], Awaitable[object]]
+odd: Any = "5s"
+
+CALLS: dict[str, Callable[[ReliableQueue, Any], Awaitable[object]]] = {
+    "delay of enqueue": lambda queue, value: queue.enqueue("a", delay=value),
+    "delay of enqueue_many": lambda queue, value: queue.enqueue_many([NewItem("a", delay=value)]),
+    "wait of claim": lambda queue, value: queue.claim(wait=value),
+    "delay of requeue": lambda queue, value: queue.requeue("w1/1", delay=value),
+    "max_seconds of consume": lambda queue, value: queue.consume(print, max_seconds=value),
+    "pause of consume": lambda queue, value: queue.consume(print, pause=value, return_when_empty=True),
+    "min_age of requeue_failed": lambda queue, value: queue.requeue_failed(min_age=value),
+    "min_age of remove_failed": lambda queue, value: queue.remove_failed(min_age=value),
+    "seconds of wait_for_work": lambda queue, value: queue.wait_for_work(value),
+    "within of explain": lambda queue, value: queue.explain("w1", "a cause", within=value),
+    "within of recount": lambda queue, value: queue.recount("w1", "a cause", within=value),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_timedelta_is_taken_and_text_is_refused_by_name(queue: ReliableQueue, name: str) -> None:
+    await CALLS[name](queue, SECOND)
+    with pytest.raises(TypeError, match=rf"^{name.split(maxsplit=1)[0]} is '5s'; give a number of seconds"):
+        await CALLS[name](queue, "5s")
+
+
+async def test_a_datetime_is_an_instant(queue: ReliableQueue) -> None:
+    at = datetime.fromtimestamp((await queue.snapshot()).now + 3600, UTC)
+    await queue.enqueue("a", at=at)
+    await queue.enqueue_many([NewItem("b", at=at)])
+    assert [located.due_at for located in await queue.items(State.DELAYED)] == [
+        pytest.approx(at.timestamp(), abs=0.01)
+    ] * 2
+    with pytest.raises(TypeError, match=r"^at is '5s'; give an instant"):
+        await queue.enqueue("a", at=odd)
+
+
+COUNTS: dict[str, Call] = {
+    "count of claim": lambda queue: queue.claim(odd),
+    "limit of reap": lambda queue: queue.reap(odd),
+    "chunk of consume": lambda queue: queue.consume(print, chunk=odd),
+    "concurrency of consume": lambda queue: queue.consume(print, concurrency=odd),
+    "max_items of consume": lambda queue: queue.consume(print, max_items=odd),
+    "chunk of requeue_failed": lambda queue: queue.requeue_failed(chunk=odd),
+    "count of peek": lambda queue: queue.peek(odd),
+    "offset of peek": lambda queue: queue.peek(offset=odd),
+    "count of items": lambda queue: queue.items("busy", odd),
+    "offset of items": lambda queue: queue.items("busy", offset=odd),
+    "count of failed_items": lambda queue: queue.failed_items(odd),
+    "limit of explain": lambda queue: queue.explain("w1", "a cause", limit=odd),
+    "limit of recount": lambda queue: queue.recount("w1", "a cause", limit=odd),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+async def test_a_count_of_another_type_is_refused_by_name(queue: ReliableQueue, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name.split(maxsplit=1)[0]} is '5s'; give a whole number"):
+        await COUNTS[name](queue)
+
+
+@pytest.mark.parametrize("count", [0, 1001])
+async def test_a_claim_of_too_many_says_how_many_it_may_be(queue: ReliableQueue, count: int) -> None:
+    with pytest.raises(ValueError, match=rf"^count is {count}; give 1 to 1,000"):
+        await queue.claim(count)
+
+
+async def test_settings_and_the_reaper_take_timedeltas(queue: ReliableQueue) -> None:
+    settings = RedisSettings(retry_for=SECOND, reply_timeout=SECOND, connect_timeout=timedelta(seconds=2))
+    assert (settings.retry_for, settings.reply_timeout, settings.connect_timeout) == (1.0, 1.0, 2.0)
+    Reaper(queue, period=SECOND)
+    with pytest.raises(TypeError, match=r"^retry_for is '5s'"):
+        RedisSettings(retry_for=odd)
+    with pytest.raises(TypeError, match=r"^period is '5s'"):
+        Reaper(queue, period=odd)
+
+
+async def test_a_policy_may_let_claims_wait_for_ever(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(claim_wait_timeout=None))
+    assert (await queue.policy()).claim_wait_timeout is None
+    waiting = asyncio.ensure_future(queue.claim())
+    # A claim that waits by the default of a second would be over; this one is only just late.
+    done, _ = await asyncio.wait({waiting}, timeout=1.5)
+    assert not done
+    await queue.enqueue("late")
+    assert [claim.item.text for claim in await waiting] == ["late"]
+
+
+async def test_a_call_is_tried_for_as_long_as_was_asked() -> None:
+    """The pauses are random; the sum of them must not end the attempts early."""
+    for _ in range(5):
+        async with claimq.connect(
+            settings=RedisSettings("unix:///nowhere/at/all", retry_for=timedelta(seconds=0.6))
+        ) as server:
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable):
+                await server.ping()
+            assert time.monotonic() - began >= 0.6

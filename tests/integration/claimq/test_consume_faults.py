@@ -1,0 +1,182 @@
+"""consume() and its lease keeper when the server does not answer, or something unexpected happens."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+import claimq
+from claimq import Item, Policy, RedisSettings, ReliableQueue, State
+from claimq.lease_keeper import LeaseKeeper
+from testkit.handlers import Seen, fill
+from testkit.plugin import ProxyFactory
+from testkit.server import Server
+from testkit.waiting import eventually
+
+
+def behind(url: str) -> claimq.Server:
+    """A connection that gives a call up soon."""
+    return claimq.connect(settings=RedisSettings(url=url, retry_for=0.1, reply_timeout=0.3))
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_server_that_does_not_answer_is_not_an_empty_queue(
+    queue: ReliableQueue,
+    seen: Seen,
+    valkey: Server,
+    start_proxy: ProxyFactory,
+    caplog: pytest.LogCaptureFixture,
+    concurrency: int,
+) -> None:
+    """The claims whose replies are lost hold all items: the queue looks empty until they are withdrawn."""
+    proxy = start_proxy(valkey)
+    async with behind(proxy.tcp_url) as server:
+        far = server.queue("q")
+        assert await far.claim(wait=0) == []  # connected, and the server knows the script
+        await fill(queue, 5)
+        proxy.black_hole("replies")
+        consuming = asyncio.ensure_future(
+            far.consume(seen, concurrency=concurrency, chunk=5, return_when_empty=True)
+        )
+        await eventually(lambda: "claiming from q" in caplog.text)
+        assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 5, State.DELAYED: 0, State.FAILED: 0}
+        proxy.heal()
+        consumed = await consuming
+    assert (consumed.done, consumed.stopped_by) == (5, "empty")
+    assert sorted(seen.payloads) == list("01234")
+
+
+async def test_a_stop_ends_the_wait_for_an_answer(
+    queue: ReliableQueue,
+    seen: Seen,
+    valkey: Server,
+    start_proxy: ProxyFactory,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    proxy = start_proxy(valkey)
+    async with behind(proxy.tcp_url) as server:
+        stop = asyncio.Event()
+        proxy.refuse()
+        consuming = asyncio.ensure_future(server.queue("q").consume(seen, return_when_empty=True, stop=stop))
+        await eventually(lambda: "claiming from q" in caplog.text)
+        stop.set()
+        assert (await consuming).stopped_by == "stop"
+
+
+async def lease_of(queue: ReliableQueue, token: str) -> float:
+    return next(one.lease_until or 0.0 for one in await queue.items(State.BUSY) if one.name == token)
+
+
+async def test_a_failed_renewal_is_tried_again_long_before_a_third_of_the_lease(
+    queue: ReliableQueue, valkey: Server, start_proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lease of an hour would be renewed in 20 minutes; the grace after an outage is 10 s."""
+    await fill(queue, 2)
+    await queue.set_policy(Policy(busy_expiry=3600))
+    (long,) = await queue.claim()
+    await queue.set_policy(Policy(busy_expiry=0.9))
+    (short,) = await queue.claim()
+    await queue.set_policy(Policy(busy_expiry=7200))
+    proxy = start_proxy(valkey)
+    async with behind(proxy.tcp_url) as server:
+        keeper = LeaseKeeper(server.queue("q"))
+        keeper.hold([long, short])
+        proxy.refuse()
+        keeping = asyncio.ensure_future(keeper.run())
+        await eventually(lambda: "could not be renewed" in caplog.text)
+        keeper.let_go([short])
+        proxy.heal()
+        await eventually(lambda: _is_later(queue, long.token, long.lease_until + 3000))
+        keeping.cancel()
+
+
+async def _is_later(queue: ReliableQueue, token: str, than: float) -> bool:
+    return await lease_of(queue, token) > than
+
+
+class Faulty:
+    """A caller's own client, with a defect that can be switched on."""
+
+    def __init__(self, url: str) -> None:
+        self.client: Any = redis.asyncio.Redis.from_url(url)
+        self.is_broken = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_broken:
+            raise KeyError("a defect of the caller's client")
+        return getattr(self.client, name)
+
+
+async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
+    queue: ReliableQueue, seen: Seen, valkey: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=1.5))
+    await fill(queue, 1)
+    seen.may_go_on.clear()
+    client = Faulty(valkey.url)
+    async with claimq.connect(client=client) as server:
+        consuming = asyncio.ensure_future(server.queue("q", worker="w2").consume(seen, max_items=1))
+        await eventually(lambda: seen.running == 1)
+        client.is_broken = True
+        await eventually(lambda: "could not be renewed" in caplog.text)
+        client.is_broken = False
+        await queue.set_policy(Policy(busy_expiry=3600))
+        (held,) = await queue.items(State.BUSY)
+        await eventually(lambda: _is_later(queue, held.name, (held.lease_until or 0.0) + 3000))
+        seen.may_go_on.set()
+        assert (await consuming).done == 1
+    await client.client.aclose()
+    assert "a defect of the caller's client" in caplog.text
+
+
+def _inner(item: Item) -> None:
+    password = f"of {item.id}"
+    raise LookupError("no such picture") from ValueError(password)
+
+
+async def test_a_handlers_exception_is_logged_and_its_frames_stay_with_the_item(
+    queue: ReliableQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(item: Item) -> None:
+        await asyncio.sleep(0)
+        _inner(item)
+
+    await queue.enqueue("secret payload", id="i1")
+    caplog.set_level(logging.ERROR, logger="claimq")
+    await queue.consume(handler, max_items=1, on_failure="fail")
+    (record,) = caplog.records
+    assert "the handler failed on 1 of q: i1" in record.getMessage()
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], LookupError)
+    (failed,) = await queue.failed_items()
+    assert failed.item.last_error == "LookupError: no such picture"
+    assert [line.rpartition(":")[2] for line in (failed.item.error_detail or "").splitlines()] == [
+        f"{handler.__code__.co_firstlineno + 2} in handler",
+        f"{_inner.__code__.co_firstlineno + 2} in _inner",
+        "caused by ValueError",
+    ]
+    assert await queue.requeue_failed() == 1
+    assert [item.error_detail for item in await queue.peek()] == [None]
+
+
+async def test_the_frames_of_a_plain_function_begin_with_itself(queue: ReliableQueue) -> None:
+    await fill(queue, 1)
+    await queue.consume(_inner, max_items=1, on_failure="fail")
+    (failed,) = await queue.failed_items()
+    assert (failed.item.error_detail or "").partition("\n")[0].endswith("in _inner")
+
+
+async def test_a_deep_recursion_keeps_its_innermost_frames(queue: ReliableQueue) -> None:
+    def deep(depth: int) -> None:
+        if depth == 0:
+            raise LookupError("at the bottom")
+        deep(depth - 1)
+
+    await fill(queue, 1)
+    await queue.consume(lambda _: deep(200), max_items=1, on_failure="fail")
+    (failed,) = await queue.failed_items()
+    lines = (failed.item.error_detail or "").splitlines()
+    assert len(lines) == 8
+    assert lines[-1].endswith(f":{deep.__code__.co_firstlineno + 2} in deep")

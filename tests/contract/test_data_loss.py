@@ -4,7 +4,9 @@ import pytest
 
 import claimq
 from claimq import Claim, Policy, ReliableQueue, State, Verdict
-from testkit.server import Server
+from testkit.clock import move_clock
+from testkit.plugin import FLAVOURS, ServerFactory
+from testkit.server import DURABLE, Server
 from testkit.waiting import eventually
 
 HOUR_MS = 3_600_000
@@ -109,3 +111,54 @@ async def test_a_repeated_claim_call_finds_nothing_of_other_data(
     again = await connection.run("claim", ["cq:{q}:main"], words)
     assert again[2:] == [None]
     assert await judge(queue, "done", new) is Verdict.DONE
+
+
+@pytest.fixture
+def durable(request: pytest.FixtureRequest, start_server: ServerFactory) -> Server:
+    return start_server(request.param, DURABLE)
+
+
+@pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
+async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends(durable: Server) -> None:
+    async with claimq.connect(durable.url) as store:
+        queue = store.queue("q", worker="w1")
+        await queue.set_policy(Policy(busy_expiry=20, requeue_limit=0))
+        await queue.enqueue_many(["forgotten", "renewed", "waiting"])
+        forgotten, renewed = await queue.claim(2, wait=0)
+        durable.kill9()
+        durable.start()
+        await queue.wake()
+        await move_clock(queue, 2)
+        await queue.renew(renewed)
+        await move_clock(queue, 60)
+        first, second = await queue.reap(), await queue.reap()
+        assert [(one.token, one.verdict) for one in first.expired] == [(forgotten.token, Verdict.UNCLAIMED)]
+        assert first.more
+        assert [(one.token, one.verdict) for one in second.expired] == [(renewed.token, Verdict.FAILED)]
+        next_one, _ = await queue.claim(2, wait=0)
+        item = next_one.item
+        assert (item.text, item.crash_count, item.requeue_count, item.interrupted_count) == (
+            "forgotten",
+            0,
+            0,
+            1,
+        )
+        assert item.history[-1].error == "the lease of w1 ran out after the server was replaced"
+        stats = await queue.stats()
+        assert (stats["expired"], stats["crashes"]) == (2, 1)
+
+
+@pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
+async def test_a_claim_of_the_present_server_counts_as_a_crash_when_it_ends(durable: Server) -> None:
+    async with claimq.connect(durable.url) as store:
+        queue = store.queue("q", worker="w1")
+        await queue.enqueue("a")
+        durable.kill9()
+        durable.start()
+        await queue.wake()
+        await move_clock(queue, 2)
+        await queue.claim(wait=0)
+        await move_clock(queue, 60)
+        (expired,) = (await queue.reap()).expired
+        assert expired.verdict is Verdict.REQUEUED
+        assert (await queue.peek())[0].crash_count == 1

@@ -19,7 +19,7 @@ READERS: dict[str, tuple[str | int, ...]] = {
 }
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
-    "repair_cursor", "repair_call", "number", "policy_remove", "policy_requeue",
+    "repair_cursor", "repair_call", "number", "server", "server_since", "policy_remove", "policy_requeue",
 }  # fmt: skip
 """What stats holds besides the counters."""
 

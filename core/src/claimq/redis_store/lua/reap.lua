@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: one bounded sweep: expired leases by policy, then delayed items that are due to the tail of main.
+-- Purpose: one bounded sweep: expired leases by policy (uncounted after the server was replaced), then delayed items that are due to the tail of main.
 -- use: queue envelope main claims giveback
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
@@ -9,7 +9,16 @@
 local q = open(KEYS[1])
 local limit = tonumber(ARGV[1])
 local policy = policy_of(q)
-local expired = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'LIMIT', 0, limit)
+local page = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
+-- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
+-- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
+local began_before = q.server_since + policy.expiry + 1000
+local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
+for i = 1, #page, 2 do
+  if is_lost and tonumber(page[i + 1]) > began_before then break end
+  expired[#expired + 1] = page[i]
+end
+local kind = is_lost and 'interrupt' or 'expired'
 local due = redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', '(' .. whole(q.now + 1), 'LIMIT', 0, math.max(limit - #expired, 0))
 local items, verdicts, orphans, reply = {}, {}, 0, {}
 length_of(q, '-')
@@ -20,7 +29,9 @@ for _, token in ipairs(expired) do
   if envelope then
     local item = parse(envelope, q.now, number_of(token))
     length_of(q, item.client)
-    local verdict = settle(q, policy, item, 'expired', 'the lease of ' .. worker .. ' ran out', worker)
+    item.number = tonumber(number_of(token))
+    local why = 'the lease of ' .. worker .. ' ran out' .. (is_lost and ' after the server was replaced' or '')
+    local verdict = settle(q, policy, item, kind, why, worker)
     items[#items + 1], verdicts[#verdicts + 1] = item, verdict
     reply[#reply + 1] = token; reply[#reply + 1] = item.id; reply[#reply + 1] = verdict
   else orphans = orphans + 1 end
@@ -38,7 +49,7 @@ place(q, policy, items, verdicts)
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'delayed', unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
 if #arrived > 0 then wake(q) end
-q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, #items, #items
+q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, is_lost and 0 or #items, #items
 q.counts.due, q.counts.repaired = #due, orphans
 if #expired + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due, orphans, #expired + #due >= limit and 1 or 0, unpack(reply)}
+return {'OK', whole(q.now), #due, orphans, (#expired + #due >= limit or 2 * #expired < #page) and 1 or 0, unpack(reply)}

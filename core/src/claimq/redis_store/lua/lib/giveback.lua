@@ -2,14 +2,14 @@
 -- kinds: fail, permanent, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
 -- An item with meta.spent has had all its requeues while it was in somebody's hands (recount.lua): no interruption saves it.
 local function policy_of(q)
-  local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items')
+  local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
   redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed')
   redis.call('ZCARD', q.base .. 'failed'); redis.call('HEXISTS', q.base .. 'failed:items', '')
   if c[7] then redis.call('ZRANGE', q.base .. 'failed', 0, 0) end
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
           factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
-          max_failed = setting(c[7], nil, 1, 1000000000)}
+          max_failed = setting(c[7], nil, 1, 1000000000), expiry = lease_ms(c[8])}
 end
 
 local function retry_delay(policy, requeues)

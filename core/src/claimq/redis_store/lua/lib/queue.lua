@@ -30,7 +30,7 @@ local GAP_MS = 5000          -- nobody touched the queue for longer: the server 
 local function open(main_key)
   local q = {main = main_key, base = string.sub(main_key, 1, -5)}
   check_permissions(q.base, WRITES)
-  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from', 'number')
+  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from', 'number', 'server', 'server_since')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
   q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
@@ -50,6 +50,12 @@ local function open(main_key)
     q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), 10000)
     q.grace_from, q.stepped = q.seen_at, true
   end
+  -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
+  -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
+  q.server, q.server_since = tostring(redis), tonumber(seen[13]) or 0
+  if seen[12] ~= q.server then
+    q.server_since, q.stepped = seen[12] and q.now or 0, true
+  end
   q.expired_by = q.now >= q.grace_until and q.now or q.grace_from
   return q
 end
@@ -57,7 +63,8 @@ end
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
   if q.stepped then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from))
+    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from),
+      'server', q.server, 'server_since', whole(q.server_since))
   elseif q.now - q.seen_at >= 1000 then
     if q.was_offset > 0 then redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
     else redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now)) end

@@ -20,6 +20,7 @@ class RedisCluster:
         """Does not start it. ServerMissing when the machine has no such program."""
         self.flavour = flavour
         self.nodes = [self._node(flavour) for _ in range(nodes)]
+        self.replicas: list[Server] = []
         self._is_formed = False
 
     @staticmethod
@@ -115,9 +116,24 @@ class RedisCluster:
         for node in (to, source, *self.nodes):
             node.call("CLUSTER", "SETSLOT", slot, "NODE", target_id)
 
+    def add_replica(self, of: Server) -> Server:
+        """Starts a node that follows one of the primaries, and waits until it does."""
+        replica = self._node(self.flavour)
+        self.replicas.append(replica)
+        replica.start()
+        of_id = of.call("CLUSTER", "MYID")
+        assert isinstance(of_id, bytes)
+        of.call("CLUSTER", "MEET", "127.0.0.1", replica.port, replica.options["cluster-port"])
+        eventually_sync(lambda: of_id in _bytes(replica.call("CLUSTER", "NODES")), within=30)
+        replica.call("CLUSTER", "REPLICATE", of_id)
+        eventually_sync(
+            lambda: b"master_link_status:up" in _bytes(replica.call("INFO", "replication")), within=30
+        )
+        return replica
+
     def close(self) -> None:
         """Kills all nodes. For good."""
-        for node in self.nodes:
+        for node in (*self.nodes, *self.replicas):
             node.close()
 
     def __enter__(self) -> Self:
@@ -142,3 +158,8 @@ def _slots_of(entry: Reply, node_id: Reply) -> range:
 def _as_words(reply: Reply) -> list[bytes]:
     assert isinstance(reply, list)
     return [word for word in reply if isinstance(word, bytes)]
+
+
+def _bytes(reply: Reply) -> bytes:
+    assert isinstance(reply, bytes)
+    return reply

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 
 from claimq.claiming import Done
 from claimq.errors import StoreUnavailable
@@ -39,19 +38,26 @@ class Verdicts:
     async def answer(self, verb: str, request: VerdictRequest) -> list[dict[str, object]]:
         """The outcomes in the order of the request. Raises what the library raises."""
         await self.ended(request.tokens)
-        known = self._settled.repeated(verb, request.tokens)
-        outcomes = {token: already(token, earlier) for token, earlier in known.items()}
-        self._metrics.verdicts.labels("already_done").inc(len(known))
-        left = [
-            replace(ending, tokens=tuple(t for t in ending.tokens if t not in known))
-            for ending in request.endings
-        ]
-        for endings in [left] if verb == "done" else [[ending] for ending in left]:
-            rest = [token for ending in endings for token in ending.tokens]
-            if rest:
-                said = await self._in_time(self._attempt(verb, rest, self._work(verb, rest, endings)))
-                outcomes.update((outcome.token, outcome_of(outcome)) for outcome in said)
+        outcomes: dict[str, dict[str, object]] = {}
+        all_at_once = verb == "done"
+        for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
+            if tokens := [token for ending in endings for token in ending.tokens]:
+                said = await self._in_time(self._attempt(verb, tokens, self._work(verb, tokens, endings)))
+                known = self._repeated(verb, said)
+                for outcome in said:
+                    earlier = known.get(outcome.token)
+                    outcomes[outcome.token] = (
+                        already(outcome.token, earlier) if earlier else outcome_of(outcome)
+                    )
         return [outcomes[token] for token in request.tokens]
+
+    def _repeated(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
+        """The claims that are lost since the same verb ended them before, each with its verdict.
+
+        The store is asked first: after a failover a claim that was settled may be held again, and is settled again.
+        """
+        lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
+        return self._settled.repeated(verb, lost)
 
     @staticmethod
     def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
@@ -122,8 +128,10 @@ class Verdicts:
     async def _settle(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
         outcomes = await self._store.call(work, verdict=True)
         self._hands.let_go(tokens)
+        known = self._repeated(verb, outcomes) if remember else {}
         for outcome in outcomes:
-            self._metrics.verdicts.labels(outcome.verdict.value).inc()
+            label = "already_done" if outcome.token in known else outcome.verdict.value
+            self._metrics.verdicts.labels(label).inc()
             if remember and outcome.verdict is not Verdict.LOST:
                 self._settled.note(outcome.token, verb, outcome.verdict.value)
         return outcomes

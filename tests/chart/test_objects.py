@@ -1,6 +1,7 @@
 """What a release consists of, under the values that there are."""
 
 import inspect
+import json
 import re
 import tomllib
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 import claimq_operator.settings
+from claimq_operator.allowed import RESTRICTIONS
 from claimq_operator.http_port import HttpPort
 from claimq_operator.settings import OperatorSettings
 from testkit.chart import FOLDER, Chart, of_kind, pods
@@ -69,6 +71,45 @@ def test_a_release_that_is_not_told_its_clusters_id_may_look_at_one_namespace(ch
         for one in chart.objects(*ONE_TEAM, 'operator.clusterId="east-1"')
         if one["metadata"]["namespace"] == "kube-system"
     ]
+
+
+def secret_rules(objects: list[dict[str, Any]]) -> dict[tuple[str, str], list[str] | None]:
+    """Kind and namespace of the roles that may get Secrets, with the names that they may."""
+    return {
+        (role["kind"], role["metadata"].get("namespace", "")): rule.get("resourceNames")
+        for kind in ("ClusterRole", "Role")
+        for role in of_kind(objects, kind)
+        for rule in role["rules"]
+        if "secrets" in rule["resources"]
+    }
+
+
+def test_secrets_can_be_restricted_by_name_and_by_namespace(chart: Chart) -> None:
+    names, places = 'rbac.secrets.names=["redis"]', 'rbac.secrets.namespaces=["media","print"]'
+    everywhere = {("ClusterRole", ""): None}
+    assert secret_rules(chart.objects()) == everywhere
+    assert secret_rules(chart.objects(names)) == {("ClusterRole", ""): ["redis"]}
+    assert secret_rules(chart.objects(names, places)) == {
+        ("Role", "media"): ["redis"],
+        ("Role", "print"): ["redis"],
+    }
+    assert secret_rules(chart.objects(*ONE_TEAM, names)) == {
+        ("Role", "media"): ["redis"],
+        ("Role", "print"): ["redis"],
+    }
+    one_place = 'rbac.secrets.namespaces=["media"]'
+    assert secret_rules(chart.objects(*ONE_TEAM, one_place)) == {("Role", "media"): None}
+
+
+def test_the_words_for_worker_pods_are_the_operators(chart: Chart) -> None:
+    words = json.dumps(RESTRICTIONS)
+    (deployment,) = of_kind(chart.objects(f"operator.workersMay={words}"), "Deployment")
+    env = {
+        one["name"]: one.get("value")
+        for one in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
+    given = {name: value for name, value in env.items() if value is not None}
+    assert OperatorSettings.from_environment(given).workers_may == RESTRICTIONS
 
 
 def test_rights_are_the_same_in_a_namespace_as_in_the_cluster(chart: Chart) -> None:

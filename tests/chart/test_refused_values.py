@@ -24,6 +24,7 @@ WRONG = {
         'operator.queueNames=["orders"]',
         "operator.queueNames.0: Does not match",
     ),
+    "a word that worker pods have not": ('operator.workersMay=["root"]', "operator.workersMay.0"),
     "a host for no namespace": (
         'operator.passwordHosts=["redis"]',
         "operator.passwordHosts.0: Does not match",

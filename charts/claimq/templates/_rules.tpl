@@ -7,22 +7,27 @@ really asks the API server for. */}}
 - apiGroups: [claimq.dev]
   resources: [reliablequeues/status]
   verbs: [patch]
-# Children are applied: that is a patch, and a create where there is none yet.
+# Children are applied, after a look whose they are: that is a get, a patch, and a create where there is none yet.
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [list, watch, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [create, patch]
+  verbs: [get, create, patch]
 # Worker pods are watched for dead containers; which of them goes first is written on them.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
-# One by one, those that queues name; never all.
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [get]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+{{- define "claimq.secretRules" -}}
+# One by one, those that queues name; never all.
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.rbac.secrets.names }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get]
 {{- end -}}

@@ -5,6 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+RESTRICTIONS = (
+    "HostNetwork",
+    "HostPID",
+    "HostIPC",
+    "HostPath",
+    "HostPorts",
+    "ServiceAccount",
+    "Root",
+    "Privileged",
+    "Capabilities",
+    "Unconfined",
+    "ProbeHost",
+)
+"""What worker pods may ask for if a setting allows it, each by its word."""
 _GRANT = re.compile("(?P<namespaces>[a-z0-9*?-]{1,63})=(?P<pattern>[!-~]{1,253})")
 
 

@@ -6,7 +6,18 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, Cluster, Conflicting, Json, NotThere, Refused
+from claimq_operator.cluster import (
+    BY_KIND,
+    DEPLOYMENTS,
+    PODS,
+    QUEUES,
+    Cluster,
+    Conflicting,
+    Json,
+    NotThere,
+    Refused,
+    parts,
+)
 from claimq_operator.labels import DELETION_COST, FIELD_MANAGER, FINALIZER, SCALE_MANAGER, STATUS_MANAGER
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Plan
@@ -14,6 +25,12 @@ from claimq_operator.queue_resource import QueueResource
 
 REAPPLY_SECONDS = 600.0
 """How often children are applied though nothing seems to have changed: what no event told of is repaired then."""
+
+
+class NotOurs(Refused):
+    """There is an object of a child's name that is not the queue's. It is never changed."""
+
+
 Seen = Callable[[Json], None]
 
 
@@ -62,10 +79,27 @@ class Applier:
         has_drifted = kind == DEPLOYMENTS.kind and _generation(observed.deployment) != self._generation
         if text == was and not has_drifted and now - at < REAPPLY_SECONDS:
             return
-        applied = await self._cluster.apply(body, manager=FIELD_MANAGER)
+        there = await self._there(body, observed.resource)
+        applied = await self._cluster.apply(
+            _onto(body, there), manager=FIELD_MANAGER, force=there is not None
+        )
         if kind == DEPLOYMENTS.kind:
             self._note(applied)
         self._applied[kind] = (text, now)
+
+    async def _there(self, body: Json, resource: QueueResource) -> Json | None:
+        """The object that has the child's name now; None if there is none. Raises NotOurs, ClusterError."""
+        kind, metadata = BY_KIND[body["kind"]], body["metadata"]
+        try:
+            found = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
+        except NotThere:
+            return None
+        if resource.controls(found):
+            return found
+        raise NotOurs(
+            f'the {kind.kind} "{metadata["name"]}" is there and is not this queue\'s ({_owner(found)}), so it is left '
+            "as it is; delete or rename it, or give this queue another name"
+        )
 
     async def _order(self, deployment: Json, replicas: int, *, if_unchanged: bool = False) -> None:
         """The number of workers, as its own field manager: whoever changes it later takes over just that.
@@ -129,6 +163,20 @@ class Applier:
             self._see_queue(await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes))
         except NotThere:
             return
+
+
+def _onto(body: Json, there: Json | None) -> Json:
+    """The child, for this very object: another that has taken the name since is not meant."""
+    if there is None:
+        return body
+    return {**body, "metadata": {**body["metadata"], "uid": there["metadata"]["uid"]}}
+
+
+def _owner(body: Json) -> str:
+    owners = [one for one in parts(body["metadata"], "ownerReferences") if one.get("controller")]
+    if not owners:
+        return "it has no controller"
+    return f'it belongs to the {owners[0].get("kind")} "{owners[0].get("name")}" with the uid {owners[0].get("uid")}'
 
 
 def _generation(deployment: Json | None) -> tuple[str, int] | None:

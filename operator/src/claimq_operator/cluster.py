@@ -94,8 +94,9 @@ class Cluster(Protocol):
         """
         ...
 
-    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
-        """Server-side apply as ``manager``, which takes the fields in ``body`` over; the object afterwards."""
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        """Server-side apply as ``manager``; the object afterwards. ``force``: fields in ``body`` that others own are
+        taken over; else that is Conflicting."""
         ...
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:

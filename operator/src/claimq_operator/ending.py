@@ -48,7 +48,7 @@ class Ending:
             await self._applier.finalizer(resource, wanted=False)
             return
         suspending = await self._tried(resource, spec, self._suspend)
-        deployment = self._around.sightings.deployment(resource.key)
+        deployment = self._around.sightings.deployment_of(resource)
         if deployment is not None and deployment["spec"].get("replicas", 1) > 0:
             await self._applier.order_none(deployment)
         waited = now - self._since

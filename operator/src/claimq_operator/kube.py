@@ -88,11 +88,11 @@ class KubernetesCluster:
             if not following:
                 return found
 
-    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
-        """Server-side apply; fields of other managers are taken over, those not in ``body`` are left."""
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        """Server-side apply; fields of other managers are taken over with ``force``, those not in ``body`` are left."""
         kind, metadata = BY_KIND[body["kind"]], body["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"], subresource)
-        query = {"fieldManager": manager, "force": "true"}
+        query = {"fieldManager": manager, "force": "true" if force else ""}
         return await self._request("apply", kind, path, body=body, query=query, content="apply-patch+yaml")
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:

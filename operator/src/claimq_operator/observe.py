@@ -56,7 +56,7 @@ class Observer:
         bodies = self._around.sightings.pods(key)
         observed = Observed(
             resource=resource,
-            deployment=self._around.sightings.deployment(key),
+            deployment=self._around.sightings.deployment_of(resource),
             pods=read_pods(bodies, answer.kept.workers if answer.kept is not None else ()),
             snapshot=None if answer.kept is None else answer.kept.snapshot,
             workers=() if answer.kept is None else answer.kept.workers,

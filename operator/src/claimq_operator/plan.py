@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from claimq.manifest import QueueSpec
@@ -14,6 +14,7 @@ from claimq_operator.conditions import View
 from claimq_operator.labels import FIELD_MANAGER
 from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import deployment
+from claimq_operator.manifests.restrictions import refused
 from claimq_operator.observed import OWNED_BY_ANOTHER, Fault, Observed
 from claimq_operator.scale_down import Marks
 from claimq_operator.settings import OperatorSettings
@@ -62,9 +63,11 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     if resource.is_paused:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
-    fault = observed.redis_fault
-    if fault is not None and fault.denied:
-        return _denied(observed, decision, fault, memory, now)
+    if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
+        fault = Fault("TemplateForbidden", refusal, needs_person=True, denied=True)
+        return _denied(replace(observed, refusal=fault), decision, fault, memory, now)
+    if observed.redis_fault is not None and observed.redis_fault.denied:
+        return _denied(observed, decision, observed.redis_fault, memory, now)
     costs, replicas, marks = _change(observed, decision, memory, clock)
     return Plan(
         children=(made.body, budget(resource)),
@@ -85,7 +88,8 @@ def _denied(observed: Observed, decision: Decision, fault: Fault, memory: Memory
     wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
     fewer = wanted if wanted is not None and wanted < observed.replicas else None
     view = View(observed, decision, observed.replicas if fewer is None else fewer)
-    return Plan(replicas=fewer, status=build(view, None, now=now), decision=decision, memory=memory)
+    status = build(view, seen_for_scaling(observed), now=now)
+    return Plan(replicas=fewer, status=status, decision=decision, memory=memory)
 
 
 def seen_for_scaling(observed: Observed) -> Seen | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
 from claimq.manifest import Manifest, QueueSpec, parse_manifest
-from claimq_operator.cluster import QUEUES, Json, part
+from claimq_operator.cluster import QUEUES, Json, part, parts
 from claimq_operator.labels import FINALIZER, PAUSE
 
 Key = tuple[str, str]
@@ -48,6 +48,13 @@ class QueueResource:
     def has_finalizer(self) -> bool:
         """Whether its deletion waits for the operator."""
         return FINALIZER in self.finalizers
+
+    def controls(self, child: Mapping[str, Any]) -> bool:
+        """Whether an object names this very queue as its controller."""
+        return any(
+            one.get("controller") and one.get("uid") == self.uid
+            for one in parts(child["metadata"], "ownerReferences")
+        )
 
     def reference(self) -> Json:
         """What events about it refer to."""

@@ -10,7 +10,7 @@ from claimq.errors import ClaimqError
 from claimq.log_lines import LogEvent
 from claimq.manifest import DeletionPolicy, ScalingMode
 from claimq_operator import telling
-from claimq_operator.apply import Applier
+from claimq_operator.apply import Applier, NotOurs
 from claimq_operator.cluster import ClusterError, Json, Refused
 from claimq_operator.ending import Ending
 from claimq_operator.observe import Observer
@@ -198,6 +198,8 @@ class QueueRunner:
 
 def _refusal(error: Refused) -> Fault:
     """A child that the API server will not take, and what a person can do about it."""
+    if isinstance(error, NotOurs):
+        return Fault("ChildNotOurs", str(error), needs_person=True)
     if error.forbidden:
         said = f"{error}; give the operator the permission, or remove what in the namespace forbids it"
         return Fault("Forbidden", said, needs_person=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from claimq.model import ServerReport
 from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 from claimq.server import Server, connect
 from claimq_operator.allowed import NO_GRANTS, Allowed
+from claimq_operator.certificates import Certificates, Rejected
 from claimq_operator.cluster import SECRETS, Cluster, ClusterUnavailable, Json, NotThere, Refused, part
 from claimq_operator.manifests.redis_access import place, projections
 from claimq_operator.observed import Fault
@@ -74,7 +75,7 @@ class RedisServers:
         where passwords may be sent beside the hosts that their Secrets name."""
         self._cluster = cluster
         self._hosts = hosts
-        self._directory = directory
+        self._certificates = Certificates(directory)
         self._secrets: dict[Key, tuple[float, Json]] = {}
         self._servers: dict[RedisSettings, SharedServer] = {}
         self._used: dict[Key, RedisSettings] = {}
@@ -83,7 +84,7 @@ class RedisServers:
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
         """The server of a queue, by what its Secrets hold now. Raises NoAccess."""
         self._named[key] = {(key[0], secret) for secret, _, _ in projections(redis)}
-        settings = await self._settings(key[0], redis)
+        settings = await self._settings(key, redis)
         former = self._used.get(key)
         if former != settings:
             # Without a pause after the files were written: whatever no server uses is removed by others too.
@@ -124,17 +125,26 @@ class RedisServers:
 
     def _sweep(self) -> None:
         """Removes certificates that were rotated away, or whose queues are gone: the place for them is small."""
-        used = {file for one in self._servers for file in (one.ca_file, one.cert_file, one.key_file)}
-        for path in self._directory.iterdir():
-            if str(path) not in used:
-                path.unlink()
+        self._certificates.sweep({file for one in self._servers for file in _files(one)})
+
+    def _stored(self, key: Key, files: Mapping[str, bytes]) -> dict[str, str]:
+        """The queue's certificates as files. Raises NoAccess."""
+        used = [settings for other, settings in self._used.items() if other[0] == key[0] and other != key]
+        try:
+            return self._certificates.paths(
+                files, {file for one in used for file in _files(one) if file is not None}, key[0]
+            )
+        except Rejected as error:
+            self._sweep()
+            raise NoAccess(error.fault) from error
 
     async def close(self) -> None:
         """Closes all."""
         servers, self._servers, self._used = list(self._servers.values()), {}, {}
         await asyncio.gather(*(_close(shared) for shared in servers))
 
-    async def _settings(self, namespace: str, redis: RedisSpec) -> RedisSettings:
+    async def _settings(self, key: Key, redis: RedisSpec) -> RedisSettings:
+        namespace = key[0]
         files: dict[str, bytes] = {}
         for secret, name, file in projections(redis):
             files[file] = _entry(await self._secret(namespace, secret), secret, name)
@@ -145,15 +155,16 @@ class RedisServers:
             url = redis.address(texts.get("url"))
             endpoint = parse_url(url or "")
             await self._check_hosts(namespace, redis, endpoint)
+            stored = self._stored(key, files)  # from here on without a pause, or others would remove them
             return RedisSettings(
                 url or "",
                 username=redis.user,
                 password=texts.get("password"),
                 sentinel_username=None if redis.sentinel is None else redis.sentinel.user,
                 sentinel_password=texts.get("sentinel-password"),
-                ca_file=self._file(files, "ca.crt"),
-                cert_file=self._file(files, "tls.crt"),
-                key_file=self._file(files, "tls.key"),
+                ca_file=stored.get("ca.crt"),
+                cert_file=stored.get("tls.crt"),
+                key_file=stored.get("tls.key"),
                 connect_timeout=3.0,
                 reply_timeout=3.0,
                 retry_for=1.5,
@@ -192,18 +203,6 @@ class RedisServers:
         self._secrets[namespace, name] = (now, data)
         return data
 
-    def _file(self, files: dict[str, bytes], name: str) -> str | None:
-        """A file with this content; another content has another name, so that connections are made anew."""
-        if name not in files:
-            return None
-        path = self._directory / f"{hashlib.sha256(files[name]).hexdigest()[:24]}-{name}"
-        if not path.exists():
-            begun = path.with_suffix(".begun")  # a file that did not get whole must not be taken for one
-            begun.touch(mode=0o600)
-            begun.write_bytes(files[name])
-            begun.replace(path)
-        return str(path)
-
 
 def _entry(data: Json, secret: str, key: str) -> bytes:
     if key not in data:
@@ -222,6 +221,10 @@ def _text(data: Json, key: str) -> str:
         return base64.b64decode(data.get(key) or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
+
+
+def _files(settings: RedisSettings) -> tuple[str | None, ...]:
+    return settings.ca_file, settings.cert_file, settings.key_file
 
 
 async def _close(shared: SharedServer) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from claimq.environment import Environment
 from claimq.log_lines import LEVELS
-from claimq_operator.allowed import NO_GRANTS, Allowed, read_grant
+from claimq_operator.allowed import NO_GRANTS, RESTRICTIONS, Allowed, read_grant
 
 _CLUSTER_ID = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -56,6 +56,8 @@ class OperatorSettings:
     password_hosts: Allowed = NO_GRANTS
     """CLAIMQ_PASSWORD_HOSTS, separated by commas: NAMESPACES=PATTERN, hosts that passwords of Secrets in those
     namespaces may be sent to beside those that the Secrets name."""
+    workers_may: tuple[str, ...] = ()
+    """CLAIMQ_WORKERS_MAY, separated by commas: what templates of worker pods may ask for beside the harmless."""
     log_level: str = "info"
     """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
@@ -84,6 +86,7 @@ class OperatorSettings:
             cluster_id=_cluster_id(reader),
             queue_names=_allowed(reader, "CLAIMQ_QUEUE_NAMES"),
             password_hosts=_allowed(reader, "CLAIMQ_PASSWORD_HOSTS"),
+            workers_may=_workers_may(reader),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
         reader.end()
@@ -111,6 +114,15 @@ def _cluster_id(reader: Environment) -> str:
     if text and not _CLUSTER_ID.fullmatch(text):
         reader.bad("CLAIMQ_CLUSTER_ID", "is no name; give up to 63 letters, digits, '-' and '.'")
     return text
+
+
+def _workers_may(reader: Environment) -> tuple[str, ...]:
+    text = reader.text("CLAIMQ_WORKERS_MAY") or ""
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    for word in words:
+        if word not in RESTRICTIONS:
+            reader.bad("CLAIMQ_WORKERS_MAY", f'"{word}" is none of {", ".join(RESTRICTIONS)}')
+    return words
 
 
 def _allowed(reader: Environment, name: str) -> Allowed:

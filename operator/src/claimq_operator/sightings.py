@@ -10,7 +10,8 @@ from typing import Any
 
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.deaths import Death, deaths_of
-from claimq_operator.queue_resource import Key
+from claimq_operator.labels import child_name
+from claimq_operator.queue_resource import Key, QueueResource
 from claimq_operator.worker_pods import queue_of, trimmed
 
 MOST_LATE_DEATHS = 1000
@@ -37,8 +38,13 @@ class Sightings:
         return self._queues.get(key)
 
     def deployment(self, key: Key) -> Json | None:
-        """The worker Deployment of a queue."""
+        """The Deployment that has the name of a queue's worker Deployment; it may be another's."""
         return self._deployments.get(key)
+
+    def deployment_of(self, resource: QueueResource) -> Json | None:
+        """The worker Deployment of a queue; None while it has none of its own."""
+        found = self.deployment(resource.key)
+        return found if found is not None and resource.controls(found) else None
 
     def pods(self, key: Key) -> list[Json]:
         """The worker pods of a queue, trimmed."""
@@ -80,7 +86,7 @@ class Sightings:
         """An event or a reply about a Deployment with our labels."""
         key = queue_of(body)
         known = None if key is None else self._deployments.get(key)
-        if key is None or (known is not None and not _is_newer(body, known)):
+        if key is None or not _has_childs_name(body) or (known is not None and not _is_newer(body, known)):
             return
         if is_gone:
             self._deployments.pop(key, None)
@@ -119,7 +125,7 @@ class Sightings:
             self.see_queue(self._queues[key], is_gone=True)
         for body in listed.values():
             self.see_queue(body)
-        there = {queue_of(body): body for body in deployments}
+        there = {queue_of(body): body for body in deployments if _has_childs_name(body)}
         for key in [key for key in self._deployments if key not in there and key[0] not in unknown]:
             del self._deployments[key]
             self._changed(key)
@@ -149,6 +155,12 @@ class Sightings:
             del late[next(iter(late))]
 
 
+def _has_childs_name(body: Mapping[str, Any]) -> bool:
+    """Another Deployment may have the label as well: it must not hide the queue's."""
+    key = queue_of(body)
+    return key is not None and body["metadata"]["name"] == child_name(key[1])
+
+
 def trimmed_queue(body: Mapping[str, Any]) -> Json:
     """What is kept in memory of a queue: all but who wrote which field, which is as long as the rest."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
@@ -158,7 +170,7 @@ def trimmed_queue(body: Mapping[str, Any]) -> Json:
 def trimmed_deployment(body: Mapping[str, Any]) -> Json:
     """What is kept in memory of a worker Deployment: its pods' template is known from the queue."""
     metadata, spec = body["metadata"], part(body, "spec")
-    kept = ("name", "namespace", "uid", "resourceVersion", "generation", "labels")
+    kept = ("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences")
     owners: list[Json] = [
         {"manager": entry.get("manager"), "fieldsV1": {"f:spec": {"f:replicas": {}}}}
         for entry in parts(metadata, "managedFields")

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+import pytest
+
 from claimq import Policy
 from claimq.blocking import BlockingQueue
 from testkit.operator_world import World
@@ -162,3 +164,51 @@ def test_a_foreign_hosts_reply_is_not_shown(world: World) -> None:
         eventually_sync(lambda: "RedisUnreachable" in world.events() or "Misused" in world.events())
     assert heard
     assert "canary" not in str(world.status()) + str(world.events()) + world.operators[0].log.read_text()
+
+
+@pytest.mark.parametrize("kind", ["deployment", "poddisruptionbudget"])
+def test_an_object_of_another_app_is_not_taken_over(world: World, kind: str) -> None:
+    labels = {"app": "theirs"}
+    specs = {
+        "deployment": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "a", "image": "theirs:1"}]},
+                },
+            },
+        },
+        "poddisruptionbudget": {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": labels}},
+        },
+    }
+    metadata = {"name": "thumbs-worker", "namespace": world.namespace}
+    world.api.create({**specs[kind], "metadata": metadata})
+    before = world.get(kind, "thumbs-worker")
+    world.operator()
+    world.queue(scaling={"mode": "Manual", "replicas": 1})
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildNotOurs")
+    assert "thumbs-worker" in message(world, "Stalled", "thumbs")
+    assert world.get(kind, "thumbs-worker") == before
+    # As the message says: once it is gone, the queue makes its own.
+    world.api.kubectl("delete", kind, "thumbs-worker", "-n", world.namespace)
+    eventually_sync(lambda: world.condition("Stalled") == "False NothingInTheWay")
+    uid = world.get("rq", "thumbs")["metadata"]["uid"]
+    assert world.get(kind, "thumbs-worker")["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_a_template_that_asks_for_the_node_makes_no_pods_until_a_setting_allows_it(world: World) -> None:
+    worker = {"image": "app:1", "template": {"spec": {"hostNetwork": True}}}
+    strict = world.operator()
+    world.queue(worker=worker, scaling={"mode": "Manual", "replicas": 1})
+    eventually_sync(lambda: world.condition("Stalled") == "True TemplateForbidden")
+    assert "spec.worker.template.spec.hostNetwork" in message(world, "Stalled", "thumbs")
+    assert world.replicas() is None
+    strict.process.kill9()
+    world.operator(CLAIMQ_WORKERS_MAY="HostNetwork")
+    eventually_sync(lambda: world.replicas() == 1)

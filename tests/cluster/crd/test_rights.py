@@ -23,6 +23,11 @@ from testkit.waiting import eventually_sync
 ACCOUNT = "system:serviceaccount:ns:release-claimq"
 WHOLE = ()
 TEAM = ('operator.namespaces=["media"]',)
+FEW_SECRETS = (
+    'operator.namespaces=["media"]',
+    'rbac.secrets.names=["redis"]',
+    'rbac.secrets.namespaces=["media"]',
+)
 
 
 @pytest.fixture
@@ -115,7 +120,9 @@ def _running(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("values", [WHOLE, TEAM], ids=["whole cluster", "one team"])
+@pytest.mark.parametrize(
+    "values", [WHOLE, TEAM, FEW_SECRETS], ids=["whole cluster", "one team", "one team's own Secret"]
+)
 def test_the_operator_asks_for_what_the_chart_lets_it_and_for_nothing_else(
     api: ApiServer, start_server: ServerFactory, tmp_path: Path, values: tuple[str, ...]
 ) -> None:

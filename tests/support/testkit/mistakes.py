@@ -103,7 +103,7 @@ MISTAKES: dict[str, Mistake] = {
         {"redis": {"url": "redis://nobody.invalid:6379/0"}},
         "RedisReachable",
         ("False Unreachable",),
-        ("nobody.invalid", "spec.redis.url", "correct"),
+        ("name of the host cannot be resolved", "spec.redis.url", "correct"),
         lambda queue: queue.patch({"redis": {"url": queue.release.redis_url}}),
     ),
     "tls-where-there-is-none": Mistake(
@@ -124,7 +124,7 @@ MISTAKES: dict[str, Mistake] = {
         by_secret("no-rights-on-the-server"),
         STALLED,
         ("True Misused",),
-        ("spec.redis.secretRef", "permission"),
+        ("spec.redis.secretRef", "docs/acl.md"),
         right_to_all,
     ),
     "key-of-another-type": Mistake(
@@ -142,24 +142,31 @@ MISTAKES: dict[str, Mistake] = {
         NO_TEMPLATE,
     ),
     "two-volumes-of-one-name": Mistake(
-        template(volumes=[{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]),
+        template(volumes=[{"name": "a", "emptyDir": {}, "configMap": {"name": "b"}}]),
         STALLED,
         ("True ChildInvalid",),
         ("volumes", "correct spec.worker.template"),
         NO_TEMPLATE,
     ),
     "not-allowed-by-pod-security": Mistake(
-        template(hostNetwork=True),
+        template(volumes=[{"name": "a", "nfs": {"server": "server.invalid", "path": "/"}}]),
         WORKERS,
         ("False FailedCreate",),
-        ("hostNetwork", "spec.worker.template", "Pod Security"),
+        ("nfs", "spec.worker.template", "Pod Security"),
         NO_TEMPLATE,
     ),
-    "service-account-missing": Mistake(
+    "network-of-the-node": Mistake(
+        template(hostNetwork=True),
+        STALLED,
+        ("True TemplateForbidden",),
+        ("spec.worker.template.spec.hostNetwork", "operator.workersMay"),
+        NO_TEMPLATE,
+    ),
+    "another-service-account": Mistake(
         template(serviceAccountName="nobody"),
-        WORKERS,
-        ("False FailedCreate",),
-        ("nobody", "spec.worker.template"),
+        STALLED,
+        ("True TemplateForbidden",),
+        ("spec.worker.template.spec.serviceAccountName", "operator.workersMay"),
         NO_TEMPLATE,
     ),
     "over-quota": Mistake(

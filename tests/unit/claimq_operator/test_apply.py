@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from claimq_operator.apply import Applier
-from claimq_operator.cluster import Cluster, Conflicting, Refused
+from claimq_operator.apply import Applier, NotOurs
+from claimq_operator.cluster import Cluster, Conflicting, Kind, NotThere, Refused
+from claimq_operator.manifests.budget import budget
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, Plan, plan
 from claimq_operator.settings import OperatorSettings
@@ -25,8 +26,12 @@ class RefusingCluster:
         self.refused = refused
         self.ordered: list[int] = []
 
-    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
-        del manager, subresource
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace, name
+        raise NotThere("no such object")
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource, force
         if body["kind"] == self.refused and set(body["spec"]) != {"replicas"}:
             raise Refused(f"{self.refused} is not valid: spec.worker.template says so")
         if body["kind"] != "Deployment":
@@ -42,15 +47,41 @@ class ChangedMeanwhile:
     def __init__(self) -> None:
         self.applied: list[Json] = []
 
-    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
-        del manager, subresource
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace, name
+        raise NotThere("no such object")
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource, force
         if body["metadata"].get("resourceVersion") == "9":
             raise Conflicting("the object has been modified")
         self.applied.append(body)
         return body
 
 
-def applied(cluster: RefusingCluster | ChangedMeanwhile, decided: Plan, look: Observed) -> None:
+class HasAnother:
+    """A cluster in which the children's names are taken, by an object with these owners."""
+
+    def __init__(self, *owners: Json) -> None:
+        self.owners = list(owners)
+        self.applied: list[tuple[str, bool]] = []
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind
+        return {
+            "metadata": {"namespace": namespace, "name": name, "uid": "u-7", "ownerReferences": self.owners}
+        }
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource
+        self.applied.append((body["metadata"]["uid"], force))
+        return body
+
+
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def applied(cluster: RefusingCluster | ChangedMeanwhile | HasAnother, decided: Plan, look: Observed) -> None:
     applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
     asyncio.run(applier.children(decided, look, 0.0))
 
@@ -82,3 +113,27 @@ def test_a_number_that_somebody_has_just_set_is_not_taken_over_with_the_old_one(
     made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
     applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
     assert cluster.applied == []
+
+
+STRANGERS: list[list[Json]] = [
+    [],
+    [{"kind": "ReliableQueue", "name": "thumbs", "uid": "of-a-former-one", "controller": True}],
+    [{"kind": "HelmRelease", "name": "app", "uid": "u-1", "controller": True}],
+    [{"kind": "ReliableQueue", "name": "thumbs", "uid": UID, "controller": False}],
+]
+
+
+@pytest.mark.parametrize("owners", STRANGERS)
+def test_an_object_that_is_not_ours_is_never_changed(observed: Look, owners: list[Json]) -> None:
+    cluster = HasAnother(*owners)
+    look = observed(replicas=0)
+    with pytest.raises(NotOurs, match=r'PodDisruptionBudget "thumbs-worker".*delete or rename it'):
+        applied(cluster, Plan(children=(budget(look.resource),)), look)
+    assert cluster.applied == []
+
+
+def test_a_child_of_ours_is_applied_to_that_very_object(observed: Look) -> None:
+    look = observed(replicas=0)
+    cluster = HasAnother(look.resource.owner())
+    applied(cluster, Plan(children=(budget(look.resource),)), look)
+    assert cluster.applied == [("u-7", True)]

@@ -81,7 +81,7 @@ class LeaseHolder:
         self.lease = {**self.lease, "metadata": metadata, "spec": {**self.lease["spec"], **changes["spec"]}}
         return self.lease
 
-    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         raise NotImplementedError
 
     async def list(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from claimq.manifest import CaSecretRef, RedisSpec, TlsSpec
+from claimq_operator.certificates import LARGEST, NAMESPACE_BYTES
 from claimq_operator.cluster import Cluster, ClusterUnavailable, Kind
 from claimq_operator.redis_servers import NoAccess, RedisServers
 
@@ -73,3 +74,25 @@ def test_a_secret_that_no_queue_names_any_more_is_forgotten(tmp_path: Path) -> N
         return answers
 
     assert asyncio.run(forgotten()) == ["remembered", "SecretUnreadable"]
+
+
+def test_one_tenants_certificates_do_not_take_the_room_of_another(tmp_path: Path) -> None:
+    """On a file system as small as the operator's, each queue of one namespace names a Secret of its own."""
+
+    async def fill() -> tuple[set[str], bool]:
+        secrets = Secrets()
+        servers = RedisServers(cast("Cluster", secrets), tmp_path)
+        refused: set[str] = set()
+        for number in range(20):
+            secrets.certificates = b"%d" % number + b"x" * (LARGEST["ca.crt"] - 2)
+            redis = RedisSpec(url="rediss://r", tls=TlsSpec(ca_secret_ref=CaSecretRef(name=f"s{number}")))
+            try:
+                await servers.server_for(("media", f"q{number}"), redis)
+            except NoAccess as error:
+                refused.add(error.fault.reason)
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= NAMESPACE_BYTES
+        secrets.certificates = b"another tenant's"
+        await servers.server_for(("print", "q"), BY_TLS)
+        return refused, b"another tenant's" in kept(tmp_path)
+
+    assert asyncio.run(fill()) == ({"CertificateTooLarge"}, True)

@@ -33,6 +33,7 @@ def test_every_setting_can_be_given() -> None:
             "CLAIMQ_CLUSTER_ID": "east-1",
             "CLAIMQ_QUEUE_NAMES": "team-*=orders.*, a=b",
             "CLAIMQ_PASSWORD_HOSTS": "*=*.redis.svc:6379",
+            "CLAIMQ_WORKERS_MAY": "Root, HostPath,Root",
             "CLAIMQ_LOG_LEVEL": "debug",
         }
     )
@@ -55,6 +56,7 @@ def test_every_setting_can_be_given() -> None:
         cluster_id="east-1",
         queue_names=Allowed((("team-*", "orders.*"), ("a", "b"))),
         password_hosts=Allowed((("*", "*.redis.svc:6379"),)),
+        workers_may=("Root", "HostPath"),
         log_level="debug",
     )
 
@@ -72,6 +74,7 @@ def test_all_mistakes_are_told_at_once() -> None:
                 "CLAIMQ_CLUSTER_ID": "east 1",
                 "CLAIMQ_QUEUE_NAMES": "orders",
                 "CLAIMQ_PASSWORD_HOSTS": "a=b c,=d",
+                "CLAIMQ_WORKERS_MAY": "root",
                 "CLAIMQ_LOG_LEVEL": "loud",
             }
         )
@@ -87,5 +90,6 @@ def test_all_mistakes_are_told_at_once() -> None:
         "CLAIMQ_QUEUE_NAMES",
         "CLAIMQ_PASSWORD_HOSTS",
         "CLAIMQ_PASSWORD_HOSTS",
+        "CLAIMQ_WORKERS_MAY",
         "CLAIMQ_LOG_LEVEL",
     ]

@@ -87,8 +87,9 @@ class TemplateSpec:
         "Labels and annotations of the worker pods.", TemplateMetadata, absent="none"
     )
     spec: Mapping[str, object] = free(
-        "The pod's spec, for all that has no field of its own here: volumes, nodeSelector, tolerations, affinity, "
-        'serviceAccountName and the like. What it says about the container named "worker" is joined to the app '
+        "The pod's spec, for all that has no field of its own here: volumes, nodeSelector, tolerations, affinity "
+        "and the like. What reaches beyond the pod (hostNetwork, hostPath, another service account, root and so on) "
+        'needs a setting of the operator. What it says about the container named "worker" is joined to the app '
         "container.",
         absent="nothing more",
     )

@@ -1,0 +1,98 @@
+"""What a queue's template may not ask for its pods unless a setting of the operator allows it. Pure.
+
+The operator creates the pods, so permission to create a queue must not become permission to create any pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, cast
+
+from claimq.manifest import TemplateSpec
+
+_PATH = "spec.worker.template.spec"
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
+    ("Root", "runAsNonRoot", lambda value: value is False),
+    ("Root", "runAsUser", lambda value: value == 0),
+    ("Privileged", "privileged", bool),
+    ("Privileged", "allowPrivilegeEscalation", bool),
+    ("Privileged", "windowsOptions.hostProcess", bool),
+    ("Capabilities", "capabilities.add", bool),
+    ("Unconfined", "seccompProfile.type", lambda value: value == "Unconfined"),
+    ("Unconfined", "appArmorProfile.type", lambda value: value == "Unconfined"),
+    ("Unconfined", "procMount", lambda value: value not in (None, "", "Default")),
+    ("Unconfined", "seLinuxOptions", bool),
+    ("Unconfined", "sysctls", bool),
+)
+"""Of a security context: what a field asks for, the field, and the values that do."""
+Found = tuple[str, str]
+"""A word of RESTRICTIONS, and the field that needs it."""
+
+
+def refused(template: TemplateSpec, allowed: Collection[str]) -> str:
+    """Every field of the template that is not allowed, in one sentence with what to do; empty when there is none."""
+    found = [one for one in (*_pod(template.spec), *_annotations(template)) if one[0] not in allowed]
+    if not found:
+        return ""
+    fields = ", ".join(f"{field} ({word})" for word, field in dict.fromkeys(found))
+    words = ", ".join(dict.fromkeys(word for word, _ in found))
+    return (
+        f"{fields}: not allowed for worker pods; remove it, or let them by operator.workersMay of the operator's chart "
+        f"({words})"
+    )
+
+
+def _pod(pod: Mapping[str, object]) -> Iterator[Found]:
+    for word, name in (("HostNetwork", "hostNetwork"), ("HostPID", "hostPID"), ("HostIPC", "hostIPC")):
+        if pod.get(name):
+            yield word, f"{_PATH}.{name}"
+    for name in ("serviceAccountName", "serviceAccount"):
+        if pod.get(name) not in (None, "", "default"):
+            yield "ServiceAccount", f"{_PATH}.{name}"
+    yield from _security(_map(pod.get("securityContext")), f"{_PATH}.securityContext")
+    for index, volume in enumerate(_list(pod.get("volumes"))):
+        if volume.get("hostPath") is not None:
+            yield "HostPath", f"{_PATH}.volumes[{index}].hostPath"
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for index, container in enumerate(_list(pod.get(kind))):
+            yield from _container(container, f"{_PATH}.{kind}[{index}]")
+
+
+def _container(container: Mapping[str, Any], path: str) -> Iterator[Found]:
+    yield from _security(_map(container.get("securityContext")), f"{path}.securityContext")
+    for index, port in enumerate(_list(container.get("ports"))):
+        if port.get("hostPort"):
+            yield "HostPorts", f"{path}.ports[{index}].hostPort"
+    lifecycle = _map(container.get("lifecycle"))
+    calls = {f"lifecycle.{name}": lifecycle.get(name) for name in ("postStart", "preStop")}
+    calls |= {name: container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")}
+    for name, call in calls.items():
+        for kind in ("httpGet", "tcpSocket"):
+            if _map(_map(call).get(kind)).get("host"):
+                yield "ProbeHost", f"{path}.{name}.{kind}.host"
+
+
+def _security(context: Mapping[str, Any], path: str) -> Iterator[Found]:
+    """Of a pod or a container."""
+    for word, field, is_refused in _SECURITY:
+        value: object = context
+        for name in field.split("."):
+            value = _map(value).get(name)
+        if is_refused(value):
+            yield word, f"{path}.{field.removesuffix('.type')}"
+
+
+def _annotations(template: TemplateSpec) -> Iterator[Found]:
+    for key, value in template.metadata.annotations.items():
+        if key.startswith(_APPARMOR) and value == "unconfined":
+            yield "Unconfined", f"spec.worker.template.metadata.annotations.{key}"
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    """The object that a field should hold; an empty one for what the API server will refuse anyway."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    return [_map(one) for one in cast("list[object]", value)] if isinstance(value, list | tuple) else []

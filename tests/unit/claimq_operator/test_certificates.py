@@ -1,0 +1,50 @@
+"""Certificates as files: small and few for each namespace, and a full disk is told and harms no other queue."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from claimq_operator.certificates import LARGEST, NAMESPACE_BYTES, Certificates, Rejected
+
+CA = LARGEST["ca.crt"]
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_a_file_has_a_largest_size(tmp_path: Path, name: str) -> None:
+    store = Certificates(tmp_path)
+    assert store.paths({name: b"x" * LARGEST[name]}, (), "media")
+    with pytest.raises(Rejected, match=rf"{name}.* has {LARGEST[name] + 1} bytes") as caught:
+        store.paths({name: b"x" * (LARGEST[name] + 1)}, (), "media")
+    assert (caught.value.fault.reason, caught.value.fault.needs_person) == ("CertificateTooLarge", True)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_queues_of_a_namespace_have_a_room_together_and_share_equal_files(tmp_path: Path) -> None:
+    store, used = Certificates(tmp_path), set[str]()
+    for number in range(NAMESPACE_BYTES // CA):
+        used |= set(store.paths({"ca.crt": b"%d" % number + b"x" * (CA - 1)}, used, "media").values())
+    assert store.paths({"ca.crt": b"0" + b"x" * (CA - 1)}, used, "media")["ca.crt"] in used
+    with pytest.raises(Rejected, match=r"namespace media.*1Mi"):
+        store.paths({"ca.crt": b"one more"}, used, "media")
+    assert store.paths({"ca.crt": b"one more"}, (), "print")
+
+
+def test_what_is_no_certificate_is_not_stored(tmp_path: Path) -> None:
+    assert Certificates(tmp_path).paths({"url": b"redis://redis", "password": b"x"}, (), "media") == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_takes_nothing_is_told_and_leaves_nothing_half(tmp_path: Path) -> None:
+    missing = tmp_path / "gone"
+    with pytest.raises(Rejected, match=os.strerror(2)) as caught:
+        Certificates(missing).paths({"ca.crt": b"x"}, (), "media")
+    assert caught.value.fault.reason == "CertificateNotStored"
+
+
+def test_sweeping_keeps_what_is_used(tmp_path: Path) -> None:
+    store = Certificates(tmp_path)
+    kept = store.paths({"ca.crt": b"a"}, (), "media")["ca.crt"]
+    store.paths({"ca.crt": b"b"}, (), "media")
+    store.sweep({kept, None})
+    assert [str(path) for path in tmp_path.iterdir()] == [kept]

@@ -1,5 +1,6 @@
 """Drains: nothing new is claimed, what is in hand is finished or goes back uncounted and in order."""
 
+import contextlib
 import json
 import signal
 import threading
@@ -107,6 +108,29 @@ def test_a_claim_that_waits_ends_when_a_drain_begins(
     assert sidecar.running.wait() == 0
     queue.enqueue("a")
     assert queue.length(State.MAIN) == 1
+
+
+def test_a_claim_that_waits_in_a_session_ends_with_an_empty_answer_at_sigterm(
+    sidecar: Sidecar, waiting_claims: Callable[[], int]
+) -> None:
+    session = sidecar.open_session()
+    with contextlib.closing(UnixConnection(sidecar.socket)) as connection:
+        connection.request("POST", "/v1/claim", json.dumps({"wait": 60, "session": session.id}))
+        eventually_sync(lambda: waiting_claims() == 1)
+        sidecar.running.send(signal.SIGTERM)
+        reply = connection.getresponse()
+        assert (reply.status, json.loads(reply.read())) == (200, {"claims": [], "draining": True})
+    assert sidecar.running.wait() == 0
+
+
+def test_a_claim_in_a_drain_is_empty_also_in_a_session_that_has_ended(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+    sidecar.claim()
+    sidecar.running.send(signal.SIGTERM)
+    eventually_sync(lambda: sidecar.info["draining"])
+    assert sidecar.post("/v1/claim", session="ended") == {"claims": [], "draining": True}
 
 
 def test_a_drain_ends_for_plain_claims_with_their_leases(

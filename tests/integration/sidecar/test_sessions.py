@@ -1,5 +1,6 @@
 """Sessions: what they hold is renewed while they are open, and goes back at once when they close."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
@@ -168,6 +170,20 @@ def test_a_reply_that_nobody_reads_gives_its_claims_back(sidecar: Sidecar, queue
     connection.close()
     eventually_sync(lambda: queue.length(State.MAIN) == 2)
     assert [(item.payload, item.crash_count) for item in queue.peek(2)] == [(b"a", 0), (b"b", 0)]
+
+
+async def test_signs_of_life_are_json_and_workers_go_on_over_them(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    with claimq.worker.connect(sidecar.socket) as worker:
+        async with claimq.worker.connect_async(sidecar.socket) as other:
+            raw = await asyncio.to_thread(sidecar.open_session)
+            assert await asyncio.to_thread(raw.any_line) == {"draining": False}
+            # The sessions of both workers are older: they have had such a line too.
+            queue.enqueue_many(["a", "b"])
+            for item in (*worker.claim(1, wait=0), *await other.claim(1, wait=0)):
+                assert item.payload in {b"a", b"b"}
+            assert sidecar.log_text.count("event=session_opened") == 3
 
 
 def test_a_session_has_signs_of_life_and_an_end(sidecar: Sidecar) -> None:

@@ -74,12 +74,15 @@ class OpenSession:
         self.id: str = self.first["session"]
 
     def line(self) -> Any:
-        """The next line that is not blank, None at the end of the stream."""
-        while size := int(self._stream.readline() or b"0", 16):
-            data = self._stream.read(size + 2).strip()
-            if data:
-                return json.loads(data)
-        return None
+        """The next line that is no sign of life, None at the end of the stream."""
+        while (line := self.any_line()) == {"draining": False}:
+            pass
+        return line
+
+    def any_line(self) -> Any:
+        """The next line, None at the end of the stream."""
+        size = int(self._stream.readline() or b"0", 16)
+        return json.loads(self._stream.read(size + 2)) if size else None
 
     def close(self) -> None:
         """Ends the connection."""
@@ -209,6 +212,12 @@ class Sidecar:
         """Its resident memory in megabytes."""
         status = Path(f"/proc/{self.running.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    @property
+    def peak_mb(self) -> float:
+        """The most memory that it has had resident so far, in megabytes."""
+        status = Path(f"/proc/{self.running.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
     def kill9(self) -> None:
         """SIGKILL."""

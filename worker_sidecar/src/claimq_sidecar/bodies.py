@@ -12,7 +12,8 @@ from typing import Any, Final, NoReturn, cast
 
 from claimq.codec import check_name
 from claimq.model import NewItem
-from claimq_sidecar.problems import FieldProblem, invalid_fields, not_json
+from claimq_sidecar.json_size import MOST_VALUES, has_too_many_values
+from claimq_sidecar.problems import FieldProblem, invalid_fields, not_json, too_many_values
 
 MOST = 1000
 """Items or tokens in one request."""
@@ -61,9 +62,12 @@ class SessionRequest:
 
 
 def read_json(raw: bytes) -> Mapping[str, object]:
-    """The JSON object in a body; an empty body is an empty object. Raises a :class:`Refusal` with status 400."""
-    if not raw.strip():
+    """The JSON object in a body; an empty body is an empty object. Raises a :class:`Refusal` with status 400
+    or 413."""
+    if not raw or raw.isspace():
         return {}
+    if has_too_many_values(raw):
+        raise too_many_values(MOST_VALUES)
     try:
         value: object = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
@@ -211,6 +215,8 @@ class _Fields:
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number."""
         value = self._body.get(name, default)
+        if isinstance(value, float) and value.is_integer():  # JSON has one kind of number: 1.0 is a whole one
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             self.bad(name, f"is {_shown(value)}; give a whole number from {least} to {most}")
             return default

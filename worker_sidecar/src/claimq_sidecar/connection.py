@@ -1,4 +1,5 @@
-"""A connection of the app: HTTP/1.1 as uvicorn speaks it, with bounded heads, and whether the last reply was read."""
+"""A connection of either server: HTTP/1.1 as uvicorn speaks it, with bounds on all that a client may send or leave
+unread; on the app's socket also whether the last reply was read."""
 
 from __future__ import annotations
 
@@ -7,15 +8,27 @@ import json
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+)
 
-LONGEST_HEAD = 64 * 1024
-"""Bytes that a request line and its headers may have."""
+LONGEST_HEAD = 16 * 1024
+"""Bytes that a request line, its headers and its trailers may have together."""
+MOST_FIELDS = 100
+"""Headers and trailers that a request may have."""
+MOST_PIPELINED = 16
+"""Requests that may wait on one connection for the replies before theirs."""
+HEAD_SECONDS = 10.0
+"""How long a head may take from its first byte to its last."""
+UNREAD_SECONDS = 60.0
+"""A client that reads nothing of its reply for so long is cut off."""
 KEY: Final = "claimq.connection"
 """Where the scope of a request has its :class:`Connection`."""
-_TOO_LONG = "Request head too large"
+_READ_BYTES = 16 * 1024
+_BUFFER_BYTES = 16 * 1024
 
 
 class Connection:
@@ -23,82 +36,235 @@ class Connection:
 
     def __init__(self) -> None:
         self.gone = asyncio.Event()
+        self.flushed = asyncio.Event()
+        self.flushed.set()
         self.handed: tuple[str, ...] = ()
         self.on_unread: Callable[[tuple[str, ...]], None] | None = None
         self.pid = 0
 
 
-class AppProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which also tells when a client went away without reading a reply.
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with bounds: uvicorn has none on heads, trailers, pipelined requests or silent clients."""
 
-    Where the other side closed a Unix socket before it had read everything, the kernel answers a read with
-    ECONNRESET and a write with EPIPE: then the last reply was not read, and nobody knows of the claims in it.
-    """
-
-    _head = 0
+    most_connections: ClassVar[int] = 64
+    """When one more connects, the one that has waited longest for its next request makes room."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
-        """A client has connected."""
+        """A client has connected; where all connections have requests in progress it is refused."""
         super().connection_made(transport)
-        self._connection = Connection()
-        self._connection.pid = _peer(transport)
+        self.connection = Connection()
+        self._in_head = False
+        self._size = self._fields = self._quiet = 0
+        self._excess = ""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self.waits_since: float = self.loop.time()
+        _bound_buffers(transport)
+        self._watch()
+        if len(self.connections) > self.most_connections and not self._make_room():
+            self._refuse(
+                503, "too-many-connections", "Too many connections",
+                f"there are {self.most_connections} connections, all with a request; use fewer, or try again",
+            )  # fmt: skip
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; a head that does not end in time is refused."""
-        self._head += len(data)
+        """Bytes came; a head that is too large or does not end in time is refused."""
+        self._quiet += len(data)
         super().data_received(data)
-        if self._head > LONGEST_HEAD and not self.transport.is_closing():
-            self._refuse(
-                431, "head-too-large", _TOO_LONG, f"a request's head has at most {LONGEST_HEAD} bytes"
-            )
+        if self._quiet > LONGEST_HEAD and not self.transport.is_closing():
+            self._refuse_head()
+        self._watch()
 
     def on_message_begin(self) -> None:
         """A request begins: so the reply before it was read."""
         super().on_message_begin()
-        self._connection.handed = ()
-        self.scope[KEY] = self._connection  # type: ignore[typeddict-unknown-key]  # ASGI lets servers add keys of their own
+        self._in_head = True
+        self._size = self._fields = self._quiet = 0
+        self.connection.handed = ()
+        self.scope[KEY] = self.connection  # type: ignore[typeddict-unknown-key]  # ASGI lets servers add keys of their own
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request line."""
+        self._count(len(url), fields=0)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer: those count and are not kept."""
+        self._count(len(name) + len(value) + 4, fields=1)
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is complete; the body has a bound of its own."""
-        self._head = -(1 << 62)
+        self._in_head = False
+        self._quiet = 0
         super().on_headers_complete()
+        if len(self.pipeline) > MOST_PIPELINED:
+            self._stop_parsing("pipelined")
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._quiet = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete; what comes is another head."""
-        self._head = 0
+        """The request is complete."""
+        self._quiet = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A reply is written; the next request may come."""
+        self.waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as its reply comes."""
+        super().pause_writing()
+        self.connection.flushed.clear()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """It has read all."""
+        super().resume_writing()
+        self.connection.flushed.set()
+        self._end_timers(head=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         super().connection_lost(exc)
-        connection = self._connection
-        connection.gone.set()
-        if exc is not None and connection.handed and connection.on_unread is not None:
-            connection.on_unread(connection.handed)
+        self._unset_keepalive_if_required()
+        self._end_timers()
+        self.connection.flushed.set()
+        self.connection.gone.set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress."""
+        cycle: Any = self.cycle  # None before the first request, whatever uvicorn's annotation says
+        return bool(cycle is not None and not cycle.response_complete)
+
+    def _count(self, size: int, *, fields: int) -> None:
+        self._quiet = 0
+        self._size += size
+        self._fields += fields
+        if self._size > LONGEST_HEAD or self._fields > MOST_FIELDS:
+            self._stop_parsing("head")
+
+    def _stop_parsing(self, excess: str) -> None:
+        self._excess = excess
+        raise ValueError(excess)  # the parser stops here, and uvicorn calls send_400_response
+
+    def _watch(self) -> None:
+        """Sets the timer for what the client owes: the rest of a head, or its next request."""
+        if self.transport.is_closing():
+            return
+        if not self._in_head:
+            self._end_timers(unread=False)
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        if not self._in_head and not self.is_busy and self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _end_timers(self, *, head: bool = True, unread: bool = True) -> None:
+        if head and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        if unread and self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _head_is_late(self) -> None:
+        detail = f"a request's head was not complete after {HEAD_SECONDS:g} s; send it in one go"
+        self._refuse(408, "head-too-slow", "The head did not come in time", detail)
+
+    def _make_room(self) -> bool:
+        """Aborts the connection that has waited longest for a request; false if that is this one."""
+        of_one_server = cast("set[BoundedProtocol]", self.connections)
+        there = [other for other in of_one_server if not other.transport.is_closing()]
+        if len(there) <= self.most_connections:
+            return True
+        longest = min((other for other in there if not other.is_busy), key=lambda other: other.waits_since)
+        if longest is self:
+            return False
+        longest.transport.abort()
+        return True
+
+    def _expect_reading(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self._look_whether_read, left)
+
+    def _look_whether_read(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._expect_reading()
+        else:
+            self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature; ours says more
-        """What is no HTTP gets a problem document too."""
-        self._refuse(
-            400,
-            "not-http",
-            "This is not HTTP/1.1",
-            "the request could not be parsed; speak HTTP/1.1 on this socket",
-        )
+        """What is no HTTP, or too much of it, gets a problem document too."""
+        if self._excess == "head":
+            self._refuse_head()
+        elif self._excess:
+            detail = f"at most {MOST_PIPELINED} requests may wait on one connection; read the replies first"
+            self._refuse(429, "too-many-pipelined", "Too many requests at once", detail)
+        else:
+            detail = "the request could not be parsed; speak HTTP/1.1 here"
+            self._refuse(400, "not-http", "This is not HTTP/1.1", detail)
+
+    def _refuse_head(self) -> None:
+        detail = f"a request has at most {MOST_FIELDS} headers and trailers, in at most {LONGEST_HEAD} bytes"
+        self._refuse(431, "head-too-large", "Request head too large", detail)
 
     def _refuse(self, status: int, kind: str, title: str, detail: str) -> None:
-        document: dict[str, Any] = {
-            "type": f"urn:claimq:problem:{kind}",
-            "title": title,
-            "status": status,
-            "detail": detail,
-        }
-        body = json.dumps(document).encode() + b"\n"
-        head = (
-            b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-            % len(body)
-        )
-        self.transport.write(STATUS_LINE[status] + head + body)
+        """Closes the connection, with a problem document unless a reply has begun or is still to come before it."""
+        if not self.is_busy or not (self.cycle.response_started or self.pipeline):
+            self.transport.write(_problem(status, kind, title, detail))
         self.transport.close()
+
+
+class AppProtocol(BoundedProtocol):
+    """A connection of the app, which also reports that a client went away without reading a reply.
+
+    Where the other side closed a Unix socket before it had read everything, the kernel answers a read with
+    ECONNRESET and a write with EPIPE: then the last reply was not read, and the claims in it are not known there.
+    """
+
+    most_connections = 1024
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
+        """A client has connected."""
+        super().connection_made(transport)
+        self.connection.pid = _peer(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone, or was cut off with a part of its reply unread."""
+        was_unread = exc is not None or not self.connection.flushed.is_set()
+        super().connection_lost(exc)
+        connection = self.connection
+        if was_unread and connection.handed and connection.on_unread is not None:
+            connection.on_unread(connection.handed)
+
+
+def _bound_buffers(transport: asyncio.Transport) -> None:
+    """Small buffers: a reply that waits to be read is kept once, where it is counted, and not in the kernel besides."""
+    transport.max_size = _READ_BYTES  # type: ignore[attr-defined]  # asyncio's own attribute: what one read takes
+    transport.set_write_buffer_limits(high=0)
+    sock = transport.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+
+
+def _problem(status: int, kind: str, title: str, detail: str) -> bytes:
+    document: dict[str, Any] = {
+        "type": f"urn:claimq:problem:{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    body = json.dumps(document).encode() + b"\n"
+    head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    return STATUS_LINE[status] + head % len(body) + body
 
 
 def _peer(transport: asyncio.Transport) -> int:

@@ -124,6 +124,12 @@ def body_too_large(limit: int) -> Refusal:
     return Refusal(413, "body-too-large", "The body is too large", detail, headers={"connection": "close"})
 
 
+def too_many_values(limit: int) -> Refusal:
+    """The body is small enough, but what it says would take too much memory."""
+    detail = f"a body has at most {limit} JSON values and fields; send less, or payloads as payload_base64"
+    return Refusal(413, "too-many-values", "The body has too many values", detail)
+
+
 def body_too_slow(seconds: float) -> Refusal:
     """The body did not come; the connection is closed after the reply."""
     detail = f"the body was not complete after {seconds:g} s; send it in one go"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 
 from claimq.model import Claim, Enqueued, Outcome
+from claimq_sidecar.json_size import has_too_many_values
 
 _quote = json.encoder.encode_basestring_ascii
 
@@ -42,7 +43,9 @@ def _payload(payload: bytes, encoding: str) -> bytes:
 
 
 def is_json(payload: bytes) -> bool:
-    """Whether the bytes are one JSON value in UTF-8 that any parser will read."""
+    """Whether the bytes are one JSON value in UTF-8 that any parser will read, and not one of very many values."""
+    if has_too_many_values(payload):
+        return False
     try:
         json.loads(payload.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -67,9 +67,9 @@ class Sidecar:
         Empty in a drain, or when the client went away meanwhile (what was claimed goes back). Raises what the library
         raises, and a Refusal for a session that is not open.
         """
-        session = None if request.session is None else self.sessions.get(request.session)
         if self.draining.is_set():
             return []
+        session = None if request.session is None else self.sessions.get(request.session)
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
         if not self.places.free(1):
             self._forget_expired()
@@ -110,12 +110,12 @@ class Sidecar:
 
     def _hand_out(self, claims: list[Claim], session: Session | None, connection: Connection) -> list[Claim]:
         """What the client gets of these; what it can get no more goes back."""
-        if session is not None and session.closed.is_set():
-            self._claimer.give_back(claims, cause="stopped")
-            raise session_not_open(session.id)
         if self.draining.is_set() or connection.gone.is_set():
             self._claimer.give_back(claims, cause="stopped")
             return []
+        if session is not None and session.closed.is_set():
+            self._claimer.give_back(claims, cause="stopped")
+            raise session_not_open(session.id)
         if not claims:
             return []
         self.hands.take(claims, None if session is None else session.id, self.now)

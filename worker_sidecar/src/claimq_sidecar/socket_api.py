@@ -88,7 +88,7 @@ class SocketApi:
             sidecar.close_session(session)
 
     async def _keep_open(self, exchange: Exchange, *, told: bool) -> None:
-        """Blank lines as signs of life, one line when a drain begins, the end when the sidecar leaves."""
+        """A line as a sign of life now and then, one when a drain begins, the end when the sidecar leaves."""
         sidecar, gone = self._sidecar, exchange.connection.gone
         while not gone.is_set():
             if sidecar.draining.is_set() and not told:
@@ -100,7 +100,7 @@ class SocketApi:
                 SIGN_OF_LIFE_SECONDS, gone, sidecar.leaving, *([] if told else [sidecar.draining])
             )
             if not woken:
-                await exchange.stream(b"\n")
+                await exchange.stream(_line({"draining": sidecar.draining.is_set()}))
         if not gone.is_set():
             await exchange.stream(b"", more=False)
 

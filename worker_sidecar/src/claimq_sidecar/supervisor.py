@@ -8,12 +8,11 @@ import signal
 import socket
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server
 
 from claimq.log_lines import LogEvent
 from claimq_sidecar.asgi import App
-from claimq_sidecar.connection import AppProtocol
+from claimq_sidecar.connection import AppProtocol, BoundedProtocol
 from claimq_sidecar.listening import (
     allow_many_connections,
     identity,
@@ -34,7 +33,7 @@ class HttpServer:
     """One of the two HTTP servers in this event loop, on a socket that is listening already."""
 
     def __init__(
-        self, app: App, listening: socket.socket, protocol: type[HttpToolsProtocol], idle: int
+        self, app: App, listening: socket.socket, protocol: type[BoundedProtocol], idle: int
     ) -> None:
         self._listening = listening
         config = Config(
@@ -66,7 +65,7 @@ async def run(settings: SidecarSettings) -> int:
         sidecar = Sidecar(settings)
         servers = [
             HttpServer(SocketApi(sidecar, host, port).app(), app_socket, AppProtocol, _IDLE_SECONDS),
-            HttpServer(Probes(sidecar).app(), health_port, HttpToolsProtocol, 5),
+            HttpServer(Probes(sidecar).app(), health_port, BoundedProtocol, 5),
         ]
         return await _serve(sidecar, servers, health_port)
     finally:

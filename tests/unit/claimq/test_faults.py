@@ -93,7 +93,7 @@ FOREIGN = "canary-83b1"
 
 
 @pytest.mark.parametrize(
-    "kind", [*{type(error) for error in [*LATER, *PERSON]}, client.InvalidResponse], ids=str
+    "kind", [*dict.fromkeys(type(error) for error in [*LATER, *PERSON]), client.InvalidResponse], ids=str
 )
 @pytest.mark.parametrize(
     "start", ["", "ERR ", "NOPERM ", "WRONGPASS ", "LOADING ", "OOM ", "CROSSSLOT ", "MOVED 1 "]

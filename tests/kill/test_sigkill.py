@@ -9,11 +9,12 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import claimq.blocking
 from testkit import lives
-from testkit.history import Audit, Finding, Kill, check
+from testkit.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
@@ -80,18 +81,30 @@ class Cast:
         return code == 0
 
     def kill_at_random(self, until: Callable[[], bool], within: float, least_hits: dict[str, int]) -> None:
-        """Twice as many of each kind as must be hit come first, in random order: a fast machine is through soon."""
-        first = [kind for kind, hits in least_hits.items() for _ in range(2 * hits)]
-        self.chance.shuffle(first)
+        """Kinds that were not yet hit as often as they must be come first, in random order: a fast machine is through
+        soon, and on a slow one many kills come before a process has begun."""
         deadline = time.monotonic() + within
-        while first or not until():
+        while (missing := self.missing(least_hits)) or not until():
             assert time.monotonic() < deadline, f"the producers are not through after {within} s"
             time.sleep(self.chance.uniform(0.02, 0.25))
-            kinds = sorted({command[0] for command in self.commands.values()})
-            kind = first.pop() if first else self.chance.choice(kinds)
-            self.kill(
-                self.chance.choice([name for name, command in self.commands.items() if command[0] == kind])
-            )
+            kind = self.chance.choice(missing or sorted({command[0] for command in self.commands.values()}))
+            name = self.chance.choice([name for name, command in self.commands.items() if command[0] == kind])
+            if missing and name in self.running:
+                eventually_sync(partial(self.has_begun, name), within=within, why=f"{name} has begun")
+            self.kill(name)
+
+    def has_begun(self, name: str) -> bool:
+        """Whether its present life has written something, or is over."""
+        path = self.place / f"{name}.history"
+        life = f'["{name}#{self.lives[name]}"'
+        return not self.running[name].is_running or (path.exists() and life in path.read_text())
+
+    def missing(self, least_hits: dict[str, int]) -> list[str]:
+        """The kinds that are to be hit more often. A producer comes to its own end, so it is the first."""
+        events = [event for path in self.place.glob("*.history") for event in lives.read_log(path)]
+        hits = hits_of(self.kills, History(events, Audit([], [], {}), requeue_limit=lives.LIMIT))
+        kinds = [kind for kind, least in least_hits.items() if hits[kind] < least]
+        return ["producer"] if "producer" in kinds else kinds
 
     def close(self) -> None:
         for process in self.running.values():
@@ -115,7 +128,7 @@ def drain(server: Server) -> None:
         queue = store.queue(lives.QUEUE)
         eventually_sync(
             lambda: sum(queue.lengths().values()) == queue.length("failed"),
-            within=60,
+            within=300,
             why="the queue is drained",
         )
 
@@ -150,7 +163,7 @@ def test_whoever_is_killed_every_item_is_accounted_for(start_server: ServerFacto
         for number in (1, 2):
             cast.start(f"r{number}", "reaper")
         cast.commands["server"] = ["server"]
-        cast.kill_at_random(lambda: all(map(cast.is_over, ("p1", "p2"))), 120, least_hits)
+        cast.kill_at_random(lambda: all(map(cast.is_over, ("p1", "p2"))), 600, least_hits)
         drain(server)
     finally:
         cast.close()
@@ -171,7 +184,7 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFacto
         cast.start("p1", "producer", str(ITEMS), "own")
         cast.start("r1", "reaper")
         cast.commands["server"] = ["server"]
-        cast.kill_at_random(lambda: cast.is_over("p1"), 120, least_hits)
+        cast.kill_at_random(lambda: cast.is_over("p1"), 600, least_hits)
         drain(server)
     finally:
         cast.close()

@@ -22,9 +22,12 @@ ITEMS = 300
 
 @pytest.fixture
 async def store(sentinel: Sentinel) -> AsyncIterator[claimq.Server]:
-    settings = claimq.RedisSettings(sentinel.url, retry_for=60.0)
-    async with claimq.connect(settings=settings) as server:
+    async with connected(sentinel) as server:
         yield server
+
+
+def connected(sentinel: Sentinel) -> claimq.Server:
+    return claimq.connect(settings=claimq.RedisSettings(sentinel.url, retry_for=60.0))
 
 
 def is_replicated(sentinel: Sentinel) -> bool:
@@ -52,6 +55,9 @@ async def work(queue: claimq.ReliableQueue, done: list[str], stop: asyncio.Event
 async def run_under_load(store: claimq.Server, sentinel: Sentinel, change: object) -> list[claimq.Claim]:
     """Enqueues, works, and meanwhile lets the primary change; returns all claims that were given."""
     queue = store.queue("load", worker="w")
+    await queue.set_policy(
+        claimq.Policy(busy_expiry=600)
+    )  # a slow machine's failover may last longer than a lease
     items = [f"i{k}" for k in range(ITEMS)]
     await queue.enqueue_many([claimq.NewItem(item, id=item) for item in items])
     await eventually(lambda: is_replicated(sentinel), why="the replicas have the items")
@@ -103,11 +109,12 @@ async def test_a_blocked_claim_outlives_a_failover(sentinel: Sentinel, store: cl
 
 async def test_tokens_keep_growing_over_a_failover(sentinel: Sentinel, store: claimq.Server) -> None:
     queue = store.queue("tokens", worker="w")
+    await queue.set_policy(claimq.Policy(busy_expiry=600))
     await queue.enqueue_many([b"1", b"2"])
     (old,) = await queue.claim()
     await eventually(lambda: is_replicated(sentinel))
     await asyncio.to_thread(sentinel.fail_over)
-    (new,) = await queue.claim(wait=10)
+    (new,) = await queue.claim(wait=120)
     assert new.number > old.number
     assert [one.verdict for one in await queue.done([old, new])] == [Verdict.DONE, Verdict.DONE]
 
@@ -116,8 +123,8 @@ async def test_with_min_replicas_a_primary_alone_refuses_instead_of_promising(se
     primary = sentinel.primary()
     primary.call("CONFIG", "SET", "min-replicas-to-write", "1")
     primary.call("CONFIG", "SET", "min-replicas-max-lag", "1")
-    settings = claimq.RedisSettings(sentinel.url, retry_for=0.5)
-    async with claimq.connect(settings=settings) as store:
+    hasty = claimq.RedisSettings(sentinel.url, retry_for=0.5)
+    async with claimq.connect(settings=hasty) as short, connected(sentinel) as store:
         queue = store.queue("careful")
         await queue.enqueue(b"kept")
         for replica in sentinel.servers:
@@ -125,7 +132,7 @@ async def test_with_min_replicas_a_primary_alone_refuses_instead_of_promising(se
                 replica.sigstop()
         await eventually(lambda: _refuses(primary), why="the primary knows that it is alone")
         with pytest.raises(StoreUnavailable, match="min-replicas-to-write"):
-            await queue.enqueue(b"refused")
+            await short.queue("careful").enqueue(b"refused")
         for replica in sentinel.servers:
             replica.sigcont()
         await eventually(lambda: not _refuses(primary))
@@ -143,7 +150,7 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
     try:
         for watcher in made.sentinels[:2]:
             watcher.kill9()
-        settings = claimq.RedisSettings(made.url, retry_for=10.0, connect_timeout=1.0)
+        settings = claimq.RedisSettings(made.url, retry_for=60.0, connect_timeout=5.0)
 
         async def enqueue() -> int:
             async with claimq.connect(settings=settings) as store:
@@ -156,7 +163,7 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
 
 
 async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobody(server: Server) -> None:
-    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=20.0)) as store:
+    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=60.0)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many([b"1", b"2"])
         claims = await queue.claim(1)

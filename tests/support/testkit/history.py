@@ -198,6 +198,11 @@ class History:
         return self._spans
 
 
+def hits_of(kills: Iterable[Kill], history: History) -> Counter[str]:
+    """How many kills of each kind came in the middle of something."""
+    return Counter(kill.kind for kill in kills if history.is_hit(kill))
+
+
 def check(
     events: Iterable[Event],
     audit: Audit,
@@ -209,7 +214,7 @@ def check(
 ) -> Finding:
     """Decides. `least_hits`: how many kills of a kind must have come in the middle of something for a run to count."""
     history = History(events, audit, requeue_limit=requeue_limit)
-    hits = Counter(kill.kind for kill in kills if history.is_hit(kill))
+    hits = hits_of(kills, history)
     counts = Counter(
         {
             "items": len(history.begun), "stored": len(history.stored), "claims": len(history.items),

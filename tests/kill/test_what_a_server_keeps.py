@@ -1,0 +1,96 @@
+"""The table of docs/guarantees.md: what a server still has after SIGKILL, a failover or eviction, by its settings."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pytest
+
+import claimq.blocking
+from claimq import StoreFull
+from claimq.blocking import BlockingQueue
+from testkit.plugin import ServerFactory
+from testkit.server import DURABLE, Server, free_port
+from testkit.waiting import eventually_sync
+
+APPENDING = {"appendonly": "yes"}
+COUNT = 300
+
+
+def enqueued(server: Server, first: int, count: int) -> list[str]:
+    """Each with a call of its own that has returned."""
+    with claimq.blocking.connect(server.url) as store:
+        payloads = [str(number) for number in range(first, first + count)]
+        for payload in payloads:
+            store.queue("q").enqueue(payload)
+        return payloads
+
+
+def kept(server: Server) -> list[str]:
+    with claimq.blocking.connect(server.url) as store:
+        queue: BlockingQueue = store.queue("q")
+        return [item.text for item in queue.peek(5000)]
+
+
+def kill_and_restart(server: Server) -> None:
+    server.kill9()
+    server.start()
+
+
+@pytest.mark.parametrize("flavour", ["valkey", "redis7"])
+@pytest.mark.parametrize(
+    "options",
+    [DURABLE, {**APPENDING, "appendfsync": "everysec"}, {**APPENDING, "appendfsync": "no"}],
+    ids=["always", "everysec", "no"],
+)
+def test_sigkill_takes_nothing_from_a_server_with_an_append_only_file(
+    start_server: ServerFactory, flavour: str, options: Mapping[str, str]
+) -> None:
+    server = start_server(flavour, dict(options))
+    payloads = enqueued(server, 0, COUNT)
+    kill_and_restart(server)
+    assert kept(server) == payloads
+
+
+def test_sigkill_takes_what_came_after_the_last_snapshot(start_server: ServerFactory) -> None:
+    server = start_server("valkey", {"save": "3600 1000000"})
+    before = enqueued(server, 0, 10)
+    server.call("SAVE")
+    enqueued(server, 10, 10)
+    kill_and_restart(server)
+    assert kept(server) == before
+
+
+def test_a_failover_takes_what_had_not_reached_the_replica(start_server: ServerFactory) -> None:
+    primary, replica = start_server("valkey", dict(DURABLE), tcp=True), start_server("valkey", dict(DURABLE))
+    replica.call("REPLICAOF", "127.0.0.1", primary.port)
+    before = enqueued(primary, 0, 10)
+    eventually_sync(lambda: replica.call("LLEN", "cq:{q}:main") == 10, why="the replica has them")
+    replica.call("REPLICAOF", "127.0.0.1", free_port())  # its link is cut
+    enqueued(primary, 10, 10)
+    primary.kill9()
+    replica.call("REPLICAOF", "NO", "ONE")
+    assert kept(replica) == before
+
+
+def test_a_server_that_may_evict_loses_items_when_memory_is_short(start_server: ServerFactory) -> None:
+    server = start_server("valkey", {"maxmemory": "8mb", "maxmemory-policy": "allkeys-random"})
+    stored = 0
+    with claimq.blocking.connect(server.url) as store:
+        queue: BlockingQueue = store.queue("q")
+        for _ in range(500):
+            with suppress(StoreFull):
+                stored += len(queue.enqueue_many([b"x" * 100_000]).ids)
+            if queue.length() < stored:
+                return
+    raise AssertionError(f"none of {stored} items was evicted")
+
+
+def test_looking_at_a_servers_settings_changes_none(start_server: ServerFactory) -> None:
+    server = start_server("valkey", {"maxmemory-policy": "allkeys-lru"})
+    before = server.call("CONFIG", "GET", "*")
+    with claimq.blocking.connect(server.url) as store:
+        assert store.report()
+        queue: BlockingQueue = store.queue("q")
+        queue.enqueue("a")
+        queue.done(queue.claim())
+    assert server.call("CONFIG", "GET", "*") == before

@@ -1,0 +1,82 @@
+"""The ways in which items leave a queue, each counted: no item is dropped silently."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from claimq import FailedPolicy, Item, OnExpiry, Policy, ReliableQueue, State
+from testkit.clock import move_clock
+from testkit.looking import lengths
+
+
+async def fail_both(queue: ReliableQueue) -> None:
+    await queue.fail(await queue.claim(2, wait=0), "no", permanent=True)
+
+
+async def done(queue: ReliableQueue) -> None:
+    await queue.done(await queue.claim(2, wait=0))
+
+
+async def remove_failed(queue: ReliableQueue) -> None:
+    await fail_both(queue)
+    await queue.remove_failed()
+
+
+async def drain_failed(queue: ReliableQueue) -> None:
+    await fail_both(queue)
+    async for _ in queue.drain_failed():
+        pass
+
+
+async def expire(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(busy_expiry=1, on_expiry=OnExpiry.DROP))
+    await queue.claim(2, wait=0)
+    await move_clock(queue, 2)
+    await queue.reap()
+
+
+async def exceed_max_items(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(failed=FailedPolicy(max_items=1)))
+    await queue.enqueue("c")
+    await queue.fail(await queue.claim(3, wait=0), "no", permanent=True)
+    await queue.remove_failed_item((await queue.failed_items())[0].item.id)
+
+
+async def consume(queue: ReliableQueue) -> None:
+    def handler(item: Item) -> None:
+        raise ValueError(item.text)
+
+    await queue.consume(handler, on_failure="drop", max_items=2)
+
+
+async def flush(queue: ReliableQueue) -> None:
+    await queue.flush()
+
+
+WAYS: dict[str, tuple[Callable[[ReliableQueue], Awaitable[None]], str, int]] = {
+    "done": (done, "done", 2),
+    "remove_failed": (remove_failed, "failed_removed", 2),
+    "drain_failed": (drain_failed, "failed_removed", 2),
+    "on_expiry: drop": (expire, "dropped", 2),
+    "max_items of failed": (exceed_max_items, "failed_removed", 3),
+    "on_failure=drop of consume": (consume, "done dropped", 2),
+    "flush": (flush, "flushed", 2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_each_way_out_of_a_queue_is_counted(queue: ReliableQueue, way: str) -> None:
+    leave, counter, count = WAYS[way]
+    await queue.enqueue_many("ab")
+    await leave(queue)
+    stats = await queue.stats()
+    assert sum(stats[name] for name in counter.split()) == count
+    assert sum(await lengths(queue)) == 0
+    gone = sum(stats[name] for name in ("done", "dropped", "failed_removed", "flushed"))
+    assert stats["enqueued"] + stats["adopted"] == gone
+
+
+async def test_a_deletion_returns_how_many_items_there_were(queue: ReliableQueue) -> None:
+    await queue.enqueue_many("abc")
+    await queue.claim(1, wait=0)
+    assert await queue.delete() == {State.MAIN: 2, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}

@@ -130,3 +130,30 @@ async def test_an_empty_queue_is_removed_if_asked_to(queue: ReliableQueue) -> No
     await queue.set_policy(Policy(requeue_limit=2))
     assert await queue.delete(only_if_empty=True) is not None
     assert await queue.policy() == Policy()
+
+
+async def test_a_queue_exists_from_whatever_is_written_first_until_it_is_deleted(
+    server: Server, queue: ReliableQueue
+) -> None:
+    async def deleted() -> None:
+        await queue.delete()
+        assert not await queue.exists()
+
+    assert not await queue.exists()
+    await queue.snapshot()
+    await queue.peek(1)
+    assert not await queue.exists()
+    await queue.set_policy(Policy())
+    assert await queue.exists()
+    await deleted()
+    await queue.enqueue("a")
+    assert await queue.exists()
+    await deleted()
+    await queue.enqueue("later", delay=60)
+    assert await queue.exists()
+    await deleted()
+    server.call("LPUSH", "cq:{q}:main", "bare")
+    assert await queue.exists()
+    await deleted()
+    await queue.claim(wait=0)
+    assert await queue.exists()

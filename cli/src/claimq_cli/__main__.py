@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,7 +14,7 @@ from claimq_cli import failures, printing
 from claimq_cli.change_commands import flush, pause, release, resume
 from claimq_cli.enqueue_command import enqueue
 from claimq_cli.failed_commands import failed
-from claimq_cli.inspect_commands import check, find, items, peek, status, url, workers
+from claimq_cli.inspect_commands import check, find, items, peek, queues, status, url, workers
 from claimq_cli.up_command import up
 
 
@@ -38,6 +39,7 @@ for command in (
     flush,
     check,
     url,
+    queues,
 ):
     cli.add_command(command)
 
@@ -48,11 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(failures.INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
         printing.say_error(f"{' '.join(error.format_message().split())} (see `{where} --help`)")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(failures.INTERRUPTED)
     except (ClaimqError, failures.CommandError, ValueError, TypeError, OSError) as error:
         for line in failures.lines_of(error):

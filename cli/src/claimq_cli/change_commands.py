@@ -15,7 +15,7 @@ from claimq_cli.failures import USAGE, CommandError
 @with_context
 async def pause(context: Context, name: str) -> None:
     """Let the queue NAME give no claims until `claimq resume`. What is in hand can be finished."""
-    async with context.queue(name) as queue:
+    async with context.changed_queue(name) as queue:
         await queue.pause()
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
 
@@ -25,7 +25,7 @@ async def pause(context: Context, name: str) -> None:
 @with_context
 async def resume(context: Context, name: str) -> None:
     """End a pause of the queue NAME."""
-    async with context.queue(name) as queue:
+    async with context.changed_queue(name) as queue:
         await queue.resume()
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
@@ -39,7 +39,7 @@ async def resume(context: Context, name: str) -> None:
 async def release(context: Context, name: str, worker: str, interrupted: bool, error: str) -> None:
     """Give back at once what WORKER holds of the queue NAME. Only for a worker that is certainly dead."""
     reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
-    async with context.queue(name) as queue:
+    async with context.changed_queue(name) as queue:
         done = await queue.release_worker(worker, reason, error)
     document = {
         "queue": name,
@@ -66,7 +66,7 @@ async def flush(context: Context, name: str, yes: bool) -> None:
     """Remove every item of the queue NAME, in every state, for good. Claims in hand become lost."""
     if not yes:
         raise CommandError(f"this removes every item of {name} for good; say so with --yes", USAGE)
-    async with context.queue(name) as queue:
+    async with context.changed_queue(name) as queue:
         gone = await queue.flush()
     document = {"queue": name, "removed": {state.value: gone[state] for state in State}}
     context.answers.give(document, f"{name}: {count(sum(gone.values()))} removed")

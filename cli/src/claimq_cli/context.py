@@ -15,6 +15,7 @@ import click
 import claimq
 from claimq.codec import check_name
 from claimq_cli.answers import Answers
+from claimq_cli.queue_names import check_exists, did_you_mean
 from claimq_cli.server_choice import Chosen, choose
 
 P = ParamSpec("P")
@@ -36,9 +37,29 @@ class Context:
 
     @asynccontextmanager
     async def queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
-        """The queue, connected for the block."""
+        """The queue, connected for the block. CommandError if it is not there."""
         async with claimq.connect(settings=self.chosen(name).settings) as server:
-            yield server.queue(name)
+            queue = server.queue(name)
+            await check_exists(server, queue)
+            yield queue
+
+    @asynccontextmanager
+    async def changed_queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
+        """The same for what changes it as a whole: afterwards `claimq queues` knows it."""
+        async with self.queue(name) as queue:
+            yield queue
+            await queue.add_to_index()
+
+    @asynccontextmanager
+    async def filled_queue(self, name: str) -> AsyncGenerator[tuple[claimq.ReliableQueue, str]]:
+        """A queue to put items into, which makes it; and what to say about that: empty if it was there."""
+        async with claimq.connect(settings=self.chosen(name).settings) as server:
+            queue, said = server.queue(name), ""
+            if not await queue.exists():
+                said = f"a new queue{did_you_mean(name, await server.queues())}"
+            yield queue, said
+            if said:
+                await queue.add_to_index()
 
 
 def with_context(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import BinaryIO
+from dataclasses import replace
+from datetime import datetime
 
 import click
 
 from claimq.duration import parse_duration
-from claimq.model import Enqueued, NewItem
 from claimq_cli import json_shapes
 from claimq_cli.answers import count
+from claimq_cli.byte_source import ByteSource
 from claimq_cli.context import Context, with_context
-from claimq_cli.failures import USAGE, CommandError
-
-_READ_BYTES = 256 * 1024
+from claimq_cli.failures import INTERRUPTED, USAGE, CommandError
+from claimq_cli.loading import Loaded, Wanted, load, stopping
 
 
 class Duration(click.ParamType[float]):
@@ -36,6 +32,30 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class Instant(click.ParamType[float]):
+    """ISO 8601 (without an offset: in the local time zone) or Unix seconds; to Unix seconds."""
+
+    name = "instant"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Unix seconds, or a usage error that says what to write."""
+        if isinstance(value, float):
+            return value
+        try:
+            return float(str(value))
+        except ValueError:
+            pass
+        try:
+            return datetime.fromisoformat(str(value)).timestamp()
+        except (ValueError, OverflowError, OSError):
+            self.fail(
+                f'"{value}" is no instant; write ISO 8601 (2030-01-31T09:00:00Z; without an offset in the local time '
+                "zone) or Unix seconds",
+                param,
+                ctx,
+            )
+
+
 @click.command()
 @click.argument("name")
 @click.argument("items", nargs=-1)
@@ -45,6 +65,14 @@ class Duration(click.ParamType[float]):
 @click.option(
     "-0", "--null", is_flag=True, help="With --lines: items end with a NUL byte instead of a newline."
 )
+@click.option(
+    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: go on with line N."
+)
+@click.option(
+    "--id-prefix",
+    metavar="PREFIX",
+    help="With --lines: the id of each item is PREFIX and the number of its line, so a repeat is harmless.",
+)
 @click.option("--file", metavar="FILE", help="The whole of FILE is one item; '-' for stdin.")
 @click.option(
     "--client", metavar="CLIENT", help="The client whose items these are; claims go round-robin over clients."
@@ -53,7 +81,10 @@ class Duration(click.ParamType[float]):
     "--delay", type=Duration(), metavar="DURATION", help="Not to be claimed before so long from now: 30s, 5m."
 )
 @click.option(
-    "--at", type=float, metavar="INSTANT", help="Not to be claimed before this instant, in Unix seconds."
+    "--at",
+    type=Instant(),
+    metavar="INSTANT",
+    help="Not to be claimed before this instant: 2030-01-31T09:00:00Z, or Unix seconds.",
 )
 @click.option(
     "--id", "item_id", metavar="ID", help="An id of your own; the same id is not queued twice. For one item."
@@ -65,77 +96,59 @@ async def enqueue(
     items: tuple[str, ...],
     lines: str | None,
     null: bool,
+    from_line: int,
+    id_prefix: str | None,
     file: str | None,
     client: str | None,
     delay: float | None,
     at: float | None,
     item_id: str | None,
 ) -> None:
-    """Put items at the back of the queue NAME.
+    """Put items at the back of the queue NAME; the first ones make it.
 
     Each ITEM is one payload, as it is. With --lines each line is one, sent as it comes; with --file the whole file is.
     """
     if sum((bool(items), lines is not None, file is not None)) != 1:
         raise CommandError("give items as arguments, or --lines FILE, or --file FILE: one of them", USAGE)
     if item_id is not None and (lines is not None or len(items) > 1):
-        raise CommandError("--id is for one item; leave it out, or enqueue the items one by one", USAGE)
+        raise CommandError("--id is for one item; with --lines there is --id-prefix", USAGE)
+    if lines is None and (null or from_line != 1 or id_prefix is not None):
+        raise CommandError("--null, --from-line and --id-prefix go with --lines", USAGE)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give one of them", USAGE)
-    done = Enqueued((), 0)
-    async with context.queue(name) as queue, _payloads(items, lines, file, null=null) as portions:
-        for portion in portions:
-            new = [NewItem(one, id=item_id, client=client, delay=delay, at=at) for one in portion]
-            done = _joined(done, await queue.enqueue_many(new))
-    _tell(context, name, done)
-
-
-def _tell(context: Context, name: str, done: Enqueued) -> None:
-    known = f", {count(len(done.duplicates))} known already" if done.duplicates else ""
-    new = len(done.ids) - len(done.duplicates)
-    context.answers.give(
-        json_shapes.enqueued(name, done), f"{name}: {count(new)} enqueued{known}, {done.length} in main"
-    )
-
-
-def _joined(one: Enqueued, two: Enqueued) -> Enqueued:
-    return Enqueued(one.ids + two.ids, two.length, one.duplicates + two.duplicates)
-
-
-@asynccontextmanager
-async def _payloads(
-    items: tuple[str, ...], lines: str | None, file: str | None, *, null: bool
-) -> AsyncGenerator[Iterator[list[bytes]]]:
-    """The payloads in portions, each as soon as it is there."""
-    if items:
-        yield iter([[os.fsencode(one) for one in items]])
+    wanted = Wanted(client, delay, at, id_prefix, from_line)
+    if lines is not None:
+        done, said = await _lines(context, name, lines, b"\0" if null else b"\n", wanted)
+        document = {**done.document(name), "created": bool(said)}
+        context.answers.give(document, _text(name, done, said))
         return
-    source = lines if lines is not None else file or ""
-    with _opened(source) as stream:
-        yield _split(stream, b"\0" if null else b"\n") if lines is not None else iter([[stream.read()]])
+    payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
+    new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
+    async with context.filled_queue(name) as (queue, said):
+        enqueued = await queue.enqueue_many(new)
+    loaded = Loaded()
+    loaded.add(enqueued)
+    document = {**json_shapes.enqueued(name, enqueued), "created": bool(said)}
+    context.answers.give(document, _text(name, loaded, said))
 
 
-def _opened(source: str) -> BinaryIO:
-    if source == "-":
-        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-    try:
-        return Path(source).open("rb")
-    except OSError as error:
-        raise CommandError(
-            f"{source} cannot be read ({error.strerror}); name another file, or - for stdin", USAGE
-        ) from error
+async def _lines(context: Context, name: str, source: str, end: bytes, wanted: Wanted) -> tuple[Loaded, str]:
+    with ByteSource(source) as opened:
+        async with stopping() as stop, context.filled_queue(name) as (queue, said):
+            return await load(queue, opened, end, wanted, stop), said
 
 
-def _split(stream: BinaryIO, end: bytes) -> Iterator[list[bytes]]:
-    """Whole lines as they arrive, so that a slow producer's items do not wait for a full buffer."""
-    rest = b""
-    while got := os.read(stream.fileno(), _READ_BYTES):
-        *whole, rest = (rest + got).split(end)
-        if portion := _lines(whole, end):
-            yield portion
-    if portion := _lines([rest], end):
-        yield portion
+async def _file(source: str) -> bytes:
+    with ByteSource(source) as opened:
+        async with stopping() as stop:
+            payload = await opened.read_all(stop)
+    if payload is None:
+        raise CommandError("interrupted - nothing is enqueued", INTERRUPTED)
+    return payload
 
 
-def _lines(whole: list[bytes], end: bytes) -> list[bytes]:
-    trimmed = (line.removesuffix(b"\r") for line in whole) if end == b"\n" else whole
-    return [line for line in trimmed if line]
+def _text(name: str, done: Loaded, said: str) -> str:
+    known = f", {count(done.known)} known already" if done.known else ""
+    return f"{name}: {count(done.enqueued)} enqueued{known}, {done.length:,} in main" + (
+        f" ({said})" if said else ""
+    )

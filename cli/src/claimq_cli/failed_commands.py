@@ -112,12 +112,24 @@ async def requeue(
 @click.option(
     "--min-age", type=Duration(), default=0.0, help="With --all: only those that failed at least so long ago."
 )
+@click.option("--yes", is_flag=True, help="With --all: really.")
 @with_context
 async def remove(
-    context: Context, name: str, ids: tuple[str, ...], everything: bool, min_fail_count: int, min_age: float
+    context: Context,
+    name: str,
+    ids: tuple[str, ...],
+    everything: bool,
+    min_fail_count: int,
+    min_age: float,
+    yes: bool,
 ) -> int:
     """Remove failed items of the queue NAME for good: those with these IDS, or with --all all of them."""
     _one_way(ids, everything=everything, filtered=bool(min_fail_count or min_age))
+    if everything and not yes:
+        which = (
+            "those failed items that the filters leave" if min_fail_count or min_age else "every failed item"
+        )
+        raise CommandError(f"this removes {which} of {name} for good; say so with --yes", USAGE)
     async with context.queue(name) as queue:
         if everything:
             number = (await queue.remove_failed(min_age=min_age, min_fail_count=min_fail_count)).count

@@ -11,24 +11,30 @@ from claimq_cli import json_shapes
 from claimq_cli.answers import age, instant, payload
 from claimq_cli.context import Context, with_context
 from claimq_cli.failures import NOT_DONE, USAGE, CommandError
+from claimq_cli.queue_names import check_exists
 
 STATES = click.Choice([state.value for state in State])
+LIVE_SECONDS = 15.0
+"""A worker that holds nothing and was last seen longer ago is gone, or does not work on this queue now."""
 
 
 @click.command()
 @click.argument("name", required=False)
 @with_context
 async def status(context: Context, name: str | None) -> None:
-    """Lengths, ages and workers of the queue NAME (without it: of all queues of the running `claimq up`)."""
+    """Lengths, ages and workers of the queue NAME (without it: of all queues that are known)."""
     chosen = context.chosen(name)
-    names = (name,) if name is not None else chosen.queues
-    if not names:
-        raise CommandError("name the queue: which queues a server has is not written down anywhere", USAGE)
     found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
     async with claimq.connect(settings=chosen.settings) as server:
+        names = (name,) if name is not None else chosen.queues or await server.queues()
+        if not names:
+            raise CommandError("no queue of this server is known by name; name one", USAGE)
         for one in names:
             queue = server.queue(one)
-            found.append((one, await queue.snapshot(), await queue.workers()))
+            if name is not None:
+                await check_exists(server, queue)
+            snapshot = await queue.snapshot()
+            found.append((one, snapshot, _live(await queue.workers(), snapshot.now)))
     documents = [json_shapes.status(*one) for one in found]
     columns = [
         "queue",
@@ -44,6 +50,30 @@ async def status(context: Context, name: str | None) -> None:
         columns,
         [_status_row(*one) for one in found],
     )
+
+
+@click.command()
+@with_context
+async def queues(context: Context) -> None:
+    """List the queues of the server that are known by name.
+
+    The operator, `claimq up` and the commands that change a queue write their names down, where they may.
+    """
+    chosen = context.chosen(None)
+    async with claimq.connect(settings=chosen.settings) as server:
+        names = sorted({*chosen.queues, *await server.queues()})
+        found = [(name, await server.queue(name).snapshot()) for name in names]
+    context.answers.give_table(
+        {"queues": [json_shapes.lengths(*one) for one in found]},
+        ["queue", *(f">{state.value}" for state in State)],
+        [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
+        nothing="no queue of this server is known by name",
+    )
+
+
+def _live(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
+    """Those that hold claims, or asked for some just now: one that waits asks every second."""
+    return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
 
 
 def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:

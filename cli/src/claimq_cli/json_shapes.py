@@ -99,3 +99,8 @@ def report(one: ServerReport) -> Json:
         "mode": one.mode,
         "warnings": [{"code": warning.code, "message": warning.message} for warning in one.warnings],
     }
+
+
+def lengths(queue: str, snapshot: Snapshot) -> Json:
+    """How many items a queue has."""
+    return {"queue": queue, "lengths": {state.value: snapshot.lengths[state] for state in State}}

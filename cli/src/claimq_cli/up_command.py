@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 import yaml
@@ -116,6 +116,24 @@ def _words(command: str | None) -> list[str] | None:
         ) from error
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML that refuses a key that comes twice, where the last would silently win."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if (name := (key.tag, key.value)) in seen:
+                problem = (
+                    f"the key {key.value} is there already, in line {seen[name] + 1}; remove one of them"
+                )
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen[name] = key.start_mark.line
+        return node
+
+
 def _documents(file: Path) -> list[Mapping[str, object]]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
@@ -123,7 +141,7 @@ def _documents(file: Path) -> list[Mapping[str, object]]:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise CommandError(f"{file} cannot be read ({why}); name a manifest with -f", BAD_MANIFEST) from error
     try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+        documents = [one for one in yaml.load_all(text, _UniqueKeys) if one is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -121,6 +121,8 @@ class BlockingQueue:
     failed_item = _Blocking(ReliableQueue.failed_item)
     apply_failed_policy = _Blocking(ReliableQueue.apply_failed_policy)
     snapshot = _Blocking(ReliableQueue.snapshot)
+    exists = _Blocking(ReliableQueue.exists)
+    add_to_index = _Blocking(ReliableQueue.add_to_index)
     length = _Blocking(ReliableQueue.length)
     lengths = _Blocking(ReliableQueue.lengths)
     age = _Blocking(ReliableQueue.age)
@@ -197,6 +199,10 @@ class BlockingServer:
     def ping(self, *, verdicts: bool = False) -> None:
         """See :meth:`claimq.Server.ping`."""
         self._loop.run(lambda: self._server.ping(verdicts=verdicts))
+
+    def queues(self) -> list[str]:
+        """See :meth:`claimq.Server.queues`."""
+        return self._loop.run(self._server.queues)
 
     def report(self) -> ServerReport:
         """See :meth:`claimq.Server.report`."""

@@ -10,6 +10,7 @@ from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
 from claimq.policy_changes import PolicyChanges, changed_fields
+from claimq.queue_index import add_name
 from claimq.queue_part import BATCH, QueuePart
 from claimq.tokens import number_of
 
@@ -46,6 +47,12 @@ class Maintaining(QueuePart):
         await self._configure(*(word for pair in fields.items() for word in pair))
         if fields.get("suspended") == "0":
             await self.wake()
+
+    async def add_to_index(self) -> bool:
+        """Adds the queue's name to those that :meth:`Server.queues` returns. False where this user may not write
+        ``cq:queues``; nothing but that list needs it. O(log queues).
+        """
+        return await add_name(self._connection, self.name)
 
     async def pause(self) -> None:
         """The queue gives no claims until :meth:`resume`; enqueueing, verdicts and the reaper go on. O(1)."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from claimq import queue_index
 from claimq.errors import ClaimqError
 from claimq.finding import found_settings
 from claimq.model import Enqueued, ServerReport, ServerWarning
@@ -100,6 +101,19 @@ class Server:
         Raises StoreUnavailable or StoreMisused.
         """
         await self._connection.ping(use="verdicts" if verdicts else "calls")
+
+    async def queues(self) -> list[str]:
+        """The names of the queues that are known here, sorted.
+
+        Those that the operator, `claimq up` or the command line has worked on, or that a program has added
+        (:meth:`ReliableQueue.add_to_index`): only they write the list, and only with a right to ``cq:queues``.
+        A queue that was deleted is left out and forgotten. O(queues), up to four round trips for each.
+        """
+        names = await queue_index.known_names(self._connection)
+        there = [name for name in names if await self.queue(name).exists()]
+        if len(there) < len(names):
+            await queue_index.remove_names(self._connection, sorted({*names} - {*there}))
+        return there
 
     async def report(self) -> ServerReport:
         """What server this is and what about its settings weakens the guarantees, each with what to set.

@@ -101,6 +101,7 @@ class Upkeep:
             current = None
         if current is None or self._written is None or replace(current, **policy) != current:
             await queue.update_policy(**policy)
+            await queue.add_to_index()
         self._written, self._policy_at = policy, now
 
     async def _give_back(

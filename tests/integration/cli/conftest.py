@@ -1,16 +1,18 @@
 """The command in this process, and local modes in processes of their own that leave nothing behind."""
 
+import asyncio
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import claimq as claimq_library
 from claimq_cli.__main__ import main
 from claimq_cli.local import proc
 from claimq_cli.local.remains import end_all
@@ -34,6 +36,7 @@ class Answer:
 
 
 Claimq = Callable[..., Answer]
+QueueDo = Callable[[Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +67,20 @@ def on(valkey: Server, claimq: Claimq, monkeypatch: pytest.MonkeyPatch) -> Claim
     """The same, with $CLAIMQ_REDIS_URL naming a server of the test."""
     monkeypatch.setenv("CLAIMQ_REDIS_URL", valkey.url)
     return claimq
+
+
+@pytest.fixture
+def queue_do(valkey: Server) -> QueueDo:
+    """Runs something on the queue `q` by the library, as the worker `w`."""
+
+    def run(work: Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]) -> Any:
+        async def connected() -> Any:
+            async with claimq_library.connect(valkey.url) as server:
+                return await work(server.queue("q", worker="w"))
+
+        return asyncio.run(connected())
+
+    return run
 
 
 class Up:

@@ -1,6 +1,5 @@
 """Each command against a real server: what it does, its JSON, its errors."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -16,20 +15,6 @@ from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
-
-
-@pytest.fixture
-def queue_do(valkey: Server) -> QueueDo:
-    """Runs something on the queue `q` by the library, as the worker `w`."""
-
-    def run(work: Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]) -> Any:
-        async def connected() -> Any:
-            async with library.connect(valkey.url) as server:
-                return await work(server.queue("q", worker="w"))
-
-        return asyncio.run(connected())
-
-    return run
 
 
 @pytest.fixture
@@ -58,7 +43,10 @@ def test_arguments_become_items_in_their_order(on: Claimq) -> None:
 
 def test_a_payload_may_be_any_bytes(on: Claimq, tmp_path: Path) -> None:
     (tmp_path / "payload").write_bytes(b"\xff\x00\n")
-    assert on("enqueue", "q", "--file", str(tmp_path / "payload")).out == "q: 1 item enqueued, 1 in main\n"
+    assert (
+        on("enqueue", "q", "--file", str(tmp_path / "payload")).out
+        == "q: 1 item enqueued, 1 in main (a new queue)\n"
+    )
     assert on("peek", "q", "-o", "json").json["items"][0]["payload_base64"] == "/wAK"
 
 
@@ -69,7 +57,10 @@ def test_an_argument_that_is_not_utf8_stays_as_it_is(on: Claimq) -> None:
 
 def test_each_line_is_an_item_and_empty_lines_are_left_out(on: Claimq, tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"one\n\ntwo\r\nthree")
-    assert on("enqueue", "q", "--lines", str(tmp_path / "lines")).out == "q: 3 items enqueued, 3 in main\n"
+    assert (
+        on("enqueue", "q", "--lines", str(tmp_path / "lines")).out
+        == "q: 3 items enqueued, 3 in main (a new queue)\n"
+    )
     (tmp_path / "names").write_bytes(b"with\nnewline\0other\0")
     on("enqueue", "q", "--lines", str(tmp_path / "names"), "--null")
     texts = [one["text"] for one in on("peek", "q", "-o", "json").json["items"]]
@@ -82,9 +73,9 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         assert slow.stdin is not None
         slow.stdin.write("first\nsec")
         slow.stdin.flush()
-        eventually_sync(lambda: on("status", "q", "-o", "json").json["lengths"]["main"] == 1)
+        eventually_sync(lambda: '"main": 1' in on("status", "q", "-o", "json").out)
         out, _ = slow.communicate("ond\n", timeout=120)
-    assert out == "q: 2 items enqueued, 2 in main\n"
+    assert out == "q: 2 items enqueued, 2 in main (a new queue)\n"
     assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["first", "second"]
 
 
@@ -100,9 +91,11 @@ def test_client_and_delay_reach_the_item(on: Claimq) -> None:
     (found,) = on("items", "q", "delayed", "-o", "json").json["items"]
     assert found["item"]["client"] == "acme"
     assert 3590 < found["due_at"] - found["item"]["enqueued_at"] <= 3600
-    on("enqueue", "q", "b", "--at", "2000000000")
+    on("enqueue", "q", "b", "--at", "2033-05-18T03:33:20Z")
     (_, later) = on("items", "q", "delayed", "-o", "json").json["items"]
     assert later["due_at"] == 2_000_000_000
+    on("enqueue", "q", "c", "--at", "2000000001.5")
+    assert on("items", "q", "delayed", "-o", "json").json["items"][2]["due_at"] == 2_000_000_001.5
 
 
 @pytest.mark.parametrize(
@@ -114,7 +107,9 @@ def test_client_and_delay_reach_the_item(on: Claimq) -> None:
         (["q", "a", "--delay", "1s", "--at", "5"], "exclude each other"),
         (["q", "a", "--delay", "5"], '"5" has no unit; write "5s"'),
         (["q", "--file", "nothing-there"], "cannot be read (No such file or directory)"),
-        (["q", "a", "--at", "-1"], "'at' is an instant"),
+        (["q", "a", "--at", "-1"], "at is -1.0; give 0 to"),
+        (["q", "a", "--at", "tomorrow"], '"tomorrow" is no instant; write ISO 8601 (2030-01-31T09:00:00Z;'),
+        (["q", "a", "--from-line", "3"], "go with --lines"),
         (["bad{name}", "a"], "bad{name}"),
         (["q", "a", "--client", "two words"], "two words"),
         (["q", "a", "--colour"], "No such option"),
@@ -156,10 +151,21 @@ def test_status_tells_lengths_ages_and_workers(on: Claimq, queue_do: QueueDo) ->
     assert row[:5] == ["q", "2", "1", "0", "0"]
 
 
-def test_status_without_a_name_needs_a_local_mode(on: Claimq) -> None:
+def test_status_counts_only_workers_that_live(on: Claimq, queue_do: QueueDo, valkey: Server) -> None:
+    on("enqueue", "q", "a", "b")
+    queue_do(lambda queue: queue.claim(1))
+    now = round(queue_do(lambda queue: queue.snapshot()).now * 1000)
+    valkey.call("ZADD", "cq:{q}:workers", now, "waits", now - 3_500_000, "w", now - 60_000, "gone")
+    found = on("status", "q", "-o", "json").json
+    assert sorted(one["worker"] for one in found["workers"]) == ["w", "waits"]
+    listed = on("workers", "q", "-o", "json").json["workers"]
+    assert {one["worker"] for one in listed} >= {"w", "waits", "gone"}
+
+
+def test_status_without_a_name_needs_a_queue_that_is_known(on: Claimq) -> None:
     answer = on("status")
     assert answer.code == 2
-    assert "name the queue" in answer.err
+    assert "no queue of this server is known by name; name one" in answer.err
 
 
 def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: QueueDo) -> None:
@@ -226,8 +232,15 @@ def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: lis
         "removed": 1,
         "missing": [],
     }
-    assert on("failed", "remove", "q", "--all", "--min-fail-count", "2").out == "q: 0 items removed\n"
-    assert on("failed", "remove", "q", "--all").out == "q: 1 item removed\n"
+    asked = on("failed", "remove", "q", "--all")
+    assert (asked.code, asked.err) == (
+        2,
+        "claimq: this removes every failed item of q for good; say so with --yes\n",
+    )
+    assert (
+        on("failed", "remove", "q", "--all", "--yes", "--min-fail-count", "2").out == "q: 0 items removed\n"
+    )
+    assert on("failed", "remove", "q", "--all", "--yes").out == "q: 1 item removed\n"
     assert on("failed", "list", "q").out == "q: nothing in failed\n"
 
 
@@ -319,6 +332,7 @@ def test_a_bad_url_is_an_error_that_does_not_repeat_the_password(claimq: Claimq)
 def test_a_password_comes_from_a_file(
     on: Claimq, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    on("enqueue", "q", "a")
     valkey.call("CONFIG", "SET", "requirepass", "geheim")
     try:
         refused = on("status", "q")
@@ -330,6 +344,14 @@ def test_a_password_comes_from_a_file(
         assert "CLAIMQ_REDIS_PASSWORD_FILE cannot be read" in on("status", "q").err
     finally:
         valkey.kill9()
+
+
+@pytest.mark.parametrize("arguments", [[], ["failed"]], ids=["claimq", "failed"])
+def test_a_group_alone_prints_its_whole_help(claimq: Claimq, arguments: list[str]) -> None:
+    answer = claimq(*arguments)
+    assert (answer.code, answer.err) == (2, "")
+    assert answer.out == claimq(*arguments, "--help").out
+    assert answer.out.count("\n") > 5
 
 
 def test_help_is_there_for_every_command(claimq: Claimq) -> None:
@@ -348,6 +370,8 @@ def test_help_is_there_for_every_command(claimq: Claimq) -> None:
         "release",
         "flush",
         "check",
+        "url",
+        "queues",
     ):
         assert f"\n  {name} " in listed
         assert claimq(name, "--help").code == 0

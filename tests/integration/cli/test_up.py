@@ -375,3 +375,24 @@ def test_a_url_with_a_password_is_printed_only_on_request(claimq: Claimq) -> Non
     assert (answer.code, answer.out) == (1, "")
     assert "geheim" not in answer.err
     assert claimq("url", "--redis", url, "--show-password").out == url + "\n"
+
+
+def test_an_item_that_kills_its_app_reaches_failed_with_the_cause(
+    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
+) -> None:
+    killed = tmp_path / "kills.py"
+    killed.write_text(
+        "import claimq.worker, os\n"
+        "with claimq.worker.connect() as worker:\n"
+        "    for item in worker.items():\n"
+        "        with item:\n"
+        "            os.kill(os.getpid(), 9)\n"
+    )
+    start_up({**spec([sys.executable, str(killed)]), "requeueLimit": 0})
+    assert claimq("enqueue", "trial", "poison").code == 0
+
+    def cause() -> str:
+        items = claimq("failed", "list", "trial", "-o", "json").json["items"]
+        return str(items[0]["item"]["last_error"]) if items else ""
+
+    eventually_sync(lambda: cause() == "its app was killed by SIGKILL", within=60)

@@ -74,6 +74,10 @@ class Terminal:
         while text.encode() not in self.output:
             assert self._read(give_up), f"{text!r} did not come; there was {self.output!r}"
 
+    def read_for(self, seconds: float) -> None:
+        """Reads what it writes within this time, until there is something."""
+        assert self._read(time.monotonic() + seconds) or self._popen.poll() is None, self.output
+
     def wait(self, within: float = 30.0) -> int:
         """Reads until it has ended; its exit code."""
         give_up = time.monotonic() + within

@@ -87,3 +87,20 @@ def test_a_file_that_is_not_there_or_not_text_is_an_error_that_says_what_to_do(t
 def test_a_quote_that_is_not_closed_is_an_error_and_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"--command cannot be split into words .No closing quotation."):
         load(tmp_path, QUEUE % ("one", 1), command="app 'x")
+
+
+def test_a_key_that_comes_twice_is_a_mistake_with_both_places(tmp_path: Path) -> None:
+    twice = QUEUE % ("one", 2) + "spec: {}\n"
+    with pytest.raises(
+        CommandError, match="at line 6, column 1: the key spec is there already, in line 5; remove one"
+    ):
+        load(tmp_path, twice)
+    with pytest.raises(CommandError, match="the key maxReplicas is there already"):
+        load(tmp_path, QUEUE % ("one", "2, maxReplicas: 3"))
+
+
+def test_the_same_key_in_two_places_and_a_merge_are_none(tmp_path: Path) -> None:
+    text = QUEUE % ("one", 2)
+    text += "  # an anchor that is merged and overridden\n"
+    text = text.replace("metadata: {name: one}", "metadata: &m {name: one, labels: {name: one}}")
+    assert load(tmp_path, text.replace("&m {name: one,", "{<<: {name: two}, name: one,")) == ["one"]

@@ -1,6 +1,7 @@
 """Who a process is, and clearing away those of a killed run and no others."""
 
 import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -18,7 +19,8 @@ from claimq_cli.local.worker import socket_name
 from testkit.processes import Process
 from testkit.waiting import eventually_sync
 
-MARK = "a-mark-of-this-test"
+MARK = f"a-mark-of-this-test-{secrets.token_hex(8)}"
+"""One of this process: other runs of these tests kill what bears theirs."""
 
 
 @pytest.fixture

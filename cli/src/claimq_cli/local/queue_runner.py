@@ -15,6 +15,7 @@ from claimq.manifest import Manifest
 from claimq.model import Snapshot
 from claimq.reaper import Reaper
 from claimq.scaling import ScalingState, decide
+from claimq_cli.answers import count
 from claimq_cli.local import plan
 from claimq_cli.local.board import QueueBoard, WorkerRow
 from claimq_cli.local.plan import Part, Patience, Step
@@ -27,6 +28,8 @@ _WITHOUT_WORKERS = 0.2
 """The same while there is no worker: nobody else would notice the first item."""
 _RELEASE_RETRY = 1.0
 _WHILE_STARTING = 0.1
+_EXPLAIN_AFTER = (0.0, 0.2, 0.8, 1.5)
+"""Seconds before each try to write a cause."""
 
 
 class QueueRunner:
@@ -52,11 +55,13 @@ class QueueRunner:
         self._numbers = 0
         self._look = asyncio.Event()
         self._releases: set[asyncio.Task[None]] = set()
+        self._explaining: dict[str, asyncio.Task[None]] = {}
         self._is_ending = False
 
     async def prepare(self) -> None:
         """Writes the fields of the policy that the manifest sets. Raises StoreUnavailable or StoreMisused."""
         await self.queue.update_policy(**self.manifest.spec.policy_fields())
+        await self.queue.add_to_index()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until ``stop`` is set, then drains all workers and returns when they are gone."""
@@ -189,6 +194,12 @@ class QueueRunner:
         task = in_background(self._release_until_done(what), name=f"giving back what {what.claim_name} held")
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
+        if (earlier := self._explaining.pop(what.claim_name, None)) is not None:
+            earlier.cancel()
+        if what.reason is claimq.Reason.CRASHED:
+            explaining = self._explaining[what.claim_name] = asyncio.create_task(self._explain(what))
+            self._releases.add(explaining)
+            explaining.add_done_callback(self._releases.discard)
         return task
 
     async def _release_until_done(self, what: ToRelease) -> None:
@@ -201,9 +212,22 @@ class QueueRunner:
                 await asyncio.sleep(_RELEASE_RETRY)
         if released.total:
             self._around.note(
-                f"{self.board.name}: {released.total} items of {what.claim_name} given back: {what.error}"
+                f"{self.board.name}: {count(released.total)} of {what.claim_name} given back: {what.error}"
             )
         self.look()
+
+    async def _explain(self, what: ToRelease) -> None:
+        """Writes the cause onto what the worker's sidecar gives back without knowing it: that sees the end of the app's
+        session by itself, sooner or later than we do.
+        """
+        began = time.monotonic()
+        for pause in _EXPLAIN_AFTER:
+            await asyncio.sleep(pause)
+            with suppress(ClaimqError):
+                if await self.queue.explain(
+                    what.claim_name, what.error, within=time.monotonic() - began + 1.0
+                ):
+                    return
 
     def release_remains(self, claim_names: list[str]) -> None:
         """Gives back what the workers of a killed `claimq up` held."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from math import isfinite
@@ -14,6 +16,8 @@ from claimq.manifest.declaring import Declared, DeclaredField, Kind, declared_fi
 from claimq.quantity import parse_quantity, parse_size
 
 _Spec = TypeVar("_Spec")
+
+_LONGEST_ADVICE = 200
 
 
 class Reading:
@@ -108,7 +112,7 @@ class Reading:
 
     def _list(self, declared: Declared, raw: object, path: str) -> object:
         if not isinstance(raw, list | tuple):
-            advice = f"write [{shown(raw)}]" if isinstance(raw, str) else "give a list"
+            advice = f"write {_as_list(raw)}" if isinstance(raw, str) else "give a list"
             self.add(path, f"is {shown(raw)}, not a list; {advice}")
             return None
         entries = cast("list[object]", raw)
@@ -160,6 +164,16 @@ class Reading:
 def plain(name: str) -> str:
     """A name without case, hyphens and underscores, for comparing what people write."""
     return re.sub(r"[-_\s\[\]]", "", name).lower()
+
+
+def _as_list(text: str) -> str:
+    """A text as the list that its writer meant: its words, as a shell would take them apart."""
+    try:
+        words = shlex.split(text) or [text]
+    except ValueError:  # a quote that is not closed
+        words = text.split()
+    written = json.dumps(words, ensure_ascii=False)
+    return written if len(written) <= _LONGEST_ADVICE else "a list of its words"
 
 
 def shown(value: object) -> str:

@@ -1,0 +1,129 @@
+"""A file, a pipe or a terminal that is read as it comes, so that a signal is obeyed also while nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from claimq_cli.failures import USAGE, CommandError
+
+_READ_BYTES = 256 * 1024
+_MOST_LINES = 1000
+LONGEST_LINE = 512 * 1024 * 1024
+"""No server stores more in one item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Lines that are enqueued by one call, each with its number (from 1; empty lines count and are left out).
+    ``first`` and ``last``: the numbers of all that it covers.
+    """
+
+    first: int
+    last: int
+    lines: tuple[tuple[int, bytes], ...]
+
+
+class ByteSource:
+    """What is read; '-' is stdin. A context manager."""
+
+    def __init__(self, source: str) -> None:
+        try:
+            # Without O_NONBLOCK a named pipe would wait here for its writer, deaf to signals.
+            self._handle = (
+                os.dup(sys.stdin.fileno())
+                if source == "-"
+                else os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            )
+            mode = os.fstat(self._handle).st_mode
+        except OSError as error:
+            raise _unreadable(source, error.strerror or "") from error
+        self.is_terminal = os.isatty(self._handle)
+        self._source = source
+        self._never_waits = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+    async def read(self, stop: asyncio.Event) -> bytes | None:
+        """Some bytes; empty at the end; None when it was asked to stop."""
+        while True:
+            if not self._never_waits:
+                await self._until_readable(stop)
+            if stop.is_set():
+                return None
+            try:
+                return os.read(self._handle, _READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise _unreadable(self._source, error.strerror or "") from error
+
+    async def _until_readable(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        try:
+            loop.add_reader(self._handle, readable.set)
+        except PermissionError:  # /dev/null and the like cannot be waited for, and never make one wait
+            self._never_waits = True
+            return
+        waits = [asyncio.ensure_future(one.wait()) for one in (readable, stop)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loop.remove_reader(self._handle)
+            for one in waits:
+                one.cancel()
+
+    async def read_all(self, stop: asyncio.Event) -> bytes | None:
+        """Everything; None when it was asked to stop."""
+        parts: list[bytes] = []
+        while got := await self.read(stop):
+            parts.append(got)
+        return None if got is None else b"".join(parts)
+
+    async def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
+        """Whole lines as they arrive, so that a slow producer's do not wait for a full buffer; the last may lack its
+        end. After a stop no more come.
+        """
+        number, rest = 0, bytearray()
+        got: bytes | None = None
+        while got != b"":
+            got = await self.read(stop)
+            if got is None:
+                return
+            rest += got
+            if got and end not in got:
+                if len(rest) > LONGEST_LINE:
+                    raise CommandError(f"line {number + 1} is longer than any item may be; see --null", USAGE)
+                continue
+            *whole, rest = rest.split(end)
+            if not got and rest:
+                whole.append(rest)
+            for begin in range(0, len(whole), _MOST_LINES):
+                if stop.is_set():
+                    return
+                some = whole[begin : begin + _MOST_LINES]
+                yield _portion(number + 1, some, end)
+                number += len(some)
+
+
+def _portion(first: int, some: list[bytearray], end: bytes) -> Portion:
+    trimmed = (bytes(line).removesuffix(b"\r") if end == b"\n" else bytes(line) for line in some)
+    kept = tuple((first + n, line) for n, line in enumerate(trimmed) if line)
+    return Portion(first, first + len(some) - 1, kept)
+
+
+def _unreadable(source: str, why: str) -> CommandError:
+    return CommandError(f"{source} cannot be read ({why}); name another file, or - for stdin", USAGE)

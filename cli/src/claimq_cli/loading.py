@@ -1,0 +1,164 @@
+"""Enqueueing lines: how far it got is known at every moment, also when it is interrupted or the server refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import click
+
+import claimq
+from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
+from claimq.model import Enqueued, NewItem
+from claimq_cli.byte_source import ByteSource, Portion
+from claimq_cli.failures import INTERRUPTED, CommandError, exit_code_of
+
+LISTED = 1000
+"""So many ids of a load are kept for its JSON; the memory of a load does not grow with its lines."""
+_PROGRESS_SECONDS = 0.2
+_REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
+"""Errors after which nothing of the call is stored; after any other of the library it may be."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What all items of a load have in common, and where it begins."""
+
+    client: str | None = None
+    delay: float | None = None
+    at: float | None = None
+    id_prefix: str | None = None
+    from_line: int = 1
+
+    def item(self, number: int, payload: bytes) -> NewItem:
+        """The item of one line."""
+        own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
+        return NewItem(payload, id=own, client=self.client, delay=self.delay, at=self.at)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """How far a load got."""
+
+    enqueued: int = 0
+    known: int = 0
+    length: int = 0
+    last_line: int = 0
+    ids: list[str] = field(default_factory=list[str])
+    duplicates: list[str] = field(default_factory=list[str])
+
+    def add(self, done: Enqueued) -> None:
+        """Adds what one call did."""
+        self.known += len(done.duplicates)
+        self.enqueued += len(done.ids) - len(done.duplicates)
+        self.length = done.length
+        self.ids += done.ids[: LISTED - len(self.ids)]
+        self.duplicates += done.duplicates[: LISTED - len(self.duplicates)]
+
+    def document(self, queue: str) -> dict[str, object]:
+        """The JSON of a load."""
+        return {
+            "queue": queue,
+            "ids": self.ids,
+            "length": self.length,
+            "duplicates": self.duplicates,
+            "enqueued": self.enqueued,
+            "duplicate_count": self.known,
+            "last_line": self.last_line,
+        }
+
+
+@asynccontextmanager
+async def stopping() -> AsyncGenerator[asyncio.Event]:
+    """SIGINT, SIGTERM and SIGHUP set the event while this lasts: what is under way is finished and reported. A second
+    one cancels it.
+    """
+    loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
+
+    def note() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
+        stop.set()
+
+    taken = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in taken:
+        loop.add_signal_handler(number, note)
+    try:
+        yield stop
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+async def load(
+    queue: claimq.ReliableQueue, source: ByteSource, end: bytes, wanted: Wanted, stop: asyncio.Event
+) -> Loaded:
+    """Enqueues the lines of the source. CommandError that says where it stopped and how to go on, if it did."""
+    loaded = Loaded(last_line=wanted.from_line - 1)
+    progress = _Progress(is_shown=sys.stderr.isatty() and not source.is_terminal)
+    try:
+        async for portion in source.portions(end, stop):
+            items = [wanted.item(*line) for line in portion.lines if line[0] >= wanted.from_line]
+            if items:
+                await _enqueue(queue, items, portion, loaded, wanted)
+            loaded.last_line = max(loaded.last_line, portion.last)
+            progress.show(loaded)
+    finally:
+        progress.clear()
+    if stop.is_set():
+        raise CommandError(f"interrupted {_place(loaded, wanted)}", INTERRUPTED)
+    return loaded
+
+
+async def _enqueue(
+    queue: claimq.ReliableQueue, items: list[NewItem], portion: Portion, loaded: Loaded, wanted: Wanted
+) -> None:
+    try:
+        loaded.add(await queue.enqueue_many(items))
+    except _REFUSED as error:
+        first = [line for line in portion.lines if line[0] >= wanted.from_line]
+        at = f" (it is line {first[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
+        raise CommandError(f"{error}{at} {_place(loaded, wanted)}", exit_code_of(error)) from error
+    except (ClaimqError, asyncio.CancelledError) as error:
+        unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may be stored or not"
+        code = INTERRUPTED if isinstance(error, asyncio.CancelledError) else exit_code_of(error)
+        why = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
+        raise CommandError(f"{why} {_place(loaded, wanted)}; {unknown}", code) from error
+
+
+def _place(loaded: Loaded, wanted: Wanted) -> str:
+    again = f"--from-line {loaded.last_line + 1}"
+    if wanted.id_prefix is not None:
+        again += f" --id-prefix {wanted.id_prefix}"
+    return f"- stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; go on with {again}"
+
+
+class _Progress:
+    """One line on a terminal, drawn over."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._next = time.monotonic() + 2 * _PROGRESS_SECONDS
+        self._is_drawn = False
+
+    def show(self, loaded: Loaded) -> None:
+        now = time.monotonic()
+        if self._is_shown and now >= self._next:
+            self._next = now + _PROGRESS_SECONDS
+            self._is_drawn = True
+            self._write(f"\r{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued\x1b[K")
+
+    def clear(self) -> None:
+        if self._is_drawn:
+            self._write("\r\x1b[K")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        with suppress(OSError):  # the terminal is gone; the load goes on
+            click.echo(text, err=True, nl=False)

@@ -1,0 +1,28 @@
+"""Names of queues that may be misspelled: whether the queue is there, and which was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import claimq
+from claimq_cli.failures import NOT_DONE, CommandError
+
+_MOST = 3
+
+
+async def check_exists(server: claimq.Server, queue: claimq.ReliableQueue) -> None:
+    """Raises CommandError for a queue that is not there, with those that may be meant."""
+    if not await queue.exists():
+        hint = did_you_mean(queue.name, await server.queues())
+        raise CommandError(
+            f"there is no queue {queue.name} on this server{hint} (see `claimq queues`)", NOT_DONE
+        )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean A or B?``, or nothing. A queue of a cluster, NAMESPACE.NAME, may be meant by its NAME."""
+    others = [one for one in known if one != name]
+    meant = [one for one in others if one.endswith(f".{name}")]
+    meant += [one for one in difflib.get_close_matches(name, others, _MOST) if one not in meant]
+    return f"; did you mean {' or '.join(meant[:_MOST])}?" if meant else ""

@@ -1,0 +1,49 @@
+"""The names of a server's queues, for people (docs/decisions/0021); the work never needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from claimq.codec import check_name
+from claimq.errors import ClaimqError, InvalidName, StoreMisused
+from claimq.redis_store.connection import Connection
+
+KEY = "cq:queues"
+_PAGE = 1000
+
+
+async def add_name(connection: Connection, name: str) -> bool:
+    """Adds the name of a queue. False where this user may not, or the server cannot take it now."""
+    try:
+        await connection.command("ZADD", KEY, 0, name, retry_for=1.0)
+    except ClaimqError:
+        return False
+    return True
+
+
+async def remove_names(connection: Connection, names: Sequence[str]) -> None:
+    """Removes names; nothing where this user may not."""
+    try:
+        for begin in range(0, len(names), _PAGE):
+            await connection.command("ZREM", KEY, *names[begin : begin + _PAGE])
+    except StoreMisused:
+        return
+
+
+async def known_names(connection: Connection) -> list[str]:
+    """All names, sorted; empty where this user may not see them. Raises StoreUnavailable."""
+    found: list[str] = []
+    try:
+        while page := await connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1):
+            found += [name.decode("ascii", "replace") for name in page]
+    except StoreMisused:
+        return []
+    return [name for name in found if _is_name(name)]
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name("queue", name)
+    except InvalidName:
+        return False
+    return True

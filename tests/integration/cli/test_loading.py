@@ -1,0 +1,209 @@
+"""`claimq enqueue --lines`: no signal is lost, where it stopped is said, and it can be gone on with."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import claimq.blocking
+from claimq.blocking import BlockingQueue
+from claimq.policy import Policy
+from claimq_cli.byte_source import ByteSource, Portion
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.terminal import CTRL_C, Terminal
+from testkit.waiting import eventually_sync
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Iterator[BlockingQueue]:
+    with claimq.blocking.connect(valkey.url) as server:
+        yield server.queue("q")
+
+
+def command(url: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "claimq_cli", "enqueue", "q", "--redis", url, *arguments]
+
+
+def portions(data: bytes, end: bytes = b"\n") -> list[Portion]:
+    """What a pipe with these bytes gives."""
+
+    async def read() -> list[Portion]:
+        out, into = os.pipe()
+        os.set_blocking(into, True)
+        writing = asyncio.create_task(asyncio.to_thread(_write, into, data))
+        with ByteSource(f"/proc/self/fd/{out}") as source:
+            os.close(out)
+            found = [one async for one in source.portions(end, asyncio.Event())]
+        await writing
+        return found
+
+    return asyncio.run(read())
+
+
+def _write(into: int, data: bytes) -> None:
+    with os.fdopen(into, "wb") as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a", [(1, b"a")]),
+        (b"a\n\r\n\nb\r\nc", [(1, b"a"), (4, b"b"), (5, b"c")]),
+        (b"x" * 700_000 + b"\nb\n", [(1, b"x" * 700_000), (2, b"b")]),
+        (b"\n" * 3000 + b"last", [(3001, b"last")]),
+    ],
+)
+def test_lines_keep_their_numbers_in_whatever_pieces_they_come(
+    data: bytes, lines: list[tuple[int, bytes]]
+) -> None:
+    found = portions(data)
+    assert [line for portion in found for line in portion.lines] == lines
+    assert all(portion.last - portion.first < 1000 for portion in found)
+    assert [one.first for one in found] == [1, *(one.last + 1 for one in found)][: len(found)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_load_that_waits_for_lines(
+    valkey: Server, queue: BlockingQueue, number: signal.Signals
+) -> None:
+    with subprocess.Popen(
+        command(valkey.url, "--lines", "-"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as load:
+        assert load.stdin is not None
+        assert load.stderr is not None
+        load.stdin.write("one\n\ntwo\nhalf a line")
+        load.stdin.flush()
+        eventually_sync(lambda: queue.length() == 2, within=60)
+        load.send_signal(number)
+        said = load.stderr.read()
+        assert load.wait(60) == 130
+    assert said == "claimq: interrupted - stopped after line 3, 2 enqueued; go on with --from-line 4\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("--lines", "stopped after line 0"), ("--file", "nothing is enqueued")]
+)
+def test_a_signal_ends_what_waits_for_a_pipes_writer(
+    valkey: Server, tmp_path: Path, option: str, said: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    log = tmp_path / "log"
+    load = Process(command(valkey.url, option, str(tmp_path / "pipe")), log=log)
+    eventually_sync(lambda: _catches(load.pid, signal.SIGTERM), within=60)
+    load.send(signal.SIGTERM)
+    assert load.wait(60) == 130
+    assert said in log.read_text()
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for the signal."""
+    found = re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+def test_an_interrupted_load_is_gone_on_with_where_it_stopped(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    out, into = os.pipe()
+    written = 0
+    with Terminal(command(valkey.url, "--lines", "-"), stdin=out) as terminal:
+        while b" enqueued\x1b[K" not in terminal.output:  # the progress, once the load has lasted a moment
+            written += os.write(into, b"x\n") // 2
+            terminal.read_for(0.05)
+        eventually_sync(lambda: queue.length() == written, within=60)
+        terminal.type(CTRL_C)
+        code = terminal.wait(60)
+        said = terminal.output.decode()
+    os.close(out)
+    os.close(into)
+    assert code == 130
+    assert f"stopped after line {written}, {written:,} enqueued; go on with --from-line {written + 1}" in said
+    file = tmp_path / "lines"
+    file.write_text("x\n" * (written + 5))
+    arguments = command(valkey.url, "--lines", str(file), "--from-line", str(written + 1))
+    subprocess.run(arguments, timeout=300, check=True)
+    assert queue.length() == written + 5
+
+
+def test_an_id_for_each_line_makes_a_repeat_harmless(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_text("a\nb\nc\n")
+    arguments = command(valkey.url, "--lines", str(tmp_path / "lines"), "--id-prefix", "load-7-")
+    for enqueued in ("3 items enqueued", "0 items enqueued, 3 items known already"):
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+        assert enqueued in done.stdout
+    assert [item.id for item in queue.peek(9)] == ["load-7-1", "load-7-2", "load-7-3"]
+
+
+def test_a_refused_line_is_named_and_nothing_after_it_is_stored(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(max_payload=10))
+    (tmp_path / "lines").write_text("\n".join(["ok"] * 1500 + ["", "x" * 11, "ok"]))
+    done = subprocess.run(
+        command(valkey.url, "--lines", str(tmp_path / "lines")),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert (
+        "(it is line 1502) - stopped after line 1000, 1,000 enqueued; go on with --from-line 1001"
+        in done.stderr
+    )
+    assert queue.length() == 1000
+
+
+def test_a_server_that_goes_away_leaves_some_lines_in_doubt(valkey: Server, queue: BlockingQueue) -> None:
+    with subprocess.Popen(
+        command(valkey.url, "--lines", "-", "--id-prefix", "p"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as load:
+        assert load.stdin is not None
+        assert load.stderr is not None
+        load.stdin.write("one\n")
+        load.stdin.flush()
+        eventually_sync(lambda: queue.length() == 1, within=60)
+        valkey.kill9()
+        load.stdin.write("two\n")
+        load.stdin.flush()
+        said = load.stderr.read()
+        assert load.wait(60) == 3
+    assert "stopped after line 1, 1 enqueued; go on with --from-line 2 --id-prefix p" in said
+    assert "lines 2 to 2 may be stored or not" in said
+
+
+MEASURE = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_lines(valkey: Server, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"x\n" * 300_000)
+    peaks: list[int] = []
+    for first in (290_001, 1):
+        program = [
+            sys.executable,
+            "-c",
+            MEASURE,
+            *command(valkey.url, "--lines", str(file), "--from-line", str(first)),
+        ]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=True)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < peaks[0] + 8 * 1024, f"KiB at the peak with 10,000 and 300,000 lines: {peaks}"

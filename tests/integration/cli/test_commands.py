@@ -323,8 +323,19 @@ def test_without_any_server_the_error_names_the_ways_to_give_one(claimq: Claimq)
     )
 
 
-def test_a_bad_url_is_an_error_that_does_not_repeat_the_password(claimq: Claimq) -> None:
-    answer = claimq("status", "q", "--redis", "http://:geheim@somewhere")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://:geheim@somewhere",
+        "redis://pa@ss/geheim@somewhere",
+        "redis://user:pa@ss?geheim@somewhere",
+        "redis://somewhere/geheim",
+        "redis://user:geheim",
+        "geheim://somewhere",
+    ],
+)
+def test_a_bad_url_is_an_error_that_does_not_repeat_the_password(claimq: Claimq, url: str) -> None:
+    answer = claimq("status", "q", "--redis", url)
     assert answer.code == 2
     assert "geheim" not in answer.err
 

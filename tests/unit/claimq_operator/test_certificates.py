@@ -1,6 +1,8 @@
 """Certificates as files: small and few for each namespace, and a full disk is told and harms no other queue."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,32 @@ def test_sweeping_keeps_what_is_used(tmp_path: Path) -> None:
     store.paths({"ca.crt": b"b"}, (), "media")
     store.sweep({kept, None})
     assert [str(path) for path in tmp_path.iterdir()] == [kept]
+
+
+_ON_A_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from claimq_operator.certificates import Certificates, Rejected
+directory = Path(sys.argv[1])
+store = Certificates(directory)
+kept = store.paths({"ca.crt": b"of another queue"}, (), "print")["ca.crt"]
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    store.paths({"ca.crt": b"x" * 60_000}, (), "media")
+except Rejected as error:
+    print(error.fault.reason)
+print([str(path) for path in directory.iterdir()] == [kept])
+print(Path(store.paths({"ca.crt": b"small"}, (), "print")["ca.crt"]).read_text())
+"""
+
+
+def test_a_file_that_does_not_get_whole_is_removed_and_others_go_on(tmp_path: Path) -> None:
+    """A limit of the kernel ends the write in the middle, as a full file system does."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_A_FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["CertificateNotStored", "True", "small"]

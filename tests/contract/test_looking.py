@@ -115,6 +115,15 @@ async def test_the_age_of_delayed_is_how_long_the_most_overdue_is_late(queue: Re
     assert snapshot.next_due_in == 0
 
 
+async def test_delayed_items_of_the_next_seconds_are_due_soon(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem(str(seconds), delay=seconds) for seconds in (10, 12, 40)])
+    assert (await queue.snapshot()).due_soon == 2
+    await move_clock(queue, 11)
+    assert (await queue.snapshot()).due_soon == 1  # one is due now, and one is far away
+    await move_clock(queue, 20)
+    assert (await queue.snapshot()).due_soon == 1
+
+
 async def test_peek_shows_what_would_be_claimed_in_that_order_and_takes_nothing(queue: ReliableQueue) -> None:
     await queue.enqueue_many(
         [NewItem(f"{client}{n}", client=client) for client in ("ann", "bob") for n in range(3)]

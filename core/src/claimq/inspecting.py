@@ -11,6 +11,8 @@ from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, 
 from claimq.tokens import read_token
 
 _STRETCH = 5000
+LOOK_AHEAD = 15.0
+"""Seconds within which delayed items count as due soon."""
 
 
 class Inspecting(FailedItems):
@@ -18,8 +20,8 @@ class Inspecting(FailedItems):
     and bounded."""
 
     async def snapshot(self) -> Snapshot:
-        """Lengths, ages and counters, all of one instant. O(1), one round trip."""
-        reply = await self._connection.run("snapshot", [self._keys.main], [])
+        """Lengths, ages and counters, all of one instant. O(log delayed items), one round trip."""
+        reply = await self._connection.run("snapshot", [self._keys.main], [round(LOOK_AHEAD * 1000)])
         now = int(reply[0])
         lengths = dict(
             zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:5]), strict=True)
@@ -31,7 +33,7 @@ class Inspecting(FailedItems):
             State.DELAYED: None if due is None else max(now - due, 0) / 1000,
             State.FAILED: _age(now, reply[7]),
         }
-        stats = read_fields(reply[10:])
+        stats = read_fields(reply[11:])
         return Snapshot(
             now=now / 1000,
             seq=int(stats.get("seq", 0)),
@@ -40,6 +42,7 @@ class Inspecting(FailedItems):
             counters={name: int(stats.get(name, 0)) for name in COUNTERS},
             next_due_in=None if due is None else max(due - now, 0) / 1000,
             paused=bool(reply[9]),
+            due_soon=int(reply[10]),
         )
 
     async def exists(self) -> bool:

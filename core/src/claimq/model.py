@@ -233,7 +233,7 @@ class Snapshot:
     ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the
     most overdue item is past its time (0 if none is). None where the state is empty. ``counters``: totals since
     the queue began, one for each name in ``COUNTERS``. ``next_due_in``: seconds until the next delayed item is due
-    (0 if one is).
+    (0 if one is). ``due_soon``: delayed items that become due within the next 15 seconds.
     """
 
     now: float
@@ -243,6 +243,7 @@ class Snapshot:
     counters: dict[str, int]
     next_due_in: float | None
     paused: bool
+    due_soon: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from claimq.manifest import QueueSpec
 from claimq.model import State
-from claimq.scaling import Decision, ScalingState, Seen, decide
+from claimq.scaling import Decision, Estimates, ScalingState, Seen, decide
 from claimq_operator import scale_down
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.conditions import View
@@ -16,6 +16,7 @@ from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import deployment
 from claimq_operator.manifests.restrictions import refused
 from claimq_operator.observed import OWNED_BY_ANOTHER, Fault, Observed
+from claimq_operator.queue_resource import instant
 from claimq_operator.scale_down import Marks
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.status import build
@@ -55,8 +56,8 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     if spec is None:
         view = View(observed, None, observed.replicas)
         return Plan(status=build(view, None, now=now), memory=memory)
-    seen = seen_for_scaling(observed)
-    decision = decide(spec.scaling, seen, memory.scaling, clock)
+    seen = seen_for_scaling(observed, spec.worker.concurrency, now)
+    decision = decide(spec.scaling, seen, _continued(observed, memory), clock)
     wanted = _wanted(observed, spec, decision)
     made = deployment(resource, spec, settings, replicas=wanted if observed.deployment is None else None)
     view = View(observed, decision, wanted, made.left_out)
@@ -65,9 +66,9 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
     if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
         fault = Fault("TemplateForbidden", refusal, needs_person=True, denied=True)
-        return _denied(replace(observed, refusal=fault), decision, fault, memory, now)
+        return _denied(replace(observed, refusal=fault), seen, decision, fault, memory, now)
     if observed.redis_fault is not None and observed.redis_fault.denied:
-        return _denied(observed, decision, observed.redis_fault, memory, now)
+        return _denied(observed, seen, decision, observed.redis_fault, memory, now)
     costs, replicas, marks = _change(observed, decision, memory, clock)
     return Plan(
         children=(made.body, budget(resource)),
@@ -80,7 +81,9 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     )
 
 
-def _denied(observed: Observed, decision: Decision, fault: Fault, memory: Memory, now: float) -> Plan:
+def _denied(
+    observed: Observed, seen: Seen | None, decision: Decision, fault: Fault, memory: Memory, now: float
+) -> Plan:
     """Of a queue that may not be used as it asks: no child is written, and workers are at most taken away.
 
     Those of a queue with another owner go: they would work on its items.
@@ -88,12 +91,20 @@ def _denied(observed: Observed, decision: Decision, fault: Fault, memory: Memory
     wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
     fewer = wanted if wanted is not None and wanted < observed.replicas else None
     view = View(observed, decision, observed.replicas if fewer is None else fewer)
-    status = build(view, seen_for_scaling(observed), now=now)
+    status = build(view, seen, now=now)
     return Plan(replicas=fewer, status=status, decision=decision, memory=memory)
 
 
-def seen_for_scaling(observed: Observed) -> Seen | None:
-    """What the scaling function is told; None when the queue is unknown."""
+def _continued(observed: Observed, memory: Memory) -> ScalingState:
+    """The scaling state of the last pass. In the first pass of an operator it begins with what the status holds."""
+    if memory.scaling.seen_at is not None or memory.scaling.estimates.at is not None:
+        return memory.scaling
+    stored = part(part(observed.resource.status, "scaling"), "estimates")
+    return replace(memory.scaling, estimates=Estimates.from_json(stored)) if stored else memory.scaling
+
+
+def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
+    """The observation for the scaling function; None when the queue is unknown. ``now``: Unix seconds."""
     snapshot = observed.snapshot
     if snapshot is None:
         return None
@@ -107,7 +118,16 @@ def seen_for_scaling(observed: Observed) -> Seen | None:
         busy_workers=min(observed.busy_workers, replicas),
         starting=replicas - ready,
         delayed_due=1 if snapshot.next_due_in == 0 else 0,
+        delayed_soon=snapshot.due_soon,
         oldest_age=snapshot.ages[State.MAIN],
+        claimed=snapshot.counters["claimed"],
+        slots=slots,
+        starting_for=tuple(
+            max(0.0, now - created)
+            for pod in observed.live_pods
+            if not pod.is_ready and (created := instant(pod.created_at))
+        ),
+        is_paused=snapshot.paused,
     )
 
 

@@ -100,9 +100,14 @@ def _scaling(decision: Decision, seen: Seen | None, before: Mapping[str, Any], n
             "starting": seen.starting,
             "busyWorkers": seen.busy_workers,
         }
+        if seen.delayed_soon:
+            inputs["delayedSoon"] = seen.delayed_soon
         if seen.oldest_age is not None:
             inputs["oldestAge"] = round(seen.oldest_age, 1)
         found["inputs"] = inputs
+        found["estimates"] = decision.state.estimates.to_json()
+    elif "estimates" in last:
+        found["estimates"] = last["estimates"]
     return found
 
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from claimq.manifest import ScaleDownSpec, ScaleUpSpec, ScalingSpec
-from claimq.scaling import MOST_WISHES, ScalingState, Seen, decide
+from claimq.scaling import MOST_WANTED, ScalingState, Seen, decide
 
 counts = st.integers(min_value=0, max_value=60)
 ages = st.floats(min_value=0, max_value=10_000)
@@ -190,7 +190,7 @@ def test_zero_comes_only_after_idle_after_of_seen_idleness(
         idle_since = (run.now if idle_since is None else idle_since) if is_idle else None
         if before > 0 and decided == 0:
             assert idle_since is not None
-            assert run.now - idle_since >= spec.idle_after
+            assert run.now - idle_since >= (spec.idle_after or 0.0)
 
 
 @given(specs(), st.lists(st.sampled_from([0.5, 2.0, 10.0]), min_size=1, max_size=60))
@@ -200,7 +200,7 @@ def test_an_idle_queue_does_get_to_zero(spec: ScalingSpec, pauses: list[float]) 
     run.step(idle)
     for after in pauses:
         run.step(idle, after)
-    if sum(pauses) >= spec.idle_after:
+    if sum(pauses) >= (spec.idle_after or 0.0):
         assert run.replicas == 0
 
 
@@ -232,8 +232,8 @@ def test_the_state_stays_small(spec: ScalingSpec, replicas: int, mains: list[int
     run = Past(replace(spec, max_replicas=1000, items_per_replica=1), replicas)
     for main in [*sorted(mains, reverse=True), *mains]:
         run.step(Seen(main=main, busy=0, replicas=0, ready=0, oldest_age=0.0 if main else None), 0.5)
-        assert len(run.state.wishes) <= MOST_WISHES
-        assert all(earlier[1] > later[1] for earlier, later in pairwise(run.state.wishes))
+        assert len(run.state.wanted) <= MOST_WANTED
+        assert all(earlier[1] > later[1] for earlier, later in pairwise(run.state.wanted))
 
 
 @given(specs(), counts, st.lists(moments, max_size=8), st.lists(counts, min_size=20, max_size=20))

@@ -137,16 +137,23 @@ def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None =
     lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: delayed, State.FAILED: 9}
     ages: dict[State, float | None] = dict.fromkeys(State, None)
     return Snapshot(
-        NOW, 1, lengths, ages | {State.MAIN: 4.0 if main else None}, {}, next_due_in, paused=False
+        NOW,
+        1,
+        lengths,
+        ages | {State.MAIN: 4.0 if main else None},
+        {"claimed": 12},
+        next_due_in,
+        paused=False,
     )
 
 
 def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
-    seen = seen_for_scaling(snapshot(5, 3), [ready(1, 3), ready(2), starting(3), draining(4)])
+    seen = seen_for_scaling(snapshot(5, 3), [ready(1, 3), ready(2), starting(3), draining(4)], 1, NOW)
     assert (seen.main, seen.busy, seen.oldest_age) == (5, 3, 4.0)
     assert (seen.replicas, seen.ready, seen.starting, seen.busy_workers) == (3, 2, 1, 1)
+    assert (seen.claimed, seen.slots, len(seen.starting_for)) == (12, 1, 1)
 
 
 def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
-    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), []).delayed_due == 1
-    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), []).delayed_due == 0
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), [], 1, NOW).delayed_due == 1
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), [], 1, NOW).delayed_due == 0

@@ -36,6 +36,7 @@ def test_a_queue_that_works_is_ready(observed: Look) -> None:
         "RedisReachable": "True",
         "WorkersAvailable": "True",
         "ScalingActive": "Unknown",  # no decision was given here
+        "ScalingLimited": "False",
         "Stalled": "False",
         "Suspended": "False",
     }
@@ -208,3 +209,27 @@ def test_reasons_are_words_and_messages_fit(observed: Look) -> None:
         assert one.reason.isalpha()
         assert one.reason[0].isupper()
         assert 0 < len(one.message) <= 1024
+
+
+def test_a_maximum_that_is_too_low_is_reported_with_the_number_it_would_take(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(replicas=2, main=5000, age=100.0, scaling={"maxReplicas": 2, "targetAge": "30s"})
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
+    assert (limited["status"], limited["reason"]) == ("True", "MaxReplicas")
+    needed = int(limited["message"].split()[0])
+    assert needed > 100
+    assert "spec.scaling.maxReplicas is 2: raise it" in limited["message"]
+
+
+def test_workers_that_start_slower_than_the_target_are_reported(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(main=1, scaling={"targetAge": "10s"})
+    learned = {"estimates": {"startSeconds": 42.0, "starts": 3}}
+    look = replace(look, resource=replace(look.resource, status={"scaling": learned}))
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
+    assert (limited["status"], limited["reason"]) == ("True", "SlowStart")
+    assert "a worker takes 42s to start, longer than spec.scaling.targetAge (10s)" in limited["message"]

@@ -1,6 +1,7 @@
 """From one look at a queue to what is done for it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from claimq.model import WorkerInfo
 from claimq.scaling import ScalingRule
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
+from claimq_operator.queue_resource import instant
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import trimmed_deployment
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
@@ -44,8 +46,8 @@ def test_an_unknown_queue_without_a_deployment_begins_with_min_replicas(planned:
 
 
 def test_a_new_deployment_is_made_with_the_number_that_was_decided(planned: Callable[..., Plan]) -> None:
-    decided = planned(replicas=None, main=10, scaling={"itemsPerReplica": 5})
-    assert (decided.children[0]["spec"]["replicas"], decided.replicas) == (2, None)
+    decided = planned(replicas=None, main=10, scaling={"itemsPerReplica": 2})
+    assert (decided.children[0]["spec"]["replicas"], decided.replicas) == (5, None)
 
 
 def test_a_deployment_that_is_there_is_applied_without_a_number(planned: Callable[..., Plan]) -> None:
@@ -154,15 +156,43 @@ def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look)
 
 
 def test_what_is_due_but_not_yet_in_main_counts(observed: Look) -> None:
-    seen = seen_for_scaling(observed(seen=snapshot(next_due_in=0.0)))
+    seen = seen_for_scaling(observed(seen=snapshot(next_due_in=0.0)), 1, 1_700_000_000.0)
     assert seen is not None
     assert seen.delayed_due == 1
 
 
 def test_pods_on_their_way_out_are_no_capacity(observed: Look) -> None:
     workers = [WorkerInfo(worker_name("b"), 2, 0.0)]
-    seen = seen_for_scaling(
-        observed(replicas=2, pods=[pod_body("a"), pod_body("b", ending=True)], workers=workers, busy=2)
-    )
+    look = observed(replicas=2, pods=[pod_body("a"), pod_body("b", ending=True)], workers=workers, busy=2)
+    seen = seen_for_scaling(look, 1, 1_700_000_000.0)
     assert seen is not None
     assert (seen.ready, seen.starting, seen.busy_workers) == (1, 1, 0)
+
+
+def test_a_new_operator_continues_from_what_the_status_has_learned(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(main=600, scaling={"maxReplicas": 1000})
+    fresh = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    learned = {"busySeconds": 20.0, "ended": 200, "startSeconds": 8.0, "startDeviation": 0.0, "starts": 9}
+    resource = replace(look.resource, status={"scaling": {"estimates": learned}})
+    continued = plan(replace(look, resource=resource), Memory(), settings, now=0.0, clock=0.0)
+    assert fresh.replicas is not None
+    assert continued.replicas is not None
+    assert continued.replicas < fresh.replicas / 5  # items of 0.1 s, where 3 s were assumed
+    stored = continued.status["scaling"]["estimates"]
+    assert (stored["busySeconds"], stored["ended"], stored["startSeconds"]) == (20.0, 200, 8.0)
+
+
+def test_the_workers_of_a_paused_queue_stay_and_no_more_come(planned: Callable[..., Plan]) -> None:
+    decided = planned(seen=snapshot(main=500, age=90.0, paused=True), replicas=2)
+    assert (decided.replicas, decided.status["scaling"]["rule"]) == (None, "Paused")
+
+
+def test_pods_that_start_are_seen_with_how_long_they_have_been_starting(observed: Look) -> None:
+    pods = [pod_body("a"), pod_body("b", ready=False)]
+    created = instant(pods[1]["metadata"]["creationTimestamp"])
+    assert created is not None
+    seen = seen_for_scaling(observed(replicas=2, pods=pods, main=3), 4, created + 7.0)
+    assert seen is not None
+    assert (seen.slots, seen.starting_for) == (4, (7.0,))

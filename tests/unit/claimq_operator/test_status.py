@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 def status_of(look: Observed, wanted: int = 1, now: float = 1_767_225_600.0) -> Json:
     decision = Decision(wanted, ScalingRule.FROM_ZERO, "why", ScalingState())
-    return build(View(look, decision, wanted), seen_for_scaling(look), now=now)
+    return build(View(look, decision, wanted), seen_for_scaling(look, 1, now), now=now)
 
 
 def test_every_field_is_one_of_the_crds(observed: Look) -> None:

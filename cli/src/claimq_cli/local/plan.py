@@ -73,6 +73,7 @@ class WorkerSeen:
     app_retry_at: float = 0.0
     is_stuck: bool = False
     drain: Drain | None = None
+    ordered_at: float = 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -131,7 +132,7 @@ def _ending(worker: WorkerSeen, drain: Drain, patience: Patience, now: float) ->
     return Step.REMOVE
 
 
-def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen]) -> Seen:
+def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen], slots: int, now: float) -> Seen:
     """What the scaling function is told: the queue's numbers and the workers that are not on their way out.
 
     Delayed items that are due count as one: the reaper moves them to main within a second.
@@ -146,5 +147,10 @@ def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen]) -> Seen:
         busy_workers=sum(worker.busy > 0 for worker in there),
         starting=len(there) - ready,
         delayed_due=1 if snapshot.next_due_in == 0 else 0,
+        delayed_soon=snapshot.due_soon,
         oldest_age=snapshot.ages[State.MAIN],
+        claimed=snapshot.counters["claimed"],
+        slots=slots,
+        starting_for=tuple(max(0.0, now - worker.ordered_at) for worker in there if not worker.is_ready),
+        is_paused=snapshot.paused,
     )

@@ -14,7 +14,7 @@ from claimq.loop import in_background, run_every
 from claimq.manifest import Manifest
 from claimq.model import Snapshot
 from claimq.reaper import Reaper
-from claimq.scaling import ScalingState, decide
+from claimq.scaling import ScalingState, Seen, decide
 from claimq_cli.answers import count
 from claimq_cli.local import plan
 from claimq_cli.local.board import QueueBoard, WorkerRow
@@ -141,7 +141,7 @@ class QueueRunner:
 
     def _scale(self) -> None:
         workers = self._seen()
-        seen = None if self.snapshot is None else plan.seen_for_scaling(self.snapshot, workers)
+        seen = None if self.snapshot is None else self._seen_for_scaling(self.snapshot, workers)
         decision = decide(self.manifest.spec.scaling, seen, self._scaling, time.monotonic())
         self._scaling = decision.state
         before = sum(worker.drain is None for worker in workers)
@@ -155,6 +155,10 @@ class QueueRunner:
             self._add_worker()
         for number in change.drain:
             self.workers[number].begin_drain()
+
+    def _seen_for_scaling(self, snapshot: Snapshot, workers: list[plan.WorkerSeen]) -> Seen:
+        slots = self.manifest.spec.worker.concurrency
+        return plan.seen_for_scaling(snapshot, workers, slots, time.monotonic())
 
     def _add_worker(self) -> None:
         number = next(n for n in range(1, len(self.workers) + 2) if n not in self.workers)

@@ -71,6 +71,7 @@ class Worker:
     is_stuck: bool = False
     drain: Drain | None = None
     patience: Patience = field(default_factory=Patience)
+    ordered_at: float = field(default_factory=time.monotonic)
     _starts: int = 0
     _is_sidecar_ready: bool = False
     _health_port: int = 0
@@ -104,6 +105,7 @@ class Worker:
             app_retry_at=float("inf") if is_releasing else self._app_backoff.retry_at,
             is_stuck=self.is_stuck,
             drain=self.drain,
+            ordered_at=self.ordered_at,
         )
 
     async def perform(self, step: Step, now: float) -> None:

@@ -183,6 +183,12 @@ STATUS: Schema = _object(
             "description": "What the decision was made from.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
+        estimates={
+            "type": "object",
+            "description": "What was learned about arrivals, service and start-up times. "
+            "A new operator continues from it.",
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
     ),
     redis=_object(
         "The server that holds the items.",

@@ -26,8 +26,7 @@ class ScaleUpSpec:
         "Workers added at most in one period.", least=1, most=1000, absent="as many as are needed, at once"
     )
     period: float = duration(
-        "The period that maxStep counts in, and the least time between two steps that the age of the oldest item "
-        "asks for, as a duration.",
+        "The period that maxStep counts in, as a duration.",
         default=10.0,
         least="1s",
         most="1h",
@@ -44,11 +43,11 @@ class ScaleDownSpec:
     period: float = duration(
         "The period that maxStep counts in, as a duration.", default=10.0, least="1s", most="1h"
     )
-    stabilization_window: float = duration(
+    stabilization_window: float | None = duration(
         "Workers are taken away only down to the highest number that was wanted in this time, as a duration.",
-        default=60.0,
         least="0s",
         most="1h",
+        absent="half as long as workers take to start, at least 6s",
     )
 
 
@@ -81,8 +80,8 @@ class ScalingSpec:
     min_replicas: int = integer("Workers at least, in the mode Auto.", default=0, least=0, most=1000)
     max_replicas: int = integer("Workers at most, in the mode Auto.", default=10, least=1, most=1000)
     target_age: float = duration(
-        "How old the oldest waiting item may get, as a duration. When it is older, workers are added step by step "
-        "until the age falls.",
+        "How long an item may wait until it is started, as a duration. There are as few workers as start every item "
+        "within this time.",
         default=30.0,
         least="1s",
         most="168h",
@@ -91,13 +90,13 @@ class ScalingSpec:
         "Items (waiting or in hand) for one worker. With it there are at least as many workers as the items ask for.",
         least=1,
         most=1_000_000,
-        absent="only the age of the oldest item counts",
+        absent="only targetAge counts",
     )
-    idle_after: float = duration(
+    idle_after: float | None = duration(
         "When there has been no item and no claim for so long, as a duration, all workers go, if minReplicas is 0.",
-        default=60.0,
         least="0s",
         most="168h",
+        absent="as long as workers take to start, at least 6s",
     )
     scale_up: ScaleUpSpec = nested(
         "How fast workers are added.", ScaleUpSpec, absent="its fields have theirs"

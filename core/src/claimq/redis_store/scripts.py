@@ -18,7 +18,7 @@ from importlib.resources import files
 
 READS = frozenset({
     "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSTRLEN", "LINDEX", "LLEN", "LRANGE", "TIME", "ZCARD",
-    "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE",
+    "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE",
 })  # fmt: skip
 """Commands that change nothing. A script runs each of them before its first write, or not at all."""
 

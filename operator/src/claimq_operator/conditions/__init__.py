@@ -10,6 +10,7 @@ from claimq_operator.conditions.finding import Finding, View
 from claimq_operator.conditions.ready import ready
 from claimq_operator.conditions.redis_reachable import redis_reachable
 from claimq_operator.conditions.scaling_active import scaling_active
+from claimq_operator.conditions.scaling_limited import scaling_limited
 from claimq_operator.conditions.stalled import stalled
 from claimq_operator.conditions.suspended import suspended
 from claimq_operator.conditions.workers_available import workers_available
@@ -25,7 +26,15 @@ def all_conditions(view: View) -> tuple[Finding, ...]:
         stalled(view),
         suspended(view),
     )
-    found = (ready(redis, workers, stuck, held), redis, workers, scaling_active(view), stuck, held)
+    found = (
+        ready(redis, workers, stuck, held),
+        redis,
+        workers,
+        scaling_active(view),
+        scaling_limited(view),
+        stuck,
+        held,
+    )
     return tuple(one.short() for one in found)
 
 

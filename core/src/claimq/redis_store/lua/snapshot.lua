@@ -2,9 +2,10 @@
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
 -- use: queue envelope claim_calls
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: clients (LIST), heads, leases, claims, delayed, failed (ZSET), config, stats (HASH)
--- ARGV: none
--- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""), paused 0|1, stats...}
--- Cost: O(1)
+-- ARGV: 1 how far to look ahead for delayed items, in ms
+-- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""), paused 0|1,
+--   delayed items that become due within ARGV[1] ms, stats...}
+-- Cost: O(log delayed)
 local q = open(KEYS[1])
 local in_main, leases = redis.call('LLEN', q.main), q.base .. 'leases'
 local since = redis.call('ZRANGE', q.base .. 'heads', 0, 0, 'WITHSCORES')[2] or ''
@@ -19,5 +20,6 @@ local config = redis.call('HMGET', q.base .. 'config', 'paused', 'suspended')
 local paused = config[1] == '1' or config[2] == '1'
 local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
 local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2] or ''
+local soon = redis.call('ZCOUNT', q.base .. 'delayed', '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
 return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed'),
-        since, busy_since, failed, due, paused and 1 or 0, unpack(redis.call('HGETALL', q.base .. 'stats'))}
+        since, busy_since, failed, due, paused and 1 or 0, soon, unpack(redis.call('HGETALL', q.base .. 'stats'))}

@@ -76,6 +76,10 @@ kill: setup ## SIGKILL at random points, every item accounted for
 bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
+.PHONY: simulate
+simulate: setup-runtime ## the scaling rule beside other autoscalers, simulated; JSON=FILE writes the figures, QUICK=1 takes two minutes
+	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements again, by hash
 	cd requirements && for name in build runtime operator sidecar dev; do \

@@ -15,6 +15,7 @@ from claimq_cli.change_commands import flush, pause, release, resume
 from claimq_cli.enqueue_command import enqueue
 from claimq_cli.failed_commands import failed
 from claimq_cli.inspect_commands import check, find, items, peek, queues, status, url, workers
+from claimq_cli.simulate_command import simulate_command
 from claimq_cli.up_command import up
 
 
@@ -40,6 +41,7 @@ for command in (
     check,
     url,
     queues,
+    simulate_command,
 ):
     cli.add_command(command)
 

@@ -100,6 +100,8 @@ class Sidecar:
         self.log = self.dir / "log"
         self.health_port = 0
         self.process: Process | None = None
+        self.wrapper: tuple[str, ...] = ()
+        """A command that becomes the sidecar, which is its arguments."""
         self._sessions: list[OpenSession] = []
         own = {"queue": queue, "worker": worker, "socket": str(self.socket), "health_port": "0"}
         base = {"redis_url": url, "lifecycle_key": KEY, **own}
@@ -112,7 +114,7 @@ class Sidecar:
         """
         seen = len(self.log_text)
         self.process = Process(
-            [sys.executable, "-m", "claimq_sidecar"], log=self.log, env=self.env, cwd=self.dir
+            [*self.wrapper, sys.executable, "-m", "claimq_sidecar"], log=self.log, env=self.env, cwd=self.dir
         )
 
         def serving() -> bool:

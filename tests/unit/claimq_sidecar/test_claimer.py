@@ -11,6 +11,7 @@ from claimq.errors import StoreUnavailable
 from claimq.model import Claim
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.bodies import ClaimRequest
+from claimq_sidecar.budget import Share
 from claimq_sidecar.claimer import Claimer
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.pulse import Pulse
@@ -53,7 +54,7 @@ class Moved(Store):
 
 async def _claim_in_vain(claimer: Claimer) -> None:
     with pytest.raises(StoreUnavailable):
-        await claimer.claim(ClaimRequest(most=3, wait=0.0))
+        await claimer.claim(ClaimRequest(most=3, wait=0.0), Share())
 
 
 def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
@@ -62,7 +63,7 @@ def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
         claimer = Claimer(store, metrics, changed := Pulse())
         await _claim_in_vain(claimer)
         assert not await changed.wait(3600.0)
-        assert claimer.doubtful == 3
+        assert claimer.doubtful == 1  # no size is known yet: it asked for a single item
         store.first.known.set()
         assert await changed.wait(1.0)
         assert claimer.doubtful == 0

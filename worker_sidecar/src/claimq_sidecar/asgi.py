@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from claimq.errors import ClaimqError
 from claimq.log_lines import LogEvent
+from claimq.model import NewItem
+from claimq_sidecar.budget import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.connection import KEY, Connection
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.problems import (
@@ -19,12 +21,15 @@ from claimq_sidecar.problems import (
     body_too_slow,
     defect,
     method_not_allowed,
+    no_room,
     not_found,
     of_library,
 )
 
 BODY_SECONDS = 60.0
 """How long a body may take to come."""
+ROOM_SECONDS = 10.0
+"""How long it waits for room before that."""
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -38,7 +43,12 @@ class ClientGone(Exception):
 class Exchange:
     """One request and its reply."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_body: int) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, max_body: int, bodies: Bodies | None = None
+    ) -> None:
+        self._bodies = bodies
+        self.share = Share()
+        """What this exchange has of the budgets."""
         self._receive = receive
         self._send = send
         self._max_body = max_body
@@ -59,10 +69,13 @@ class Exchange:
     async def body(self) -> bytes:
         """The whole body.
 
-        Raises a Refusal when it is too large (without reading it) or too slow, ClientGone when it breaks off.
+        Raises a Refusal when it is too large (without reading it), too slow, or has no room beside others in time;
+        ClientGone when it breaks off.
         """
-        if self._length is not None and int(self._length) > self._max_body:
+        length = SMALL if self._length is None else int(self._length)
+        if length > self._max_body:
             raise body_too_large(self._max_body)
+        await self._take_room(length)
         parts: list[bytes] = []
         size = 0
         try:
@@ -75,11 +88,28 @@ class Exchange:
                     size += len(part)
                     if size > self._max_body:
                         raise body_too_large(self._max_body)
+                    if size > length:  # in chunks: it may be as large as a body can be
+                        length = self._max_body
+                        await self._take_room(length)
                     parts.append(part)
                     if not message["more_body"]:
                         return parts[0] if len(parts) == 1 else b"".join(parts)
         except TimeoutError:
             raise body_too_slow(BODY_SECONDS) from None
+
+    async def expect(self, items: Iterable[NewItem]) -> None:
+        """Takes more room where the payloads became larger than the body: 1e15 is stored as 1000000000000000.0.
+
+        Raises a Refusal if there is none in time.
+        """
+        sizes = (len(item.payload) for item in items if isinstance(item.payload, bytes))
+        missing = sum(sizes) - self.share.size // BODY_FACTOR
+        if missing > 0:
+            await self._take_room(missing)
+
+    async def _take_room(self, length: int) -> None:
+        if self._bodies is not None and not await self._bodies.take(self.share, length, ROOM_SECONDS):
+            raise no_room(ROOM_SECONDS)
 
     async def reply(
         self,
@@ -135,8 +165,10 @@ class App:
         metrics: Metrics | None = None,
         *,
         check: Callable[[Exchange], None] | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         """``check`` raises a Refusal for what is not to be handled, whatever its path."""
+        self._bodies = bodies
         self._check = check
         self.routes = routes
         self._max_body = max_body
@@ -146,7 +178,7 @@ class App:
         """Handles one request."""
         if scope["type"] != "http":
             return
-        exchange = Exchange(scope, receive, send, self._max_body)
+        exchange = Exchange(scope, receive, send, self._max_body, self._bodies)
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -154,6 +186,7 @@ class App:
         except ClientGone:
             return
         finally:
+            exchange.share.end()
             if self._metrics is not None and exchange.status:
                 path = exchange.path if exchange.path in self.routes else "other"
                 seconds = loop.time() - began - exchange.waited

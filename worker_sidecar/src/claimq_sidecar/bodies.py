@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
@@ -13,7 +14,7 @@ from typing import Any, Final, NoReturn, cast
 from claimq.codec import check_name
 from claimq.model import NewItem
 from claimq_sidecar.json_size import MOST_VALUES, has_too_many_values
-from claimq_sidecar.problems import FieldProblem, invalid_fields, not_json, too_many_values
+from claimq_sidecar.problems import FieldProblem, body_too_wide, invalid_fields, not_json, too_many_values
 
 MOST = 1000
 """Items or tokens in one request."""
@@ -61,15 +62,21 @@ class SessionRequest:
     tokens: tuple[str, ...] = ()
 
 
-def read_json(raw: bytes) -> Mapping[str, object]:
+def read_json(raw: bytes, widest: int | None = None) -> Mapping[str, object]:
     """The JSON object in a body; an empty body is an empty object. Raises a :class:`Refusal` with status 400
-    or 413."""
+    or 413.
+
+    ``widest``: bytes that it may take as text, where Python keeps one to four for each character, by the widest.
+    """
     if not raw or raw.isspace():
         return {}
     if has_too_many_values(raw):
         raise too_many_values(MOST_VALUES)
     try:
-        value: object = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        text = raw.decode("utf-8")
+        if widest is not None and sys.getsizeof(text) > widest:
+            raise body_too_wide(widest)
+        value: object = json.loads(text, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise not_json(f"the body is not UTF-8 (byte {error.start}); send JSON as UTF-8") from None
     except RecursionError:

@@ -130,6 +130,24 @@ def too_many_values(limit: int) -> Refusal:
     return Refusal(413, "too-many-values", "The body has too many values", detail)
 
 
+def no_room(seconds: float) -> Refusal:
+    """Other requests take all the memory that there is for bodies; the connection is closed after the reply."""
+    detail = (
+        f"other requests took all the memory for bodies for {seconds:g} s; send less at once, or again later"
+    )
+    return Refusal(
+        429, "busy", "No room for the body", detail, headers={"retry-after": "1", "connection": "close"}
+    )
+
+
+def body_too_wide(limit: int) -> Refusal:
+    """Its characters take several bytes each."""
+    detail = (
+        f"one character beyond U+FFFF makes it four times as large, over {limit} bytes; send payload_base64"
+    )
+    return Refusal(413, "body-too-large", "The body is too large", detail)
+
+
 def body_too_slow(seconds: float) -> Refusal:
     """The body did not come; the connection is closed after the reply."""
     detail = f"the body was not complete after {seconds:g} s; send it in one go"

@@ -10,15 +10,21 @@ from claimq.model import Claim, Enqueued, Outcome
 from claimq_sidecar.json_size import has_too_many_values
 
 _quote = json.encoder.encode_basestring_ascii
+_SLICE = 64 * 1024
+_LONGEST_TEXT = 3
+"""Times the size of a payload that it may have as a JSON string; no text without control characters has more."""
 
 
 def claims_body(claims: Iterable[Claim], encoding: str, *, draining: bool) -> bytes:
     """The reply to a claim. With encoding ``auto`` a payload that is JSON stands in it as it is, byte for byte."""
-    parts = [_claim(claim, encoding) for claim in claims]
-    return b'{"claims":[%s],"draining":%s}\n' % (b",".join(parts), b"true" if draining else b"false")
+    parts = [b'{"claims":[']
+    for claim in claims:
+        parts += (b"," if len(parts) > 1 else b"", *_claim(claim, encoding))
+    parts.append(b'],"draining":%s}\n' % (b"true" if draining else b"false"))
+    return b"".join(parts)
 
 
-def _claim(claim: Claim, encoding: str) -> bytes:
+def _claim(claim: Claim, encoding: str) -> tuple[bytes, ...]:
     item = claim.item
     head = (
         f'{{"token":{_quote(claim.token)},"id":{_quote(item.id)}'
@@ -28,18 +34,34 @@ def _claim(claim: Claim, encoding: str) -> bytes:
         f',"enqueued_at":{item.enqueued_at!r},"first_enqueued_at":{item.first_enqueued_at!r}'
         f',"claimed_at":{claim.claimed_at!r},"lease_until":{claim.lease_until!r},'
     )
-    return head.encode("ascii") + _payload(item.payload, encoding) + b"}"
+    return head.encode("ascii"), *_payload(item.payload, encoding), b"}"
 
 
-def _payload(payload: bytes, encoding: str) -> bytes:
+def _payload(payload: bytes, encoding: str) -> tuple[bytes, ...]:
     if encoding == "auto" and is_json(payload):
-        return b'"payload":' + payload
+        return b'"payload":', payload
     if encoding == "text":
-        try:
-            return b'"text":' + _quote(payload.decode()).encode("ascii")
-        except UnicodeDecodeError:
-            pass
-    return b'"payload_base64":"' + base64.b64encode(payload) + b'"'
+        text = _as_text(payload)
+        if text is not None:
+            return b'"text":"', text, b'"'
+    return b'"payload_base64":"', base64.b64encode(payload), b'"'
+
+
+def _as_text(payload: bytes) -> bytes | None:
+    """The inside of a JSON string; None for what is not UTF-8, or nearly all control characters: six bytes for one."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return None
+    parts: list[bytes] = []
+    size = 0
+    for start in range(0, len(text), _SLICE):
+        part = _quote(text[start : start + _SLICE])[1:-1].encode("ascii")
+        size += len(part)
+        if size > _LONGEST_TEXT * len(payload) + _SLICE:
+            return None
+        parts.append(part)
+    return b"".join(parts)
 
 
 def is_json(payload: bytes) -> bool:

@@ -14,6 +14,7 @@ from claimq.environment import Environment
 from claimq.log_lines import LEVELS
 from claimq.manifest import RedisSpec, SentinelSpec
 from claimq.redis_store.settings import RedisSettings, parse_url
+from claimq_sidecar.budget import LEAST_MEMORY, Allowance
 
 _LONGEST_SOCKET_PATH = 107
 
@@ -87,6 +88,8 @@ class SidecarSettings:
     exited, or when the kubelet is about to kill both."""
     processing_timeout: float | None = None
     """CLAIMQ_PROCESSING_TIMEOUT: an item in hand for longer is renewed no more, and the worker counts as stuck."""
+    memory: int = 256 * 1024 * 1024
+    """CLAIMQ_MEMORY: the memory limit of the sidecar, which bodies and replies keep within."""
     max_body: int = 16 * 1024 * 1024
     """CLAIMQ_MAX_BODY: larger request bodies are refused unread."""
     log_level: str = "info"
@@ -111,7 +114,8 @@ class SidecarSettings:
             drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", 25.0),
             leaves_at_sigterm=reader.boolean("CLAIMQ_LEAVE_AT_SIGTERM", default=False),
             processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", None, at_least=0.001),
-            max_body=reader.size("CLAIMQ_MAX_BODY", 16 * 1024 * 1024, least="1Ki"),
+            memory=(memory := reader.size("CLAIMQ_MEMORY", 256 * 1024 * 1024, least=LEAST_MEMORY)),
+            max_body=reader.max_body(memory),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
         reader.end()
@@ -175,6 +179,17 @@ class _Reader(Environment):
             return int(text, 8) & 0o777
         self.bad(name, f'is "{text}"; give permissions in octal, for instance 0660')
         return default
+
+    def max_body(self, memory: int) -> int:
+        allowance = Allowance(memory)
+        given = self.size("CLAIMQ_MAX_BODY", allowance.usual_body, least="1Ki")
+        if given > allowance.longest_body:
+            self.bad(
+                "CLAIMQ_MAX_BODY",
+                f"is {given} bytes; with CLAIMQ_MEMORY={memory} a body has at most {allowance.longest_body}: "
+                "lower it, or raise the memory limit",
+            )
+        return given
 
     def redis(self) -> RedisSource:
         source = RedisSource(

@@ -12,6 +12,7 @@ from claimq.log_lines import LogEvent
 from claimq.loop import in_background
 from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
+from claimq_sidecar.budget import Allowance, Share
 from claimq_sidecar.claimer import Claimer
 from claimq_sidecar.connection import Connection
 from claimq_sidecar.drain import Drain, Step
@@ -47,7 +48,7 @@ class Sidecar:
         self.sessions = Sessions()
         self.draining = asyncio.Event()
         self.leaving = asyncio.Event()
-        self._claimer = Claimer(self.store, self.metrics, self.changed)
+        self._claimer = Claimer(self.store, self.metrics, self.changed, Allowance(settings.memory).claims)
         self.places = Places(settings.concurrency, self._unsettled)
         self.changed.listen(self.places.look)
         self._told_of_limit = False
@@ -61,7 +62,7 @@ class Sidecar:
         return asyncio.get_running_loop().time()
 
     # Claims.
-    async def claim(self, request: ClaimRequest, connection: Connection) -> list[Claim]:
+    async def claim(self, request: ClaimRequest, connection: Connection, share: Share) -> list[Claim]:
         """Claims for the app, as many as may be in hand; with none of them free it waits for one as for an item.
 
         Empty in a drain, or when the client went away meanwhile (what was claimed goes back). Raises what the library
@@ -77,7 +78,7 @@ class Sidecar:
         turn = self.places.ask(request.most)
         try:
             allowed = await self._wait_for_turn(turn, request, *stops)
-            claims = [] if allowed is None else await self._claimer.claim(allowed, *stops)
+            claims = [] if allowed is None else await self._claimer.claim(allowed, share, *stops)
             return self._hand_out(claims, session, connection)
         finally:
             self.places.leave(turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 
 from claimq_sidecar.asgi import App, Exchange, Handler
@@ -14,12 +15,14 @@ from claimq_sidecar.bodies import (
     session_request,
     verdict_request,
 )
+from claimq_sidecar.budget import Allowance, Bodies
 from claimq_sidecar.pulse import first_of
 from claimq_sidecar.replies import claims_body, enqueued_of, outcome_of
 from claimq_sidecar.sidecar import Sidecar
 
 SIGN_OF_LIFE_SECONDS = 10.0
 """A session's stream has a line at least so often."""
+_TEXT_MARGIN = 1024
 
 
 class SocketApi:
@@ -44,35 +47,48 @@ class SocketApi:
             "/v1/info": {"GET": self._info},
             "/v1/openapi.json": {"GET": self._openapi},
         }
-        return App(routes, self._sidecar.settings.max_body, self._sidecar.metrics)
+        settings = self._sidecar.settings
+        bodies = Bodies(Allowance(settings.memory).bodies)
+        return App(routes, settings.max_body, self._sidecar.metrics, bodies=bodies)
+
+    async def _json(self, exchange: Exchange) -> Mapping[str, object]:
+        return read_json(await exchange.body(), 2 * self._sidecar.settings.max_body + _TEXT_MARGIN)
 
     async def _claim(self, exchange: Exchange) -> None:
-        request = claim_request(read_json(await exchange.body()))
+        request = claim_request(await self._json(exchange))
         began = self._sidecar.now
-        claims = await self._sidecar.claim(request, exchange.connection)
+        exchange.share.end()  # of the body, which says nothing more
+        claims = await self._sidecar.claim(request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
         body = claims_body(claims, request.encoding, draining=self._sidecar.draining.is_set())
+        claims.clear()
         await exchange.reply(body)
+        exchange.share.shrink(2 * len(body))
+        del body
+        await exchange.connection.flushed.wait()
 
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
-            request = verdict_request(verb, read_json(await exchange.body()))
+            request = verdict_request(verb, await self._json(exchange))
+            await exchange.expect(item for ending in request.endings for item in ending.enqueue)
             await exchange.reply_json({"outcomes": await self._sidecar.verdicts.answer(verb, request)})
 
         return handle
 
     async def _renew(self, exchange: Exchange) -> None:
-        request = verdict_request("renew", read_json(await exchange.body()))
+        request = verdict_request("renew", await self._json(exchange))
         outcomes = await self._sidecar.verdicts.renew(request.tokens)
         await exchange.reply_json({"outcomes": [outcome_of(outcome) for outcome in outcomes]})
 
     async def _enqueue(self, exchange: Exchange) -> None:
-        items = enqueue_request(read_json(await exchange.body()))
+        items = enqueue_request(await self._json(exchange))
+        await exchange.expect(items)
         await exchange.reply_json(enqueued_of(await self._sidecar.enqueue(items)))
 
     async def _session(self, exchange: Exchange) -> None:
         sidecar = self._sidecar
-        request = session_request(read_json(await exchange.body()))
+        request = session_request(await self._json(exchange))
+        exchange.share.end()
         session, lost = await sidecar.open_session(exchange.connection, request.tokens)
         try:
             await exchange.begin_stream("application/x-ndjson")

@@ -67,6 +67,8 @@ class Store:
         """The length of a lease as last seen; None before the first round trip."""
         self.claim_wait: float | None = Policy().claim_wait_timeout
         """How long a claim waits that does not say, in seconds, as last seen."""
+        self.max_payload: int | None = None
+        """The longest payload that the queue takes, in bytes, as last seen."""
         self.ready = asyncio.Event()
 
     def _connect(self) -> _Connections:
@@ -173,6 +175,7 @@ class Store:
             return
         self.busy_expiry = policy.busy_expiry
         self.claim_wait = policy.claim_wait_timeout
+        self.max_payload = policy.max_payload
 
     async def _open_the_way(self) -> None:
         """Connects before there is anything to say: later the server's name may not resolve, and the item in hand would

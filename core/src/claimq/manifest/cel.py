@@ -12,10 +12,27 @@ from claimq.manifest.rules import (
     RESERVED_CONTAINERS,
     RESERVED_PREFIX,
     RESERVED_VOLUMES,
+    SIDECAR_BASE,
+    SIDECAR_LEAST_PAYLOAD,
+    SIDECAR_PER_BYTE,
     SOCKET_VARIABLE,
 )
 
+_SIDECAR_MEMORY = "quantity(string(self.sidecar.resources.limits['memory'])).asApproximateFloat()"
+_PAYLOAD = "quantity(string(self.maxPayload)).asApproximateFloat()"
+
 SPEC_RULES = (
+    CelRule(
+        "payload-within-memory",
+        "!has(self.sidecar) || !has(self.sidecar.resources) || !has(self.sidecar.resources.limits)"
+        " || !('memory' in self.sidecar.resources.limits) || !has(self.maxPayload)"
+        " || !isQuantity(string(self.sidecar.resources.limits['memory'])) || !isQuantity(string(self.maxPayload))"
+        f" || ({_SIDECAR_MEMORY} >= {SIDECAR_BASE}.0 + {SIDECAR_PER_BYTE}.0 * {_PAYLOAD}"
+        f" && {_SIDECAR_MEMORY} >= {SIDECAR_BASE + SIDECAR_PER_BYTE * SIDECAR_LEAST_PAYLOAD}.0)",
+        "does not fit the sidecar's memory: it needs 64Mi and 32 times maxPayload; lower maxPayload, or raise "
+        "sidecar.resources.limits.memory",
+        ".maxPayload",
+    ),
     CelRule(
         "immutable",
         "has(self.queueName) == has(oldSelf.queueName) && (!has(self.queueName) || self.queueName == "

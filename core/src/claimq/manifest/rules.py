@@ -16,10 +16,17 @@ from claimq.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq.manifest.reading import Reading, shown
 from claimq.manifest.redis_spec import RedisSpec, url_fault
 from claimq.manifest.scaling_spec import ScalingMode
-from claimq.quantity import parse_quantity
+from claimq.quantity import format_size, parse_quantity
 
 GRACE_MARGIN = 5
 """Seconds a pod's grace period should have beyond drainTimeout, for the app to end after the drain."""
+
+MIB = 1024 * 1024
+SIDECAR_BASE = 64 * MIB
+"""Memory that a sidecar takes itself, with a thousand connections."""
+SIDECAR_PER_BYTE = 32
+"""What each byte of a payload may take besides, with the worst of them; the sidecar's settings go by the same."""
+SIDECAR_LEAST_PAYLOAD = MIB // 4
 
 RESERVED_PREFIX = "claimq.dev/"
 RESERVED_CONTAINERS = ("claimq-sidecar",)
@@ -273,6 +280,18 @@ def _requests_within_limits(spec: QueueSpec) -> Iterator[Problem]:
                     f"{path}.resources.requests.{name}",
                     f"is {request}, over limits.{name} ({limit}); lower the request or raise the limit",
                 )
+
+
+@_rule("payload-within-memory", "spec.maxPayload", "spec.sidecar.resources")
+def _payload_within_memory(spec: QueueSpec) -> Iterator[Problem]:
+    limit = spec.sidecar.resources.limits.get("memory")
+    needed = SIDECAR_BASE + SIDECAR_PER_BYTE * max(spec.max_payload, SIDECAR_LEAST_PAYLOAD)
+    if limit is not None and parse_quantity(limit) < needed:
+        yield Problem(
+            "spec.maxPayload",
+            f"is {format_size(spec.max_payload)}, and a sidecar with that needs {-(-needed // MIB)}Mi of memory; lower "
+            f"maxPayload, or raise sidecar.resources.limits.memory ({limit})",
+        )
 
 
 @_rule("template-metadata", "spec.worker.template.metadata")

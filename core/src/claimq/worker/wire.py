@@ -232,7 +232,7 @@ def refusal(status: int, body: bytes) -> WorkerError:
         problem = {}
     kind = str(problem.get("type", "")).rpartition(":")[2] or "unknown"
     detail = str(problem.get("detail", "the sidecar gives no reason"))
-    if status == 503:
+    if status in (429, 503):
         return StoreUnavailable(detail)
     fields: list[dict[str, Any]] = problem.get("errors", [])
     errors = tuple((str(one.get("pointer")), str(one.get("detail"))) for one in fields)

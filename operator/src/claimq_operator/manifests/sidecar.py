@@ -6,6 +6,7 @@ import hashlib
 
 from claimq.duration import format_duration
 from claimq.manifest import QueueSpec
+from claimq.quantity import parse_quantity
 from claimq_operator.cluster import Json
 from claimq_operator.labels import SIDECAR_CONTAINER, SOCKET_VOLUME
 from claimq_operator.manifests import redis_access
@@ -103,6 +104,8 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
         {"name": "CLAIMQ_CONCURRENCY", "value": str(spec.worker.concurrency)},
         {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
     ]
+    if (limit := spec.sidecar.resources.limits.get("memory")) is not None:
+        own.append({"name": "CLAIMQ_MEMORY", "value": str(int(parse_quantity(limit)))})
     if spec.processing_timeout is not None:
         own.append({"name": "CLAIMQ_PROCESSING_TIMEOUT", "value": format_duration(spec.processing_timeout)})
     return [*own, *(redis_access.environment(spec.redis) if spec.redis is not None else [])]

@@ -1,0 +1,116 @@
+"""The worst input that the API allows, to a sidecar with the memory that its manifest gives it: it survives."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from claimq.blocking import BlockingQueue
+from claimq.policy import Policy
+from testkit.memory_cgroup import MemoryCgroup
+from testkit.server import Server
+from testkit.sidecars import Sidecar, UnixConnection
+from testkit.tiers import MISSING
+
+MB = 1024 * 1024
+LIMIT = 256 * MB
+LONGEST = 15 * MB
+
+
+@pytest.fixture
+def cgroup() -> Iterator[MemoryCgroup]:
+    """Memory as the sidecar's container has it unless the manifest says otherwise."""
+    try:
+        made = MemoryCgroup(LIMIT)
+    except RuntimeError as error:
+        pytest.skip(f"{MISSING}{error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def limited(valkey: Server, cgroup: MemoryCgroup) -> Iterator[Sidecar]:
+    """A sidecar in it, with a queue of large payloads."""
+    sidecar = Sidecar(valkey.url)
+    sidecar.wrapper = cgroup.wrapper
+    with sidecar:
+        yield sidecar
+
+
+def at_once(count: int, ask: Callable[[], int]) -> list[int]:
+    """The statuses of requests that are made at the same time; 0 for a connection that was closed instead."""
+    statuses: list[int] = []
+
+    def run() -> None:
+        try:
+            statuses.append(ask())
+        except (OSError, EOFError):
+            statuses.append(0)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert len(statuses) == count
+    return statuses
+
+
+def post(sidecar: Sidecar, path: str, body: bytes) -> int:
+    """The status of one request."""
+    with contextlib.closing(UnixConnection(sidecar.socket, timeout=90)) as connection:
+        return connection.ask("POST", path, body).status
+
+
+WIDE = "\U0001f600".encode()
+BODIES = {
+    "lists": b'{"items":[{"payload":[' + b"[]," * (LONGEST // 3) + b"0]}]}",
+    "objects": b'{"items":[{"payload":[' + b'{"a":{}},' * 90_000 + b"0]}]}",
+    "strings": b'{"items":[{"payload":[' + b'"ab",' * 290_000 + b"0]}]}",
+    "numbers": b'{"items":[{"payload":[' + b"1e9," * 290_000 + b"0]}]}",
+    "commas": b'{"items":[{"text":"' + b"," * LONGEST + b'"}]}',
+    "a long text": b'{"items":[{"text":"' + b"x" * LONGEST + b'"}]}',
+    "a long payload": b'{"items":[{"payload":["' + b"x" * LONGEST + b'"]}]}',
+    "wide text": b'{"items":[{"payload":["' + WIDE + b"x" * (LONGEST // 2) + b'"]}]}',
+    "too wide": b'{"items":[{"payload":["' + WIDE + b"x" * LONGEST + b'"]}]}',
+    "escapes": b'{"items":[{"payload":["' + b"\\ud83d\\ude00" * (LONGEST // 12) + b'"]}]}',
+    "base64": b'{"items":[{"payload_base64":"' + b"AAAA" * (LONGEST // 4) + b'"}]}',
+    "tokens": json.dumps({"tokens": ["t" * 300] * 50_000}).encode(),
+    "unknown fields": b"{" + b",".join(b'"%d":0' % n for n in range(140_000)) + b"}",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_sixteen_of_the_worst_bodies_at_once(
+    limited: Sidecar, queue: BlockingQueue, cgroup: MemoryCgroup, body: bytes
+) -> None:
+    queue.set_policy(Policy(max_payload=16 * MB))
+    statuses = at_once(16, lambda: post(limited, "/v1/enqueue", body))
+    assert set(statuses) <= {0, 200, 400, 413, 429, 503, 507}, statuses
+    assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb
+    assert limited.info["ready"]
+
+
+PAYLOADS = {
+    "bytes": b"\xff" * 8 * MB,
+    "lists": b"[" + b"[]," * (8 * MB // 3) + b"0]",
+    "control characters": b"\x01" * 8 * MB,
+    "wide": WIDE + b"x" * 8 * MB,
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize("encoding", ["auto", "text", "base64"])
+def test_claims_of_many_items_of_eight_megabytes(
+    limited: Sidecar, queue: BlockingQueue, cgroup: MemoryCgroup, payload: bytes, encoding: str
+) -> None:
+    queue.set_policy(Policy(max_payload=9 * MB))
+    for _ in range(12):
+        queue.enqueue(payload)
+    body = json.dumps({"max": 32, "wait": 0, "encoding": encoding}).encode()
+    statuses = at_once(8, lambda: post(limited, "/v1/claim", body))
+    assert set(statuses) == {200}
+    assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb
+    assert limited.info["ready"]

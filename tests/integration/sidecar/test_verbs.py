@@ -139,7 +139,7 @@ def test_more_claims_wait_than_there_are_places_on_the_server(sidecar: Sidecar, 
 def test_large_payloads_do_not_all_come_in_one_reply(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many([b"x" * 1_000_000] * 40)
     claims = sidecar.claim(40)
-    assert 8 <= len(claims) <= 32
+    assert 2 <= len(claims) <= 8
     assert queue.length(State.BUSY) == len(claims)
 
 

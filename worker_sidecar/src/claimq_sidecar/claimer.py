@@ -18,7 +18,7 @@ from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.pulse import Pulse, unless
 from claimq_sidecar.store import Store
 
-REPLY_BYTES = 8 * 1024 * 1024
+REPLY_BYTES = 4 * 1024 * 1024
 """Payload bytes of one reply, roughly."""
 CALL_BYTES = 2 * 1024 * 1024
 """Payload bytes of one call of the store, roughly, where none is longer."""

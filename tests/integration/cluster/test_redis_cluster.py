@@ -50,7 +50,7 @@ async def test_every_verb_works_on_whichever_node_has_the_queue(
         assert [one.verdict for one in await queue.crash(claims[5], "it died")] == [Verdict.REQUEUED]
         assert (await queue.release_worker("w", Reason.INTERRUPTED)).unclaimed == 2
         assert (await queue.reap()).expired == ()
-        assert [item.payload for item in await queue.peek(3)] == [b"6", b"7", b"4"]
+        assert [item.payload for item in await queue.peek(3)] == [b"4", b"6", b"7"]
         assert await queue.lengths() == {State.MAIN: 7, State.BUSY: 0, State.DELAYED: 2, State.FAILED: 1}
         located = await queue.find((await queue.items("failed"))[0].item.id)
         assert located is not None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import claimq
 from claimq import Done, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
 from claimq.claiming import new_nonce
+from claimq.owner import Owner
 from testkit.clock import move_clock
 from testkit.server import Server
 
@@ -347,3 +348,9 @@ async def recount(world: World) -> Call:
     await _failed(world)
     await _held(world, "ann", "bob")
     return lambda: world.first.recount("w1", "worker ended: evicted")
+
+
+@scenario("stats config")
+async def own(world: World) -> Call:
+    await _fill(world.first)
+    return lambda: world.first.own(Owner("cluster", "namespace", "name", "uid"))

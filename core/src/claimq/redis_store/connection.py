@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import secrets
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -33,6 +34,8 @@ from claimq.redis_store.settings import RedisSettings
 _LISTED = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
+_NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
+"""What length_of() of lib/main.lua replies about the list of a client."""
 Arg = str | bytes | int | float
 T = TypeVar("T")
 
@@ -152,7 +155,11 @@ class Connection:
         except StoreMisused as error:
             if not is_wrong_type(error.__cause__):
                 raise
-            found = await self._of_another_type(keys, [arg for arg in args if isinstance(arg, str)])
+            named = [
+                *_NOT_A_LIST.findall(str(error.__cause__)),
+                *(arg for arg in args if isinstance(arg, str)),
+            ]
+            found = await self._of_another_type(keys, named)
             raise (wrong_types(found, doing=name) if found else error) from error.__cause__
         return (
             _not_stale(reply, name) if wanted.writes else reply

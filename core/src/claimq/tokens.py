@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+_OF_ANY_RELEASE = re.compile(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?")
 _TOKEN = re.compile(r"([!-.0-~]+)/([0-9]{1,16})\.([A-Za-z0-9_-]{8})")
 
 
@@ -35,3 +36,11 @@ def number_of(text: str) -> int:
     """The number of a token; 0 for what is no token."""
     token = read_token(text)
     return token.number if token else 0
+
+
+def may_be_token(text: str) -> bool:
+    """Whether a claim may have had this token at any time, also by an earlier release, which had no nonces.
+
+    A verdict on anything else is a mistake, not a lost claim.
+    """
+    return _OF_ANY_RELEASE.fullmatch(text) is not None

@@ -34,8 +34,8 @@ def test_a_repeated_verdict_is_told_apart_from_a_lost_claim(sidecar: Sidecar, qu
 def test_a_verdict_has_an_answer_for_every_token_in_order(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     first, second = (claim["token"] for claim in sidecar.claim(2))
-    outcomes = sidecar.post("/v1/done", tokens=[second, "w/999", "nonsense", first])["outcomes"]
-    assert [one["token"] for one in outcomes] == [second, "w/999", "nonsense", first]
+    outcomes = sidecar.post("/v1/done", tokens=[second, "w/999", "other/1", first])["outcomes"]
+    assert [one["token"] for one in outcomes] == [second, "w/999", "other/1", first]
     assert [one["outcome"] for one in outcomes] == ["done", "lost", "lost", "done"]
 
 

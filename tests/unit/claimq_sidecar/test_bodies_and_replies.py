@@ -23,16 +23,16 @@ def test_an_empty_body_asks_for_one_item_and_waits_as_the_policy_says() -> None:
 
 
 def test_tokens_are_taken_once_in_their_order() -> None:
-    request = verdict_request("done", {"tokens": ["b", "a", "b"]})
-    assert request.tokens == ("b", "a")
+    request = verdict_request("done", {"tokens": ["w/2", "w/1", "w/2"]})
+    assert request.tokens == ("w/2", "w/1")
     assert session_request({"tokens": ["x", "x"]}).tokens == ("x",)
 
 
 def test_failures_with_the_same_reason_share_a_round_trip() -> None:
-    claims = [{"token": "1", "error": "x"}, {"token": "2", "error": "y"}, {"token": "3", "error": "x"}]
+    claims = [{"token": f"w/{number}", "error": error} for number, error in ((1, "x"), (2, "y"), (3, "x"))]
     request = verdict_request("fail", {"claims": claims})
-    assert request.tokens == ("1", "2", "3")
-    assert [ending.tokens for ending in request.endings] == [("1", "3"), ("2",)]
+    assert request.tokens == ("w/1", "w/2", "w/3")
+    assert [ending.tokens for ending in request.endings] == [("w/1", "w/3"), ("w/2",)]
 
 
 def test_a_body_has_at_most_twenty_problems_told() -> None:
@@ -78,10 +78,16 @@ def test_what_is_not_json_is_not_taken_for_it(payload: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("token", "words"),
-    [("", "entry 1 is empty"), ("x" * 10_000, "entry 1 is longer than"), (7, "entry 1 is 7")],
-    ids=["empty", "too long", "a number"],
+    [
+        ("", "entry 1 is empty"),
+        ("x" * 10_000, "entry 1 is longer than"),
+        (7, "entry 1 is 7"),
+        ("TOKEN", "entry 1 is no token of a claim; give one as the claim answered it"),
+        ("w/1\n", "entry 1 is no token of a claim"),
+    ],
+    ids=["empty", "too long", "a number", "the word of an example", "a line end"],
 )
 def test_a_token_that_is_none_is_refused_by_what_is_wrong_with_it(token: object, words: str) -> None:
     with pytest.raises(Refusal) as raised:
-        verdict_request("done", {"tokens": ["a", token]})
+        verdict_request("done", {"tokens": ["w/1", token]})
     assert words in raised.value.detail

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, cast
 
 from claimq.codec import check_name
 from claimq.model import NewItem
+from claimq.tokens import may_be_token
 from claimq_sidecar.json_size import MOST_VALUES, has_too_many_values
 from claimq_sidecar.problems import FieldProblem, body_too_wide, invalid_fields, not_json, too_many_values
 
@@ -23,6 +24,7 @@ LONGEST_WAIT = 300.0
 LONGEST_DELAY = 1e9
 ENCODINGS = ("auto", "base64", "text")
 _LONGEST_TOKEN = 300
+_MALFORMED = "no token of a claim; give one as the claim answered it, like WORKER/17.Zk3q-u5H"
 _ABSENT: Final = object()
 
 
@@ -151,6 +153,8 @@ def _verdicts_one_by_one(verb: str, body: Mapping[str, object], words: tuple[str
         token = own.text("token", "", _LONGEST_TOKEN) or ""
         if not token:
             own.bad("token", "is missing; give the token of a claim")
+        elif not may_be_token(token):
+            own.bad("token", f"is {_MALFORMED}")
         if token in endings:
             own.bad("token", "comes twice; give one verdict for a claim")
         endings[token] = _ending(own, words, (token,))
@@ -294,6 +298,8 @@ class _Fields:
         for index, token in enumerate(self.list_of("tokens", required=required)):
             if isinstance(token, str) and 0 < len(token) <= _LONGEST_TOKEN:
                 tokens[token] = None
+                if required and not may_be_token(token):
+                    self.bad("tokens", f"entry {index} is {_MALFORMED}")
             else:
                 seen = _shown(token)
                 if isinstance(token, str):

@@ -162,3 +162,16 @@ async def test_a_claim_of_the_present_server_counts_as_a_crash_when_it_ends(dura
         (expired,) = (await queue.reap()).expired
         assert expired.verdict is Verdict.REQUEUED
         assert (await queue.peek())[0].crash_count == 1
+
+
+@pytest.mark.parametrize("how", ["flushed", "deleted and recreated"])
+async def test_a_loss_of_everything_takes_the_policy_and_a_pause_along(
+    server: Server, queue: ReliableQueue, how: str
+) -> None:
+    await queue.set_policy(Policy(requeue_limit=1))
+    await queue.pause()
+    await queue.enqueue("old")
+    await lose_all(server, queue, how)
+    assert await queue.policy() == Policy()
+    snapshot = await queue.snapshot()
+    assert (snapshot.paused, snapshot.lengths[State.MAIN]) == (False, 0)

@@ -15,7 +15,7 @@ code means
 
 from __future__ import annotations
 
-from claimq.errors import ClaimqError, InvalidName, InvalidSpec, StoreUnavailable
+from claimq.errors import ClaimqError, InvalidName, InvalidSpec, NotReplicated, StoreUnavailable
 
 NOT_DONE = 1
 USAGE = 2
@@ -63,4 +63,5 @@ def lines_of(error: Exception) -> list[str]:
     if isinstance(error, InvalidSpec):
         return [str(problem) for problem in error.problems]
     line = " ".join(str(error).split()) or type(error).__name__
-    return [f"{line} {_START_IT}" if isinstance(error, StoreUnavailable) else line]
+    is_away = isinstance(error, StoreUnavailable) and not isinstance(error, NotReplicated)
+    return [f"{line} {_START_IT}" if is_away else line]

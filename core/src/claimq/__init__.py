@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         InvalidSpec,
         ItemTooLarge,
         NoServer,
+        NotReplicated,
         PayloadError,
         Problem,
         StoreFull,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         Verdict,
         WorkerInfo,
     )
-    from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+    from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.reaper import Reaper
     from claimq.redis_store.settings import RedisSettings
     from claimq.reliable_queue import ReliableQueue
@@ -65,6 +66,7 @@ _HOMES = {
         "InvalidSpec",
         "ItemTooLarge",
         "NoServer",
+        "NotReplicated",
         "PayloadError",
         "Problem",
         "StoreFull",
@@ -92,7 +94,7 @@ _HOMES = {
         "Verdict",
         "WorkerInfo",
     ),
-    "claimq.policy": ("FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
+    "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
     "claimq.reaper": ("Reaper",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.reliable_queue": ("ReliableQueue",),
@@ -109,6 +111,7 @@ __all__ = [
     "Consumed",
     "CrossSlot",
     "Done",
+    "Durability",
     "Enqueued",
     "FailedPass",
     "FailedPolicy",
@@ -121,6 +124,7 @@ __all__ = [
     "MemoryUsage",
     "NewItem",
     "NoServer",
+    "NotReplicated",
     "OnExpiry",
     "OnFailure",
     "Outcome",

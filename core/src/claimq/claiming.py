@@ -12,11 +12,12 @@ from typing import Any, Final, cast
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds
 from claimq.codec import kept_detail, kept_error, read_envelope
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.producing import batch_of, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
 from claimq.redis_store.connection import Arg, Call
+from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
 from claimq.tokens import make_token, number_of
 
@@ -235,11 +236,11 @@ class Claiming(QueuePart):
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
         with self._connection.lane() as call:
             keys = [Keys(name).main for name in queues]
-            reply = await self._connection.run(
-                "done_enqueue", keys, [*call, *groups.words, *words], use="verdicts"
+            reply, missing = await run_durably(
+                self._connection, "done_enqueue", keys, [*call, *groups.words, *words], use="verdicts"
             )
         raise_refusal(reply)
-        return _outcomes(groups, reply[1].decode().split())
+        return _confirmed(_outcomes(groups, reply[1].decode().partition("|")[0].split()), missing)
 
     async def fail(
         self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
@@ -312,13 +313,15 @@ class Claiming(QueuePart):
 
     async def _settle(self, name: str, claims: Claims, words: list[Arg]) -> list[Outcome]:
         outcomes: list[Outcome] = []
+        missing = ""
         for groups in TokenGroups.batches(claims):
             with self._connection.lane() as call:
-                reply = await self._connection.run(
-                    name, [self._keys.main], [*call, *words, *groups.words], use="verdicts"
+                reply, short = await run_durably(
+                    self._connection, name, [self._keys.main], [*call, *words, *groups.words], use="verdicts"
                 )
-            outcomes += _outcomes(groups, reply[1].decode().split())
-        return outcomes
+            outcomes += _outcomes(groups, reply[1].decode().partition("|")[0].split())
+            missing = missing or short
+        return _confirmed(outcomes, missing)
 
 
 def new_nonce() -> str:
@@ -328,6 +331,12 @@ def new_nonce() -> str:
 
 def _number(claim: Claim | str) -> int:
     return number_of(claim if isinstance(claim, str) else claim.token)
+
+
+def _confirmed(outcomes: list[Outcome], missing: str) -> list[Outcome]:
+    if missing:
+        raise NotReplicated(missing, outcomes)
+    return outcomes
 
 
 def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]]:

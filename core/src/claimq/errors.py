@@ -28,6 +28,18 @@ class StoreUnavailable(ClaimqError):
     """
 
 
+class NotReplicated(StoreUnavailable):
+    """The primary has carried out the call, and no replica confirmed it in time, as the queue's ``durability`` asks.
+
+    Whether it survives a failover is not known. Repeating an enqueue that carried ids of the producer's own is
+    harmless, and waits for a replica again. ``result`` is what the call would have returned.
+    """
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class StoreFull(ClaimqError):
     """The server is at ``maxmemory`` and refuses new items. Slow the producers or give it more memory.
 

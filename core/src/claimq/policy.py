@@ -95,6 +95,18 @@ class FailedPolicy:
             )
 
 
+class Durability(StrEnum):
+    """What has an item when its enqueue returns. A shortfall raises :class:`claimq.NotReplicated`.
+
+    ``PRIMARY``: the primary, as safely as its settings make it. ``REPLICATED``: at least one replica too.
+    ``FSYNCED``: the disk of the primary and that of a replica (both with appendonly; Redis 7.2 or Valkey).
+    """
+
+    PRIMARY = "primary"
+    REPLICATED = "replicated"
+    FSYNCED = "fsynced"
+
+
 @dataclass(frozen=True)
 class Policy:
     """Everything the scripts obey. Sizes in bytes; durations are read as seconds, and given as seconds or as a
@@ -116,6 +128,10 @@ class Policy:
     """How long an id that a producer gave is remembered, so that enqueueing it again adds nothing."""
     failed: FailedPolicy = FailedPolicy()
     """What happens to failed items by themselves."""
+    durability: Durability = Durability.PRIMARY
+    """What has an item when its enqueue returns."""
+    durable_done: bool = False
+    """Whether a done waits for that too, so that a failover hands out no finished item again."""
     suspended: bool = False
     """A suspended queue gives no claims; everything else works. A pause by hand is apart from this."""
 
@@ -143,6 +159,8 @@ class Policy:
             "failed_remove_min_fail_count": _optional(failed.remove_min_fail_count),
             "failed_max_items": _optional(failed.max_items),
             "failed_remove_match": failed.remove_match.value,
+            "durability": self.durability.value,
+            "durable_done": "1" if self.durable_done else "0",
             "suspended": "1" if self.suspended else "0",
         }
 
@@ -185,6 +203,8 @@ class Policy:
                 max_items=limit("failed_max_items"),
                 remove_match=Match(whole["failed_remove_match"]),
             ),
+            durability=Durability(whole["durability"]),
+            durable_done=whole["durable_done"] == "1",
             suspended=whole["suspended"] == "1",
         )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from claimq.arguments import Duration
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
 
 
 class PolicyFields(TypedDict, total=False):
@@ -20,6 +20,8 @@ class PolicyFields(TypedDict, total=False):
     max_payload: int
     id_window: Duration
     failed: FailedPolicy
+    durability: Durability
+    durable_done: bool
     suspended: bool
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from claimq.arguments import Duration, Instant, instant, seconds
 from claimq.codec import check_name, payload_bytes
-from claimq.errors import ItemTooLarge
+from claimq.errors import ItemTooLarge, NotReplicated
 from claimq.model import Enqueued, NewItem
 from claimq.queue_part import BATCH, QueuePart
 from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
 
 _CALL_BYTES = 8 * 1024 * 1024
@@ -64,7 +65,8 @@ class Producing(QueuePart):
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
         fair claims. With an ``id`` of the producer's own the same id is not queued twice within the queue's
         id window (one hour unless set): the reply then names it in ``duplicates``. When this returns, the
-        server has stored the item, as safely as its persistence allows (docs/guarantees.md).
+        server has stored the item, as safely as its persistence allows (docs/guarantees.md), and with the policy's
+        ``durability`` a replica has it too: a shortfall raises NotReplicated.
 
         Raises ItemTooLarge, StoreFull, StoreUnavailable (not known whether it was stored), StoreMisused,
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
@@ -106,9 +108,10 @@ async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> 
     for number, batch in enumerate(batches.values(), start=1):
         words += queue_words(batch, number)
     with connection.lane() as call:
-        reply = await connection.run("enqueue", [keys.main for keys in batches], [*call, *words])
+        main_keys = [keys.main for keys in batches]
+        reply, missing = await run_durably(connection, "enqueue", main_keys, [*call, *words])
     raise_refusal(reply)
-    numbers, _, known = reply[1].decode().partition("|")
+    numbers, known, *_ = reply[1].decode().split("|")
     lengths = [int(word) for word in numbers.split()[2:]]
     duplicates = [int(word) for word in known.split()]
     done: dict[Keys, Enqueued] = {}
@@ -117,6 +120,8 @@ async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> 
         own = tuple(batch.ids[i - start] for i in duplicates if start <= i < start + len(batch.ids))
         done[keys] = Enqueued(tuple(batch.ids), length, own)
         start += len(batch.ids)
+    if missing:
+        raise NotReplicated(missing, done)
     return done
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import claimq
 import claimq.worker
-from claimq import NewItem, Policy, ReliableQueue, State
+from claimq import NewItem, Policy, ReliableQueue, State, Verdict
 from testkit.cluster import RedisCluster
 from testkit.data_losses import (
     FailedOver,
@@ -242,3 +242,20 @@ async def test_every_worker_recovers_in_a_cluster(start_sidecar: Callable[..., S
         await every_worker_recovers(TakenOver(cluster), start_sidecar, 0, emptied=False)
     finally:
         cluster.close()
+
+
+async def test_what_was_written_since_the_point_that_survives_is_lost(start_server: ServerFactory) -> None:
+    loss = promoted(start_server)
+    async with claimq.connect(settings=claimq.RedisSettings(loss.url, retry_for=60.0)) as store:
+        queue = store.queue("q", worker="w")
+        await queue.enqueue_many([NewItem(text, id=text) for text in ("ended", "claimed", "waiting")])
+        (ended,) = await queue.claim(1, wait=0)
+        await asyncio.to_thread(loss.mark)
+        assert [one.verdict for one in await queue.done(ended)] == [Verdict.DONE]
+        (claimed,) = await queue.claim(1, wait=0)
+        await queue.enqueue("enqueued", id="enqueued")
+        await asyncio.to_thread(loss.lose)
+        assert await queue.find("enqueued") is None
+        assert [one.verdict for one in await queue.done(claimed)] == [Verdict.LOST]
+        assert [claim.item.text for claim in await queue.claim(9, wait=0)] == ["claimed", "waiting"]
+        assert [one.verdict for one in await queue.done(ended)] == [Verdict.DONE]

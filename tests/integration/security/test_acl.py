@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import Verdict
+from claimq import Durability, NotReplicated, Policy, Verdict
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.model import Reason
 from testkit import roles
+from testkit.contents import changes, contents
 from testkit.resp import Connection, ReplyError
 from testkit.server import Server
 from testkit.waiting import eventually
@@ -181,3 +182,29 @@ async def test_a_worker_without_one_right_to_write_takes_no_item_from_its_place(
             with pytest.raises(StoreMisused, match=f"docs/acl.md.*{missing.upper()}"):
                 await store.queue("mine").claim(2, wait=0)
         assert sorted(item.text for item in await admin.queue("mine").peek(9)) == ["a", "b"]
+
+
+@pytest.mark.servers("valkey")
+@pytest.mark.parametrize(
+    ("durability", "right"), [(Durability.REPLICATED, "+wait"), (Durability.FSYNCED, "+waitaof")]
+)
+async def test_who_may_not_wait_for_a_replica_enqueues_nothing(
+    server: Server, durability: Durability, right: str
+) -> None:
+    documented = roles.documented("producer")
+    roles.give(server, "producer", documented)
+    async with claimq.connect(server.url) as admin:
+        await admin.queue(roles.QUEUE).set_policy(Policy(durability=durability))
+    settings = claimq.RedisSettings(roles.url(server, "producer"), retry_for=0.5)
+    async with claimq.connect(settings=settings) as store:
+        queue = store.queue(roles.QUEUE)
+        before = contents(server)
+        with pytest.raises(StoreMisused, match="the user may not do this"):
+            await queue.enqueue("refused")
+        assert changes(before, contents(server)) == {}
+        roles.give(server, "producer", [*documented, right])
+        with pytest.raises(
+            NotReplicated if right == "+wait" else StoreMisused, match=r"confirmed|appendonly"
+        ):
+            await queue.enqueue("stored")
+        assert await queue.length() == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
 
 
 def test_the_defaults_are_those_that_the_documents_say() -> None:
@@ -70,7 +70,7 @@ def test_every_field_of_the_policy_is_in_the_config() -> None:
         "requeue_limit": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
         "retry_delay": RetryDelay(initial=7.0),
         "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
-        "suspended": True,
+        "durability": Durability.FSYNCED, "durable_done": True, "suspended": True,
     }  # fmt: skip
     assert set(different) == {field.name for field in fields(Policy)}
     for name, value in different.items():

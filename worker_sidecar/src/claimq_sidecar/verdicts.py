@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import cast
 
 from claimq.claiming import Done
-from claimq.errors import StoreUnavailable
+from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.bodies import Ending, VerdictRequest
@@ -126,7 +127,11 @@ class Verdicts:
         self._changed.fire()
 
     async def _settle(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
-        outcomes = await self._store.call(work, verdict=True)
+        missing: NotReplicated | None = None
+        try:
+            outcomes = await self._store.call(work, verdict=True)
+        except NotReplicated as error:
+            missing, outcomes = error, cast("list[Outcome]", error.result)
         self._hands.let_go(tokens)
         known = self._repeated(verb, outcomes) if remember else {}
         for outcome in outcomes:
@@ -134,6 +139,8 @@ class Verdicts:
             self._metrics.verdicts.labels(label).inc()
             if remember and outcome.verdict is not Verdict.LOST:
                 self._settled.note(outcome.token, verb, outcome.verdict.value)
+        if missing is not None:  # the claims have ended; the app asks again, and is told so
+            raise missing
         return outcomes
 
     async def _in_time(self, task: asyncio.Task[list[Outcome]]) -> list[Outcome]:

@@ -11,7 +11,7 @@ from claimq.manifest.declaring import boolean, choice, duration, integer, nested
 from claimq.manifest.redis_spec import RedisSpec
 from claimq.manifest.scaling_spec import ScalingSpec
 from claimq.manifest.worker_spec import SidecarSpec, WorkerSpec
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
 from claimq.policy_changes import PolicyFields
 
 _LIBRARY = Policy()
@@ -32,6 +32,14 @@ class MatchSpec(StrEnum):
 
     BOTH = "Both"
     EITHER = "Either"
+
+
+class DurabilitySpec(StrEnum):
+    """What has an item when its enqueue returns."""
+
+    PRIMARY = "Primary"
+    REPLICATED = "Replicated"
+    FSYNCED = "Fsynced"
 
 
 class DeletionPolicy(StrEnum):
@@ -213,6 +221,16 @@ class QueueSpec:
         most="168h",
         absent="what a program has set with update_policy stays as it is",
     )
+    durability: DurabilitySpec = choice(
+        "What has an item when its enqueue returns. Primary: the primary server. Replicated: at least one replica too. "
+        "Fsynced: the disk of the primary and of a replica, both with appendonly. What is not confirmed in time is "
+        "reported to the producer as not known.",
+        DurabilitySpec.PRIMARY,
+    )
+    durable_done: bool = boolean(
+        "true makes the end of an item wait for the same, so that a failover hands out no finished item again.",
+        default=False,
+    )
     worker: WorkerSpec = nested("The app that works on the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
         "The container that claimq puts beside the app.", SidecarSpec, absent="its fields have theirs"
@@ -252,6 +270,8 @@ class QueueSpec:
                 max_items=failed.max_items,
                 remove_match=Match(failed.remove.match.value.lower()),
             ),
+            durability=Durability(self.durability.value.lower()),
+            durable_done=self.durable_done,
             suspended=self.suspend,
         )
         if self.claim_wait_timeout is not None:

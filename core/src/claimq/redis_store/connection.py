@@ -85,6 +85,8 @@ class Connection:
         self._calls: list[int] = []
         self._background: set[asyncio.Task[None]] = set()
         self.doubts = Doubts()
+        self.durable: dict[tuple[str, ...], str] = {}
+        """Queues whose writes are to be waited for, as far as known: main keys of a call, and for what."""
         self._closed = False
         _made_here.add(self)
 

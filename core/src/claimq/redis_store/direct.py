@@ -66,6 +66,10 @@ class DirectClient:
         """Any other command, in the client library's way and with its reading of the reply."""
         return await self._client.execute_command(*words, **options)
 
+    def pipeline(self, *, transaction: bool) -> Any:
+        """Commands that are sent together on one connection, in the client library's way."""
+        return self._client.pipeline(transaction=transaction)
+
     async def _call(
         self, words: Sequence[Word], seconds: float, *, then: Sequence[Word] | None = None
     ) -> Any:

@@ -35,6 +35,7 @@ _PERSON = {
     "NOAUTH": "the server asks for a password; give one in the URL or the settings",
     "ERR Protocol error: unauthenticated": "the server asks for a password; give one in the URL or the settings",
     "WRONGPASS": "the server refuses this user and password; correct them",
+    "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
     "ERR Error compiling script": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
     "ERR Unexpected engine": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",

@@ -7,7 +7,7 @@
 -- Cost: O(claims log busy + items)
 local q, queues = open(KEYS[1]), {}
 local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
 for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = main_key == KEYS[1] and q or open(main_key) end end
 local claims, at = read_claims(q, 4)
 local verdicts, lost = find_held(q, claims)
@@ -16,6 +16,8 @@ local followers = {}
 for _, group in ipairs(read_groups(queues, at)) do
   if verdicts[group.guard] == '' then followers[#followers + 1] = group end
 end
+local config = redis.call('HMGET', q.base .. 'config', 'durability', 'durable_done')
+local waits = durability(config[2] == '1' and config[1])
 local refusal = check_groups(followers, {})
 if refusal then return refusal end
 for _, group in ipairs(claims) do let_go(q, group.busy, group.live) end
@@ -31,6 +33,6 @@ for i, queue in ipairs(queues) do
     close(queue, {enqueued = queue.enqueued, client_items = queue.more_client_items or 0})
   end
 end
-local text = table.concat(verdicts, ' ')
+local text = table.concat(verdicts, ' ') .. strictest({{durability = waits}, unpack(queues)})
 keep_reply(q, text)
 return {'OK', text}

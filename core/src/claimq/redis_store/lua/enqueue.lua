@@ -5,12 +5,12 @@
 --   config, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items known already)
---   {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
+--   with "|replicated" or "|fsynced" at its end where the caller is to wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 local queues, duplicates = {}, {}
 for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = open(main_key) end end
 local kept = kept_reply(queues[1])
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(queues[1], kept) end
 local groups = read_groups(queues, 4)
 local refusal = check_groups(groups, duplicates)
 if refusal then return refusal end
@@ -24,6 +24,6 @@ for _, q in ipairs(queues) do
   end
   reply[#reply + 1] = whole(waiting(q))
 end
-local text = queues[1].seq .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ')
+local text = queues[1].seq .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ') .. strictest(queues)
 keep_reply(queues[1], text)
 return {'OK', text}

@@ -21,3 +21,19 @@ local function keep_reply(q, reply)
   redis.call('HSET', q.calls, ARGV[2], ARGV[3] .. ' ' .. q.refreshed .. ' ' .. reply)
   if late then redis.call('PEXPIRE', q.calls, KEEP_MS) end
 end
+
+-- What the caller is to wait for after a write: '' (nothing), 'replicated' (a replica has it) or 'fsynced' (it is on the disks of the server and of a
+-- replica). Asks whether the caller may, before anything is written.
+local WAITS = {replicated = {'WAIT', '1', '0'}, fsynced = {'WAITAOF', '1', '1', '0'}}
+local function durability(text)
+  local words = WAITS[text or '']
+  if not words then return '' end
+  if not redis.acl_check_cmd(unpack(words)) then error({err = 'NOPERM this user has no permissions to run ' .. words[1]}) end
+  return '|' .. text
+end
+
+-- Answers a call that was sent again. What WAIT waits for is the last write of its own connection, so a caller that waits needs one here.
+local function answer_again(q, kept)
+  if string.find(kept, '|%a+$') then keep_reply(q, kept) end
+  return {'OK', kept}
+end

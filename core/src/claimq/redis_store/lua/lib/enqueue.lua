@@ -16,8 +16,9 @@ end
 
 local function read_limits(q, group)
   if not q.limit then
-    local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms')
+    local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], 1048576, 1, 536870912), setting(config[2], 3600000, 1000, 31622400000)
+    q.durability = durability(config[3])
     q.wake_tokens, q.known = redis.call('LLEN', q.base .. 'wake'), {}
   end
   if group.due ~= '' then redis.call('ZCARD', q.base .. 'delayed') end
@@ -80,4 +81,14 @@ local function write_group(group)
   if due == '' then tail(q, group.client, group.envelopes); return end
   local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(string.sub(due, 2)) or tonumber(due)
   for _, envelope in ipairs(group.envelopes) do put_delayed(q, at, envelope) end
+end
+
+-- What the caller is to wait for: the strictest of what its queues ask for.
+local function strictest(queues)
+  local found = ''
+  for _, q in ipairs(queues) do
+    local wanted = q.durability or ''
+    if wanted == '|fsynced' or found == '' then found = wanted end
+  end
+  return found
 end

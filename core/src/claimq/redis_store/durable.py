@@ -1,0 +1,94 @@
+"""Scripts whose queue asks that a replica has what they wrote before their caller goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import RedisCluster
+from redis.exceptions import AskError, MovedError, TryAgainError
+
+from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.faults import is_unknown_script
+from claimq.redis_store.keys import absent_key
+from claimq.redis_store.scripts import script
+
+LONGEST_WAIT = 2.0
+"""Seconds for a replica to confirm; at most four fifths of the reply time-out."""
+_WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT", 1), "fsynced": ("WAITAOF", 1, 1)}
+
+
+async def run_durably(
+    connection: Connection, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str = "calls"
+) -> tuple[Any, str]:
+    """Runs a mutating script; returns its reply, and what is missing where its queue asks for more than the primary.
+
+    What WAIT waits for is the last write of its own connection. So a script that says that its caller is to wait is
+    sent again, with the same identity, together with the WAIT: where it has run it writes its kept reply again, and
+    after a failover that lost it, it runs anew. Later calls on these queues are sent that way at once.
+    """
+    queues = tuple(keys)
+    level = connection.durable.get(queues)
+    if level is None:
+        reply = await connection.run(name, keys, args, use=use)
+        level = _wanted(reply)
+        if not level:
+            return reply, ""
+        connection.durable[queues] = level
+    wait = (*_WAITS[level], round(min(LONGEST_WAIT, connection.settings.reply_timeout * 0.8) * 1000))
+
+    async def call(client: Any) -> list[Any]:
+        return await _call_and_wait(client, name, keys, args, wait)
+
+    reply, confirmed = await connection.retry(call, doing=name, use=use)
+    if (wanted := _wanted(reply)) != level:  # the policy has changed
+        connection.durable.pop(queues, None)
+        return await run_durably(connection, name, keys, args, use=use) if wanted else (reply, "")
+    if min(confirmed if isinstance(confirmed, list) else [confirmed]) >= 1:
+        return reply, ""
+    safe = (
+        "a replica has it" if level == "replicated" else "it is on the disks of the primary and of a replica"
+    )
+    return reply, (
+        f"{name}: the primary has carried it out, and it is not confirmed in {wait[-1]} ms that {safe}; look at the "
+        "server's replicas, and repeat an enqueue with the same ids"
+    )
+
+
+async def _call_and_wait(
+    client: Any, name: str, keys: Sequence[str], args: Sequence[Arg], wait: Sequence[str | int]
+) -> list[Any]:
+    """Both replies, of one connection."""
+    wanted = script(name)
+    in_cluster = isinstance(client, RedisCluster)
+    named = [*keys, absent_key(keys[0])] if in_cluster else list(keys)
+    for _ in range(2):
+        replies = await _together(client, keys[0], ["EVALSHA", wanted.sha, len(named), *named, *args], wait)
+        error = next((reply for reply in replies if isinstance(reply, Exception)), None)
+        if error is None:
+            return replies
+        if not (is_unknown_script(error) or isinstance(error, MovedError | AskError)):
+            raise error
+        await client.eval(wanted.text, len(named), *named, *args)  # which follows a slot that has moved
+    raise TryAgainError("TRYAGAIN")
+
+
+async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequence[str | int]) -> list[Any]:
+    if isinstance(client, RedisCluster):
+        cluster: Any = client
+        await cluster.initialize()
+        pipe = cluster.pipeline()
+        pipe.execute_command(*first)
+        pipe.execute_command(*second, target_nodes=[cluster.get_node_from_key(key)])
+        return list(await pipe.execute(raise_on_error=False, allow_redirections=False))
+    pipe = client.pipeline(transaction=False)
+    pipe.execute_command(*first)
+    pipe.execute_command(*second)
+    return list(await pipe.execute(raise_on_error=False))
+
+
+def _wanted(reply: Any) -> str:
+    """What the script's caller is to wait for; empty for nothing."""
+    words = reply[1] if len(reply) > 1 and isinstance(reply[1], bytes) else b""
+    level = words.rpartition(b"|")[2].decode("ascii", "replace")
+    return level if level in _WAITS else ""

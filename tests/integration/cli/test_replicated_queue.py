@@ -1,0 +1,18 @@
+"""A queue that asks for a replica, by the command."""
+
+from collections.abc import Callable
+from typing import Any
+
+from claimq import Durability, Policy
+from claimq.blocking import connect
+from testkit.server import Server
+
+
+def test_an_enqueue_that_no_replica_confirms_ends_with_3(claimq: Callable[..., Any], valkey: Server) -> None:
+    with connect(valkey.url) as store:
+        store.queue("q").set_policy(Policy(durability=Durability.REPLICATED))
+        answer = claimq("enqueue", "q", "mine", "--redis", valkey.url)
+        assert answer.code == 3
+        assert "not confirmed in 2000 ms that a replica has it" in answer.err
+        assert "start the server" not in answer.err
+        assert store.queue("q").length() == 1

@@ -1,0 +1,216 @@
+"""`durability: replicated`: an enqueue returns when a replica has the items, and says so when none has."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+import claimq
+import claimq.blocking
+from claimq import Durability, NewItem, NotReplicated, Policy, ReliableQueue, State, StoreMisused, Verdict
+from testkit.cluster import RedisCluster
+from testkit.data_losses import cut_off, info
+from testkit.plugin import ServerFactory, started
+from testkit.sentinel import Sentinel
+from testkit.server import DURABLE, Server
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually
+
+REPLICATED = Policy(durability=Durability.REPLICATED)
+
+
+@pytest.fixture
+def pair(start_server: ServerFactory) -> tuple[Server, Server]:
+    """A primary and its replica."""
+    return make_pair(start_server, {})
+
+
+def make_pair(start_server: ServerFactory, options: dict[str, str]) -> tuple[Server, Server]:
+    primary = start_server("valkey", {"repl-diskless-sync-delay": "0", **options}, tcp=True)
+    replica = start_server("valkey", {"replicaof": f"127.0.0.1 {primary.port}", **options}, tcp=True)
+    return primary, replica
+
+
+@pytest.fixture
+async def store(pair: tuple[Server, Server]) -> AsyncIterator[claimq.Server]:
+    async with claimq.connect(pair[0].url) as made:
+        yield made
+
+
+async def enqueue_until_confirmed(queue: ReliableQueue, text: str) -> None:
+    """With an id of its own, so that repeating it adds nothing."""
+
+    async def is_confirmed() -> bool:
+        try:
+            await queue.enqueue(text, id=text)
+        except NotReplicated:
+            return False
+        return True
+
+    await eventually(is_confirmed, why="a replica confirms")
+
+
+async def test_an_enqueue_returns_when_a_replica_has_the_item(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(REPLICATED)
+    for number in range(20):
+        await enqueue_until_confirmed(queue, f"item-{number}")
+        assert pair[1].call("LLEN", "cq:{q}:main") == number + 1
+
+
+async def test_an_enqueue_that_no_replica_confirms_is_not_known_and_may_be_repeated(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(REPLICATED)
+    await enqueue_until_confirmed(queue, "first")
+    pair[1].sigstop()
+    for _ in range(2):
+        with pytest.raises(NotReplicated, match="it is not confirmed in 2000 ms that a replica has it"):
+            await queue.enqueue("mine", id="mine")
+    with pytest.raises(NotReplicated):
+        await store.enqueue({"q": [NewItem("other", id="other")]})
+    assert await queue.length() == 3
+    pair[1].sigcont()
+    await enqueue_until_confirmed(queue, "mine")
+    assert pair[1].call("LLEN", "cq:{q}:main") == 3
+    assert await queue.length() == 3
+
+
+async def test_a_replica_that_was_cut_off_confirms_nothing(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(REPLICATED)
+    await enqueue_until_confirmed(queue, "first")
+    await asyncio.to_thread(cut_off, pair[0], [pair[1]])
+    with pytest.raises(NotReplicated):
+        await queue.enqueue("mine")
+    with pytest.raises(NotReplicated):
+        await queue.enqueue_many(["a", "b"])
+
+
+async def test_without_the_policy_nothing_waits(pair: tuple[Server, Server], store: claimq.Server) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(REPLICATED)
+    await enqueue_until_confirmed(queue, "first")
+    pair[1].sigstop()
+    await queue.update_policy(durability=Durability.PRIMARY)
+    await queue.enqueue("second")
+    (claim, _) = await queue.claim(2, wait=0)
+    await queue.update_policy(durability=Durability.REPLICATED)
+    assert (await queue.done(claim))[0].verdict is Verdict.DONE
+
+
+async def test_a_stricter_policy_holds_for_the_next_call(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(REPLICATED)
+    await enqueue_until_confirmed(queue, "first")
+    await queue.update_policy(durability=Durability.FSYNCED)
+    with pytest.raises(StoreMisused, match="needs appendonly yes"):
+        await queue.enqueue("second")
+
+
+async def test_a_done_waits_too_where_the_policy_says_so(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q", worker="w")
+    await queue.set_policy(Policy(durability=Durability.REPLICATED, durable_done=True))
+    for text in ("first", "second", "third"):
+        await enqueue_until_confirmed(queue, text)
+    first, second, third = await queue.claim(3, wait=0)
+    pair[1].sigstop()
+    for claim, followers in ((first, []), (second, ["follower"])):
+        with pytest.raises(NotReplicated) as caught:
+            await queue.done(claim, enqueue=followers)
+        assert isinstance(caught.value.result, list)
+        assert [outcome.verdict for outcome in caught.value.result] == [Verdict.DONE]
+    assert await queue.lengths() == {State.MAIN: 1, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}
+    pair[1].sigcont()
+    await eventually(lambda: pair[1].call("LLEN", "cq:{q}:main") == 1)
+    assert (await queue.done(third))[0].verdict is Verdict.DONE
+
+
+async def test_fsynced_waits_for_the_disks(start_server: ServerFactory) -> None:
+    primary, replica = make_pair(start_server, dict(DURABLE))
+    async with claimq.connect(primary.url) as store:
+        queue = store.queue("q")
+        await queue.set_policy(Policy(durability=Durability.FSYNCED))
+        await enqueue_until_confirmed(queue, "first")
+        replica.call("CONFIG", "SET", "appendonly", "no")
+        with pytest.raises(NotReplicated, match="on the disks of the primary and of a replica"):
+            await queue.enqueue("second")
+
+
+async def test_fsynced_on_a_server_without_appendonly_says_what_to_set(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(Policy(durability=Durability.FSYNCED))
+    with pytest.raises(StoreMisused, match="needs appendonly yes"):
+        await queue.enqueue("first")
+    assert "role:master" in info(pair[0])
+
+
+async def test_a_primary_without_replicas_confirms_nothing(start_server: ServerFactory) -> None:
+    with claimq.blocking.connect(start_server("redis7").url) as store:
+        queue = store.queue("q")
+        queue.set_policy(REPLICATED)
+        with pytest.raises(NotReplicated):
+            queue.enqueue("first")
+        assert queue.length() == 1
+
+
+async def test_behind_sentinel(sentinel: Sentinel) -> None:
+    async with claimq.connect(sentinel.url) as store:
+        queue = store.queue("q")
+        await queue.set_policy(REPLICATED)
+        await enqueue_until_confirmed(queue, "first")
+        primary = sentinel.primary()
+        replicas = [one for one in sentinel.servers if one is not primary]
+        assert 1 in [one.call("LLEN", "cq:{q}:main") for one in replicas]
+        await asyncio.to_thread(cut_off, primary, replicas)
+        with pytest.raises(NotReplicated):
+            await queue.enqueue("second")
+
+
+async def test_in_a_cluster() -> None:
+    cluster = started(RedisCluster)
+    try:
+        owner = cluster.owner("cq:{q}:main")
+        replica = await asyncio.to_thread(cluster.add_replica, owner)
+        async with claimq.connect(cluster.url) as store:
+            queue = store.queue("q")
+            await queue.set_policy(REPLICATED)
+            await enqueue_until_confirmed(queue, "first")
+            replica.call("DEBUG", "SLEEP", "0")
+            await asyncio.to_thread(cut_off, owner, [replica])
+            with pytest.raises(NotReplicated):
+                await queue.enqueue("second")
+            assert await queue.length() == 2
+    finally:
+        cluster.close()
+
+
+async def test_a_sidecar_answers_that_it_is_not_known(
+    pair: tuple[Server, Server], store: claimq.Server, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    queue = store.queue("q")
+    await queue.set_policy(Policy(durability=Durability.REPLICATED, durable_done=True))
+    await enqueue_until_confirmed(queue, "first")
+    sidecar = await asyncio.to_thread(start_sidecar, pair[0].url)
+    (claim,) = await asyncio.to_thread(sidecar.claim)
+    pair[1].sigstop()
+    body = {"items": [{"payload": "mine", "id": "mine"}]}
+    answer = await asyncio.to_thread(sidecar.ask, "POST", "/v1/enqueue", body)
+    assert (answer.status, "not confirmed" in answer.json["detail"]) == (503, True)
+    ended = await asyncio.to_thread(sidecar.ask, "POST", "/v1/done", {"tokens": [claim["token"]]})
+    assert ended.status == 503
+    pair[1].sigcont()
+    again = await asyncio.to_thread(sidecar.post, "/v1/done", tokens=[claim["token"]])
+    assert [one["outcome"] for one in again["outcomes"]] == ["already_done"]
+    assert sidecar.info["in_hand"] == 0

@@ -55,7 +55,7 @@ payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 n
 items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
 picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
-GIVEN_BACK = ("fail", "permanent", "crash", "requeue", "interrupt")
+GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "interrupt")
 chunks = st.integers(1, 3)
 ages = st.sampled_from((0, 0, 1000, 5000))
 counts = st.one_of(st.none(), st.integers(1, 2))

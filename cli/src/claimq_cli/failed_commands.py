@@ -48,6 +48,28 @@ def _row(one: Located) -> list[str]:
     ]  # fmt: skip
 
 
+@failed.command("removed")
+@click.argument("name")
+@click.option(
+    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@with_context
+async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
+    """List items of the queue NAME that were removed by its policy or dropped, the last one first."""
+    async with context.queue(name) as queue:
+        found = await queue.removed_items(number, offset=offset)
+    context.answers.give_table(
+        {"queue": name, "items": [json_shapes.removed(one) for one in found]},
+        ["id", "removed", "reason", "~error", "~payload"],
+        [
+            [one.item.id, instant(one.removed_at), one.reason, one.item.last_error or "-", payload(one.item)]
+            for one in found
+        ],
+        nothing=f"{name}: nothing was removed or dropped",
+    )
+
+
 @failed.command("show")
 @click.argument("name")
 @click.argument("id")

@@ -10,7 +10,7 @@ import base64
 import json
 from typing import Any
 
-from claimq.model import Enqueued, Item, Located, ServerReport, Snapshot, State, WorkerInfo
+from claimq.model import Enqueued, Item, Located, RemovedItem, ServerReport, Snapshot, State, WorkerInfo
 
 Json = dict[str, Any]
 
@@ -63,6 +63,16 @@ def located(one: Located) -> Json:
         "lease_until": one.lease_until,
         "due_at": one.due_at,
         "failed_at": one.failed_at,
+        "item": item(one.item),
+    }
+
+
+def removed(one: RemovedItem) -> Json:
+    """An item of the log of removed items: the beginning of its payload, and how long that was."""
+    return {
+        "removed_at": one.removed_at,
+        "reason": one.reason,
+        "payload_size": one.payload_size,
         "item": item(one.item),
     }
 

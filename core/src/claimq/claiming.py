@@ -259,6 +259,14 @@ class Claiming(QueuePart):
             ["permanent" if permanent else "fail", kept_error(error), kept_detail(detail), ""],
         )
 
+    async def drop(self, claims: Claims, error: str) -> list[Outcome]:
+        """This attempt failed and there will be no other: the items are gone. Counts a failure, and in ``dropped``.
+
+        They are in the log of removed items (:meth:`claimq.ReliableQueue.removed_items`) with the beginning of
+        ``error``. Verdicts DROPPED, LOST. Errors and cost as :meth:`fail`.
+        """
+        return await self._settle("give_back", claims, ["drop", kept_error(error), "", ""])
+
     async def requeue(self, claims: Claims, *, delay: Duration | None = None) -> list[Outcome]:
         """Not now: to the tail of main, or to delayed for ``delay`` seconds. Counts as a requeue, so the
         limit holds here too.

@@ -228,8 +228,11 @@ class _Run:
             _log.error(
                 "the handler failed on %d of %s: %s", len(claims), self.queue.name, named, exc_info=error
             )
-        if error is None or self.on_failure is OnFailure.DROP:
+        if error is None:
             outcomes = await self._settle(lambda: self.queue.done(claims))
+        elif self.on_failure is OnFailure.DROP:
+            dropped = f"{type(error).__name__}: {error}"
+            outcomes = await self._settle(lambda: self.queue.drop(claims, dropped))
         else:
             text, permanent = f"{type(error).__name__}: {error}", self.on_failure is OnFailure.FAIL
             detail = last_frames(error)

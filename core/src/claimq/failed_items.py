@@ -11,7 +11,7 @@ from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
-from claimq.model import FailedPass, Located, Removed, State
+from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
 from claimq.queue_part import QueuePart
 from claimq.redis_store.connection import Arg
@@ -105,10 +105,12 @@ class FailedItems(QueuePart):
         min_fail_count: int = 0,
         log_limit: int = 0,
         keep: int = 0,
+        reason: str = "",
     ) -> bool:
-        """Goes on with a walk by one chunk; whether there may be more. ``keep``: how many of the newest stay."""
+        """Goes on with a walk by one chunk; whether there may be more. ``keep``: how many of the newest stay;
+        ``reason``: what the log of removed items says of those that go."""
         wanted = max(log_limit - len(walk.log), 0)
-        args = [walk.until, round(min_age * 1000), min_fail_count, *walk.place, size, keep, wanted]
+        args = [walk.until, round(min_age * 1000), min_fail_count, *walk.place, size, keep, wanted, reason]
         words, rows = await self._run_counted("remove_failed", args)
         walk.log += _rows(rows)
         return walk.went(words, size, min_age)
@@ -117,7 +119,9 @@ class FailedItems(QueuePart):
         """Removes one failed item by its id (or its name in failed) and returns it; None if there is none.
         O(log failed)."""
         known = await self.failed_item(name)
-        (removed, *_), row = await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 1, name])
+        (removed, *_), row = await self._run_counted(
+            "remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 1, "", name]
+        )
         if not int(removed):
             return None
         return (
@@ -155,7 +159,7 @@ class FailedItems(QueuePart):
                     yield located
                 if page:
                     names = [located.name for located in page]
-                    await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 0, *names])
+                    await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 0, "", *names])
             total += walk.moved
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
@@ -182,6 +186,19 @@ class FailedItems(QueuePart):
         envelope = await self._connection.command("HGET", self._keys["failed:items"], name)
         return None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
 
+    async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
+        """The log of items that were removed by themselves, the last one first: by ``on_expiry``, by the policy for
+        failed items, by ``max_items``, by :meth:`drop`.
+
+        What :meth:`remove_failed` and :meth:`drain_failed` removed is not in it: they return it. The log keeps the last
+        1,000 items, of each the counters, the beginning of the error, and the first 1,000 bytes of the payload.
+        Flush and delete empty it. Raises StoreUnavailable. O(offset + count).
+        """
+        if count < 1:
+            return []
+        log = await self._connection.command("LRANGE", self._keys["removed"], offset, offset + count - 1)
+        return [_removed(line) for line in log]
+
     async def apply_failed_policy(self, *, limit: int = 100) -> FailedPass:
         """One bounded pass of the queue's own policy for failed items: removal by age and by number, then
         requeues.
@@ -200,11 +217,11 @@ class FailedItems(QueuePart):
                 "policy_remove_all" if least == 0 else "policy_remove",
                 str(least),
                 limit - removed,
-                partial(self._remove_chunk, min_age=age, min_fail_count=least),
+                partial(self._remove_chunk, min_age=age, min_fail_count=least, reason=RemovalReason.POLICY),
             )
         if failed.max_items is not None:
             over = _Walk()
-            await self._remove_chunk(over, limit, keep=failed.max_items)
+            await self._remove_chunk(over, limit, keep=failed.max_items, reason=RemovalReason.MAX_ITEMS)
             removed += over.moved
         if failed.requeue_min_age is not None:
             age, most = failed.requeue_min_age, failed.requeue_max_fail_count
@@ -281,6 +298,17 @@ def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
         State.FAILED,
         name=name.decode("utf-8", "replace"),
         failed_at=float(failed_at) / 1000,
+    )
+
+
+def _removed(line: bytes) -> RemovedItem:
+    """A line of the log; what another client has put there shows as far as it can be read."""
+    at, reason, size, envelope = (*line.split(b" ", 3), b"", b"", b"", b"")[:4]
+    return RemovedItem(
+        item=read_envelope(envelope),
+        removed_at=int(at) / 1000 if at.isdigit() else 0.0,
+        reason=reason.decode("utf-8", "replace"),
+        payload_size=int(size) if size.isdigit() else 0,
     )
 
 

@@ -176,6 +176,7 @@ class Inspecting(FailedItems):
             "workers",
             "failed",
             "failed:items",
+            "removed",
             "ids",
             "stats",
         ]

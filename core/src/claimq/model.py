@@ -201,6 +201,28 @@ class Removed:
     items: tuple[Located, ...] = ()
 
 
+class RemovalReason(StrEnum):
+    """Why an item was removed without having been done."""
+
+    ON_EXPIRY = "on_expiry"
+    ON_FAILURE = "on_failure"
+    MAX_ITEMS = "max_items"
+    POLICY = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedItem:
+    """An item that was removed without having been done. ``reason`` is one of :class:`RemovalReason`.
+
+    ``item`` has no history, and the first 1,000 bytes of a payload of ``payload_size`` bytes.
+    """
+
+    item: Item
+    removed_at: float
+    reason: str
+    payload_size: int
+
+
 @dataclass(frozen=True, slots=True)
 class FailedPass:
     """What one pass of the automatic policy for failed items did."""

@@ -23,6 +23,7 @@ def differences(model: QueueModel, stored: Stored, pushed: int) -> list[str]:
         *_delayed(model, stored),
         *_busy(model, stored),
         *_failed(model, stored),
+        *_removed(model, stored),
         *_rest(model, stored),
         *_conservation(stored, pushed),
     ]
@@ -84,6 +85,11 @@ def _busy(model: QueueModel, stored: Stored) -> Iterator[str]:
             yield f"{token} is held by {stored.holders[token]}"
         if found := held.item.differs(stored.busy[token]):
             yield f"busy {token}: {found}"
+
+
+def _removed(model: QueueModel, stored: Stored) -> Iterator[str]:
+    if model.removed != stored.removed:
+        yield f"removed: expected {model.removed}, stored {stored.removed}"
 
 
 def _failed(model: QueueModel, stored: Stored) -> Iterator[str]:

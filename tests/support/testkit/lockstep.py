@@ -180,17 +180,18 @@ class World(FailedItemsWorld):
             self.models[other].enqueue(wanted)
 
     def give_back(self, name: str, tokens: list[str], kind: str, error: str, delay: float | None) -> None:
-        """fail, permanent, requeue, unclaim (interrupt) or crash."""
+        """fail, permanent, drop, requeue, unclaim (interrupt) or crash."""
         queue = self.queue(name)
         calls = {
             "fail": lambda: queue.fail(tokens, error),
             "permanent": lambda: queue.fail(tokens, error, permanent=True),
+            "drop": lambda: queue.drop(tokens, error),
             "requeue": lambda: queue.requeue(tokens, delay=delay),
             "interrupt": lambda: queue.unclaim(tokens),
             "crash": lambda: queue.crash(tokens, error),
         }
         outcomes = self.run(calls[kind]())
-        said = error if kind in {"fail", "permanent", "crash"} else ""
+        said = error if kind in {"fail", "permanent", "drop", "crash"} else ""
         delay_ms = round(delay * 1000) if delay is not None and kind == "requeue" else None
         expected = self.models[name].give_back(tokens, kind, said, delay_ms)
         assert [(one.verdict, round((one.delay or 0) * 1000)) for one in outcomes] == expected

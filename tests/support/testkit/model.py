@@ -51,6 +51,7 @@ class QueueModel:
         self.busy: dict[str, Held] = {}
         self.failed: dict[str, tuple[int, ModelItem]] = {}
         self.ids: dict[str, int] = {}
+        self.removed: list[tuple[str, str]] = []
 
     # Where items are.
     def waiting(self) -> int:
@@ -241,6 +242,8 @@ class QueueModel:
                 self._delay(self.now + delay, item)
             elif verdict == "failed":
                 self._give_up(item)
+            elif verdict == "dropped":
+                self.removed.append(("on_failure" if kind == "drop" else "on_expiry", item.id))
         self._head(heads)
         return verdicts
 
@@ -253,13 +256,15 @@ class QueueModel:
         self.failed[name] = (self.now, item)
         most = self.policy.failed.max_items
         over = len(self.failed) - most if most is not None else 0
-        self._remove(self.failed_in_order()[: min(max(over, 0), 10)])
+        self._remove(self.failed_in_order()[: min(max(over, 0), 10)], "max_items")
 
     def failed_in_order(self) -> list[str]:
         """Names in failed, oldest failure first."""
         return sorted(self.failed, key=lambda name: (self.failed[name][0], name.encode()))
 
-    def _remove(self, names: Sequence[str]) -> list[str]:
+    def _remove(self, names: Sequence[str], reason: str = "") -> list[str]:
+        if reason:
+            self.removed += [(reason, self.failed[name][1].id) for name in names]
         for name in names:
             del self.failed[name]
         self.counts["failed_removed"] += len(names)
@@ -272,12 +277,13 @@ class QueueModel:
         most: int | None = None,
         *,
         either: bool = False,
+        reason: str = "",
     ) -> list[str]:
-        """The names of what is removed. `either`: one of two filters is enough."""
+        """The names of what is removed. `either`: one of two filters is enough. `reason`: as it is noted."""
         chosen = [
             name for name in self.failed_in_order() if self._passes(name, min_age, least, either=either)
         ]
-        return self._remove(chosen[:most])
+        return self._remove(chosen[:most], reason)
 
     def _passes(self, name: str, min_age: int | None, least: int | None, *, either: bool) -> bool:
         at, item = self.failed[name]
@@ -316,10 +322,11 @@ class QueueModel:
         if failed.remove_min_age is not None or failed.remove_min_fail_count is not None:
             age = None if failed.remove_min_age is None else round(failed.remove_min_age * 1000)
             either = failed.remove_match is Match.EITHER
-            removed += len(self.remove_failed(age, failed.remove_min_fail_count, limit, either=either))
+            least = failed.remove_min_fail_count
+            removed += len(self.remove_failed(age, least, limit, either=either, reason="policy"))
         if failed.max_items is not None:
             over = max(len(self.failed) - failed.max_items, 0)
-            removed += len(self.remove_failed(most=min(over, limit)))
+            removed += len(self.remove_failed(most=min(over, limit), reason="max_items"))
         if failed.requeue_min_age is not None:
             age = round(failed.requeue_min_age * 1000)
             requeued = self.requeue_failed(age, failed.requeue_max_fail_count, limit)
@@ -370,6 +377,7 @@ class QueueModel:
         gone = self.lengths()
         self.counts["flushed"] += sum(gone.values())
         self.ring, self.lists, self.delayed, self.busy, self.failed, self.ids = [], {}, [], {}, {}, {}
+        self.removed = []
         return gone
 
 

@@ -8,7 +8,7 @@ from claimq.policy import OnExpiry, Policy
 from claimq.tokens import number_of
 from testkit.stored import StoredItem
 
-COUNTED = {"fail": "fails", "permanent": "fails", "crash": "crashes", "expired": "crashes"}
+COUNTED = {"fail": "fails", "permanent": "fails", "drop": "fails", "crash": "crashes", "expired": "crashes"}
 HISTORY = 10
 
 
@@ -99,7 +99,7 @@ def decide(
     item.error = error or item.error
     item.remember(kind)
     expired = kind == "expired"
-    if expired and policy.on_expiry is OnExpiry.DROP:
+    if kind == "drop" or (expired and policy.on_expiry is OnExpiry.DROP):
         return "dropped", 0
     is_final = kind == "permanent" or (expired and policy.on_expiry is OnExpiry.FAIL)
     if is_final or item.count("requeues") >= policy.requeue_limit:

@@ -52,6 +52,7 @@ async def work(store: claimq.Server) -> None:
         await queue.requeue(await queue.claim(count, wait=0), delay=0.001)
         await queue.fail(await queue.claim(count, wait=0), "no")
         await queue.crash(await queue.claim(count, wait=0), "gone")
+        await queue.drop(await queue.claim(1, wait=0), "no use")
     for claim in await queue.claim(3):
         await queue.done(claim, enqueue=[b"next"])
     await queue.fail(await queue.claim(4), "never", permanent=True)
@@ -82,6 +83,8 @@ async def operate(store: claimq.Server) -> None:
     await queue.claim(2)
     for located in await queue.items("busy"):
         await queue.find(located.item.id)
+    await queue.update_policy(id_window=60)
+    await queue.removed_items()
     await queue.workers()
     await queue.memory_usage()
     await store.report()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import claimq
-from claimq import Done, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
+from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
 from claimq.claiming import new_nonce
 from claimq.owner import Owner
 from testkit.clock import move_clock
@@ -17,7 +17,7 @@ Call = Callable[[], Awaitable[object]]
 FIXED = (
     "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
     "stats",
-    "wake", "ids",
+    "wake", "ids", "removed",
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
@@ -54,7 +54,7 @@ class World:
 
 SCENARIOS: dict[str, tuple[Callable[[World], Awaitable[Call]], frozenset[str]]] = {}
 STATS_AND_CALLS = "stats calls:INSTANCE "
-GIVING_BACK = "stats config wake delayed failed failed:items leases busy:w1 main "
+GIVING_BACK = "stats config wake delayed failed failed:items removed leases busy:w1 main "
 CLIENTS = "main:ann main:bob clients heads "
 
 
@@ -196,6 +196,27 @@ async def fail_to_failed(world: World) -> Call:
     return lambda: world.first.fail(tokens, "broken", permanent=True)
 
 
+@scenario("calls:INSTANCE " + GIVING_BACK.replace("busy:w1", "busy:w2"))
+async def fail_over_the_limit_of_failed(world: World) -> Call:
+    first, second = await _held(world)
+    await world.first.fail(first, "broken", permanent=True)
+    await world.first.set_policy(Policy(failed=FailedPolicy(max_items=1)))
+    return lambda: world.first.fail(second, "broken", permanent=True)
+
+
+@scenario("calls:INSTANCE busy:w2 " + GIVING_BACK)
+async def drop(world: World) -> Call:
+    tokens = await _held(world)
+    return lambda: world.first.drop(tokens, "broken")
+
+
+@scenario(STATS_AND_CALLS + "failed failed:items removed")
+async def remove_failed_by_the_policy(world: World) -> Call:
+    await _failed(world)
+    chunk: list[str | int] = ["", 0, 0, "-inf", 0, 100, 0, 0, "policy"]
+    return lambda: world.first._run_counted("remove_failed", list(chunk))
+
+
 @scenario("calls:INSTANCE busy:w2 " + GIVING_BACK)
 async def fail_to_delayed(world: World) -> Call:
     await world.first.set_policy(Policy(retry_delay=RetryDelay(initial=9)))
@@ -293,7 +314,7 @@ async def requeue_failed(world: World) -> Call:
     return world.first.requeue_failed
 
 
-@scenario(STATS_AND_CALLS + "failed failed:items")
+@scenario(STATS_AND_CALLS + "failed failed:items removed")
 async def remove_failed(world: World) -> Call:
     await _failed(world)
     return lambda: world.first.remove_failed(log_limit=9)
@@ -343,7 +364,9 @@ async def explain(world: World) -> Call:
     return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
 
 
-@scenario("stats main main:bob clients wake heads leases delayed failed failed:items config busy:w1 busy:w2")
+@scenario(
+    "stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w1 busy:w2"
+)
 async def recount(world: World) -> Call:
     await _failed(world)
     await _held(world, "ann", "bob")

@@ -19,7 +19,8 @@ READERS: dict[str, tuple[str | int, ...]] = {
 }
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
-    "repair_cursor", "repair_call", "number", "server", "server_since", "policy_remove", "policy_requeue",
+    "repair_cursor", "repair_call", "number", "server", "server_since", "policy_remove", "policy_remove_all",
+    "policy_requeue",
 }  # fmt: skip
 """What stats holds besides the counters."""
 
@@ -63,6 +64,8 @@ class Stored:
     config: dict[str, str] = field(default_factory=dict[str, str])
     stats: dict[str, str] = field(default_factory=dict[str, str])
     ids: dict[str, float] = field(default_factory=dict[str, float])
+    removed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Reason and id of what was removed without having been done, oldest first."""
     wake: int = 0
     strange: list[str] = field(default_factory=list[str])
 
@@ -119,6 +122,11 @@ def _calls(value: Any) -> list[tuple[float, str]]:
     return [(at, call) for _, at, call in calls]
 
 
+def _removed(raw: bytes) -> tuple[str, str]:
+    _, reason, _, envelope = raw.split(b" ", 3)
+    return reason.decode(), StoredItem.of(envelope).id
+
+
 def _scores(value: Any) -> dict[str, float]:
     return {raw.decode(): float(score) for raw, score in value}
 
@@ -137,6 +145,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         lambda value: {k.decode(): StoredItem.of(v) for k, v in value.items()},
     ),
     "wake": ("list", "wake", len),
+    "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
     **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
     **{name: ("hash", name, _texts) for name in ("config", "stats")},
 }

@@ -14,6 +14,7 @@
 ``workers``            zset    worker -> last seen (ms)
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
+``removed``            list    log of items that were removed without having been done, newest left, at most 1,000
 ``config``             hash    the policy
 ``stats``              hash    counters, sequence number, the queue's clock
 ``wake``               list    at most one token: there is work
@@ -38,6 +39,7 @@ TYPES = {
     "workers": "zset",
     "failed": "zset",
     "failed:items": "hash",
+    "removed": "list",
     "config": "hash",
     "stats": "hash",
     "wake": "list",

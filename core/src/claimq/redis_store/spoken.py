@@ -14,9 +14,9 @@ _DEPTH = 6
 COMMANDS = frozenset(
     re.findall(
         "[a-z]+",
-        "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset info "
-        "lindex llen lpush lrange lrem lset ltrim memory pexpire ping rpop rpush script select time type unlink "
-        "zadd zcard zmscore zrange zrangebyscore zrank zrem zscore",
+        "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
+        "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping rpop rpush script select time type "
+        "unlink zadd zcard zmscore zrange zrangebyscore zrank zrem zscore",
     )
 )
 """The commands that may be named as refused: those that are used."""

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: removes a whole queue: its items in all states, its policy, its counters. Only for a queue that nobody claims from any more.
+-- Purpose: removes a whole queue: its items in all states, the log of removed items, its policy, its counters. Only for a queue that nobody claims from any more.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but calls:INSTANCE, which ends by itself
 -- ARGV: 1 only if there is no item in any state (1) or anyhow (0); 2 "CLUSTER NAMESPACE NAME UID": only if no other owns it; "": anyhow
@@ -15,7 +15,7 @@ if ARGV[1] == '1' and counts[1] + counts[2] + counts[3] + counts[4] > 0 then ret
 local clients, workers = redis.call('LRANGE', q.base .. 'clients', 0, -1), redis.call('ZRANGE', q.base .. 'workers', 0, -1)
 for _, client in ipairs(clients) do if client ~= '-' then redis.call('UNLINK', key_of(q, client)) end end
 for _, worker in ipairs(workers) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-for _, name in ipairs({'main', 'clients', 'heads', 'delayed', 'leases', 'claims', 'workers', 'failed', 'failed:items', 'config', 'stats', 'wake', 'ids'}) do
+for _, name in ipairs({'main', 'clients', 'heads', 'delayed', 'leases', 'claims', 'workers', 'failed', 'failed:items', 'removed', 'config', 'stats', 'wake', 'ids'}) do
   redis.call('UNLINK', q.base .. name)
 end
 return {'OK', unpack(counts)}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: removes every item of a queue, in all states. Policy, counters and tokens' numbering stay, so that an old claim cannot match a new one.
+-- Purpose: removes every item of a queue, in all states, and the log of removed items. Policy, counters and tokens' numbering stay, so that an old claim cannot match a new one.
 -- use: queue call
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but config, stats and calls:INSTANCE
 -- ARGV: 1 instance, 2 lane, 3 call number
@@ -13,7 +13,7 @@ local delayed, failed = redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZC
 local clients, workers = redis.call('LRANGE', q.base .. 'clients', 0, -1), redis.call('ZRANGE', q.base .. 'workers', 0, -1)
 for _, client in ipairs(clients) do if client ~= '-' then redis.call('UNLINK', key_of(q, client)) end end
 for _, worker in ipairs(workers) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-for _, name in ipairs({'main', 'clients', 'heads', 'delayed', 'leases', 'claims', 'failed', 'failed:items', 'wake', 'ids'}) do
+for _, name in ipairs({'main', 'clients', 'heads', 'delayed', 'leases', 'claims', 'failed', 'failed:items', 'removed', 'wake', 'ids'}) do
   redis.call('UNLINK', q.base .. name)
 end
 redis.call('HSET', q.base .. 'stats', 'client_items', 0, 'main_in_ring', '0')

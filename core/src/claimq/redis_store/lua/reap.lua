@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases by policy (uncounted after the server was replaced), then delayed items that are due to the tail of main.
--- use: queue envelope main claims giveback
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET),
+-- use: queue envelope main claims removed giveback
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Purpose: counts as crashes what a worker gave back as interrupted, when it turns out that its own use ended it: the kubelet can tell, a
 --   moment later. What waits again goes to the tail or to failed; what is in other hands by now stays there, and at the limit is spent.
--- use: queue envelope main take giveback
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
+-- use: queue envelope main take removed giveback
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit
 -- Replies: {"OK", items that were counted}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts

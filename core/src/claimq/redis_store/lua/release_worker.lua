@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
--- use: queue call envelope main claims giveback
+-- use: queue call envelope main claims removed giveback
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker in the order of claiming
 -- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED"} of those that are still held, {"STALE"}

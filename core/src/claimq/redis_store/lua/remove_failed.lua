@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- Purpose: removes failed items for good and answers what they were.
--- use: queue call envelope failed
--- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
+-- use: queue call envelope failed removed
+-- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats, calls:INSTANCE (HASH), removed (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 instant in ms at or before which they failed, or "" for now, 5 at least so many ms ago,
 --   6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of that instant were skipped before, 9 chunk,
---   10 how many of the newest to leave, 11 how many to answer, 12.. ids: if any are given just these are removed, whatever the filters
+--   10 how many of the newest to leave, 11 how many to answer, 12 reason to note them by in the log of removed items, or "" for
+--   not at all, 13.. ids: if any are given just these are removed, whatever the filters
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP" (the last two are 7 and 8 of the next call), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
 -- Cost: O(chunk log failed)
@@ -14,7 +15,7 @@ if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} en
 local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
 local least, log, ids, scores, from, skip = tonumber(ARGV[6]) or 0, tonumber(ARGV[11]), {}, {}, ARGV[7], tonumber(ARGV[8])
-for i = 12, #ARGV do ids[#ids + 1] = ARGV[i] end
+for i = 13, #ARGV do ids[#ids + 1] = ARGV[i] end
 local named = #ids > 0
 if not named then
   local over = redis.call('ZCARD', failed) - tonumber(ARGV[10])
@@ -22,12 +23,14 @@ if not named then
 end
 if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip} end
 local gone, reply = {}, {}
+check_removed(q)
 for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
   local item = envelope and parse(envelope, q.now, '0')
   local failed_at = redis.call('ZSCORE', failed, ids[i])
   if (named and not failed_at) or (item and not named and (item.meta.given_up or 0) < least) then from, skip = passed(from, skip, scores[i])
   else
     gone[#gone + 1] = ids[i]
+    if item and ARGV[12] ~= '' then note_removed(q, item, ARGV[12]) end
     if envelope and #gone <= log then
       reply[#reply + 1] = failed_at; reply[#reply + 1] = ids[i]; reply[#reply + 1] = envelope
     end
@@ -37,6 +40,7 @@ sliced(gone, 1000, function(list, from, to)
   redis.call('ZREM', failed, unpack(list, from, to))
   redis.call('HDEL', stored, unpack(list, from, to))
 end)
+write_removed(q)
 local text = format_text('%d %d %d ', #gone, #ids, q.now) .. from .. ' ' .. skip
 if #gone > 0 then
   close(q, {failed_removed = #gone})

@@ -1,11 +1,12 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
--- kinds: fail, permanent, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
+-- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
 -- An item with meta.spent has had all its requeues while it was in somebody's hands (recount.lua): no interruption saves it.
 local function policy_of(q)
   local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
   redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed')
   redis.call('ZCARD', q.base .. 'failed'); redis.call('HEXISTS', q.base .. 'failed:items', '')
-  if c[7] then redis.call('ZRANGE', q.base .. 'failed', 0, 0) end
+  if tonumber(c[7] or '') then redis.call('ZRANGE', q.base .. 'failed', 0, 0); redis.call('HGET', q.base .. 'failed:items', ''); redis.call('HSTRLEN', q.base .. 'failed:items', '') end
+  check_removed(q)
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
           factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
@@ -18,7 +19,7 @@ local function retry_delay(policy, requeues)
   return math.floor(longest * (1 - policy.jitter * math.random()))
 end
 
-local COUNTER = {fail = 'fails', permanent = 'fails', crash = 'crashes', expired = 'crashes'}
+local COUNTER = {fail = 'fails', permanent = 'fails', drop = 'fails', crash = 'crashes', expired = 'crashes'}
 -- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or nil for the policy's.
 -- detail: where the error was raised, or nil; kept until the next error.
 local function settle(q, policy, item, kind, error, worker, delay, detail)
@@ -34,7 +35,10 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
   if counter then meta[counter] = (meta[counter] or 0) + 1 end
   if error ~= '' then meta.error, meta.detail = error, detail ~= '' and detail or nil end
   remember(item, q.now, kind, error, worker)
-  if kind == 'expired' and policy.on_expiry == 'drop' then return 'dropped' end
+  if kind == 'drop' or (kind == 'expired' and policy.on_expiry == 'drop') then
+    item.reason = kind == 'drop' and 'on_failure' or 'on_expiry'
+    return 'dropped'
+  end
   if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail') or (meta.requeues or 0) + 1 > policy.limit then
     meta.given_up = (meta.given_up or 0) + 1
     return 'failed'
@@ -60,17 +64,26 @@ local function failed_field(q, item)
   return field
 end
 
+-- A call reads at most so many bytes of items that max_items removes, to note them; of what comes after these only the id is noted.
+local OVER_BYTES = 4194304
+
+local function remove_over(q, name)
+  local stored, size = q.base .. 'failed:items', redis.call('HSTRLEN', q.base .. 'failed:items', name)
+  q.over_bytes = (q.over_bytes or OVER_BYTES) - size
+  local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
+  note_removed(q, envelope and parse(envelope, q.now, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
+  redis.call('ZREM', q.base .. 'failed', name)
+  redis.call('HDEL', stored, name)
+  q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
+end
+
 local function put_failed(q, policy, item)
   local field = failed_field(q, item)
   redis.call('HSET', q.base .. 'failed:items', field, format(item))
   redis.call('ZADD', q.base .. 'failed', q.now, field)
   local over = policy.max_failed and redis.call('ZCARD', q.base .. 'failed') - policy.max_failed or 0
   if over > 0 then
-    for _, oldest in ipairs(redis.call('ZRANGE', q.base .. 'failed', 0, math.min(over, 10) - 1)) do
-      redis.call('ZREM', q.base .. 'failed', oldest)
-      redis.call('HDEL', q.base .. 'failed:items', oldest)
-      q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
-    end
+    for _, oldest in ipairs(redis.call('ZRANGE', q.base .. 'failed', 0, math.min(over, 10) - 1)) do remove_over(q, oldest) end
   end
 end
 
@@ -140,7 +153,8 @@ local function place(q, policy, items, verdicts)
     for _, client in ipairs(clients) do before[client] = given_back_before(q, client, lists[client]) end
   end
   for i, item in ipairs(items) do
-    if verdicts[i] == 'failed' then put_failed(q, policy, item)
+    if verdicts[i] == 'dropped' then note_removed(q, item, item.reason)
+    elseif verdicts[i] == 'failed' then put_failed(q, policy, item)
     elseif verdicts[i] == 'delayed' then put_delayed(q, q.now + item.delay, format(item)) end
   end
   if to_head then
@@ -152,6 +166,7 @@ local function place(q, policy, items, verdicts)
       tail(q, client, envelopes)
     end
   end
+  write_removed(q)
   if #clients > 0 or (q.counts.delayed or 0) > 0 then wake(q) end
   q.counts.client_items = q.more_client_items
 end

@@ -28,6 +28,22 @@ async def drain_failed(queue: ReliableQueue) -> None:
         pass
 
 
+async def apply_policy(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=0)))
+    await fail_both(queue)
+    await queue.apply_failed_policy()
+
+
+async def drop(queue: ReliableQueue) -> None:
+    await queue.drop(await queue.claim(2, wait=0), "no")
+
+
+async def flush_client(queue: ReliableQueue) -> None:
+    await queue.done(await queue.claim(2, wait=0))
+    await queue.enqueue("c", client="ann")
+    await queue.flush_client("ann")
+
+
 async def expire(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(busy_expiry=1, on_expiry=OnExpiry.DROP))
     await queue.claim(2, wait=0)
@@ -57,9 +73,12 @@ WAYS: dict[str, tuple[Callable[[ReliableQueue], Awaitable[None]], str, int]] = {
     "done": (done, "done", 2),
     "remove_failed": (remove_failed, "failed_removed", 2),
     "drain_failed": (drain_failed, "failed_removed", 2),
+    "the policy for failed items": (apply_policy, "failed_removed", 2),
+    "drop": (drop, "dropped", 2),
+    "flush_client": (flush_client, "flushed", 1),
     "on_expiry: drop": (expire, "dropped", 2),
     "max_items of failed": (exceed_max_items, "failed_removed", 3),
-    "on_failure=drop of consume": (consume, "done dropped", 2),
+    "on_failure=drop of consume": (consume, "dropped", 2),
     "flush": (flush, "flushed", 2),
 }
 

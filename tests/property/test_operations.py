@@ -276,6 +276,10 @@ class Operations(RuleBasedStateMachine):
     def find(self, name: str, wanted: str) -> None:
         self.world.find(name, wanted)
 
+    @rule(name=queues, client=clients.filter(bool))
+    def flush_client(self, name: str, client: str) -> None:
+        self.world.flush_client(name, client)
+
     @rule(name=queues, sure=st.booleans())
     def flush(self, name: str, sure: bool) -> None:
         if sure:

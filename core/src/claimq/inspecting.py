@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from claimq import arguments
-from claimq.codec import read_envelope
+from claimq.codec import check_name, read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.tokens import read_token
@@ -57,6 +57,15 @@ class Inspecting(FailedItems):
     async def length(self, state: State | str = State.MAIN) -> int:
         """How many items are in a state. O(1)."""
         return (await self.snapshot()).lengths[State(state)]
+
+    async def client_length(self, client: str) -> int:
+        """How many items of a client wait in main. Raises InvalidName. O(1)."""
+        key = self._keys[f"main:{check_name('client', client)}"]
+        return int(await self._connection.command("LLEN", key))
+
+    async def has_client(self, client: str) -> bool:
+        """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
+        return await self.client_length(client) > 0
 
     async def lengths(self) -> dict[State, int]:
         """How many items are in each state, at one instant. O(1)."""

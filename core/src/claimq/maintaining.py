@@ -146,3 +146,14 @@ class Maintaining(QueuePart):
             reply = await self._connection.run("flush", [self._keys.main], call)
         counts = map(int, reply[1].split())
         return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))
+
+    async def flush_client(self, client: str) -> int:
+        """Removes all items of one client that wait in main; returns how many there were, counted in ``flushed``.
+
+        Its items in the other states stay, and it may enqueue again at once. Raises InvalidName, StoreUnavailable.
+        O(clients) on the server's main thread; it frees the items in the background.
+        """
+        check_name("client", client)
+        with self._connection.lane() as call:
+            reply = await self._connection.run("flush_client", [self._keys.main], [*call, client])
+        return int(reply[1])

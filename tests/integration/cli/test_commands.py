@@ -233,23 +233,6 @@ def test_sending_back_stops_at_its_limit(on: Claimq, two_failed: list[str]) -> N
     assert on("failed", "requeue", "q", "--limit", "1", two_failed[1]).code == 2
 
 
-def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, queue_do: QueueDo) -> None:
-    assert on("failed", "removed", "q").out == "q: nothing was removed or dropped\n"
-
-    async def drop(queue: library.ReliableQueue) -> None:
-        await queue.enqueue_many(["one", "two"])
-        for claim in await queue.claim(2):
-            await queue.drop(claim, "of no use")
-
-    queue_do(drop)
-    found = on("failed", "removed", "q", "-n", "1", "-o", "json").json["items"]
-    assert [(one["reason"], one["payload_size"], one["item"]["text"]) for one in found] == [
-        ("on_failure", 3, "two")
-    ]
-    shown = on("failed", "removed", "q").out
-    assert all(word in shown for word in ("one", "two", "on_failure", "of no use"))
-
-
 def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: list[str]) -> None:
     assert on("failed", "remove", "q", two_failed[0], "-o", "json").json == {
         "queue": "q",

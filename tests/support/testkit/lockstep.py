@@ -310,6 +310,14 @@ class World(FailedItemsWorld):
         self.pushed[name] -= len(tokens)
         self.reap(name, 1000, lost=True)
 
+    def flush_client(self, name: str, client: str) -> None:
+        """All waiting items of one client."""
+        queue, model = self.queue(name), self.models[name]
+        length = len(model.lists.get(client, ()))
+        assert self.run(queue.client_length(client)) == length
+        assert self.run(queue.has_client(client)) == bool(length)
+        assert self.run(queue.flush_client(client)) == model.flush_client(client)
+
     def flush(self, name: str) -> None:
         """All items."""
         assert self.run(self.queue(name).flush()) == self.models[name].flush()

@@ -372,6 +372,13 @@ class QueueModel:
         )
         return Counter(verdict for verdict, _ in self._settle(held, kind, error).values())
 
+    def flush_client(self, client: str) -> int:
+        """How many of its items waited."""
+        count = len(self.lists.pop(client, ()))
+        self.ring = [one for one in self.ring if one != client]
+        self.counts["flushed"] += count
+        return count
+
     def flush(self) -> dict[str, int]:
         """How many items there were in each state."""
         gone = self.lengths()

@@ -39,6 +39,7 @@ async def produce(store: claimq.Server) -> None:
     await queue.enqueue(b"later", delay=50.0)
     await store.enqueue({QUEUE: [b"x"]})
     await queue.length()
+    await queue.has_client("a")
 
 
 async def work(store: claimq.Server) -> None:
@@ -85,6 +86,8 @@ async def operate(store: claimq.Server) -> None:
         await queue.find(located.item.id)
     await queue.update_policy(id_window=60)
     await queue.removed_items()
+    await queue.enqueue("x", client="leaving")
+    await queue.flush_client("leaving")
     await queue.workers()
     await queue.memory_usage()
     await store.report()

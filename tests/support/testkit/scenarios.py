@@ -338,6 +338,12 @@ async def flush(world: World) -> Call:
     return world.first.flush
 
 
+@scenario(STATS_AND_CALLS + "main:ann clients heads")
+async def flush_client(world: World) -> Call:
+    await _fill(world.first, "ann", "bob")
+    return lambda: world.first.flush_client("ann")
+
+
 @scenario("stats main leases delayed failed clients workers")
 async def delete(world: World) -> Call:
     await _failed(world)

@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- Purpose: removes all items of one client that wait in main. Those that are busy, delayed or failed stay.
+-- use: queue call main
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, clients (LIST), heads (ZSET), stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 client
+-- Replies: {"OK", how many there were}; {"STALE"}. Without any item nothing is written.
+-- Cost: O(clients) for its place in the ring; the server frees the items in the background
+local q = open(KEYS[1])
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+local client = ARGV[4]
+local count = length_of(q, client)
+if count == 0 then return {'OK', '0'} end
+redis.call('UNLINK', key_of(q, client))
+redis.call('LREM', q.base .. 'clients', 0, client)
+redis.call('ZREM', q.base .. 'heads', client)
+close(q, {client_items = -count, flushed = count})
+local text = whole(count)
+keep_reply(q, text)
+return {'OK', text}

@@ -1,0 +1,22 @@
+"""`claimq failed removed`: what the policy or a drop removed, with its reason."""
+
+from collections.abc import Callable
+from typing import Any
+
+import claimq.blocking
+from testkit.server import Server
+
+Claimq = Callable[..., Any]
+
+
+def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "q", "one", "two")
+    assert on("failed", "removed", "q").out == "q: nothing was removed or dropped\n"
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q")
+        for claim in queue.claim(2):
+            queue.drop(claim, "of no use")
+    (found,) = on("failed", "removed", "q", "-n", "1", "-o", "json").json["items"]
+    assert (found["reason"], found["payload_size"], found["item"]["text"]) == ("on_failure", 3, "two")
+    shown = on("failed", "removed", "q").out
+    assert all(word in shown for word in ("one", "two", "on_failure", "of no use"))

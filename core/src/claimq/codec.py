@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from claimq.errors import InvalidName
@@ -80,66 +80,103 @@ def kept_detail(detail: str) -> str:
     return detail[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
 
 
-_HEADER = re.compile(rb"cq1[ !](\S+) (\d{1,15}) (\S+) ([^\n]*)\n")
+_HEADER = re.compile(rb"cq1[ !]([!-~]+) (\d{1,13}) ([!-~]+) ([^\n]+)\n")
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u00[0-9a-fA-F]{2})')
+_BETWEEN = re.compile(rb'([^"]*)"[^"]*"')
+_WORD = re.compile(rb"[^{}\[\],:]+")
+_PLAIN_WORD = re.compile(rb"true|false|null|0|[1-9][0-9]{0,12}")
+_LONGEST_META, _LEVELS, _HISTORY = 65536, 8, 10
+_NUMBERS = ("requeues", "fails", "crashes", "interrupts", "given_up", "first_at")
 
 
 def read_envelope(raw: bytes, token: str = "") -> Item:
-    """The item in an envelope; what has no header is a bare payload of another Redis client, named after the
-    claim's number."""
+    """The item in an envelope. Anything that a script has not written is a bare payload of another Redis client, whole,
+    named after the claim's number; ``lua/lib/envelope.lua`` decides by the same rules."""
     header = _HEADER.match(raw)
-    if header is None:
+    meta = None if header is None else _read_meta(header[4])
+    if header is None or meta is None:
         number = number_of(token) if token else ""
         return Item(id=f"bare-{number}", payload=raw, enqueued_at=0.0, first_enqueued_at=0.0)
-    item_id, at_ms, client, meta = header.groups()
-    at = int(at_ms) / 1000
+    at = int(header[2]) / 1000
     payload = raw[header.end() :]
-    named = None if client == b"-" else client.decode("ascii", "replace")
-    if meta == b"-":
-        return Item(item_id.decode("ascii", "replace"), payload, at, at, named)
-    return _with_meta(item_id.decode("ascii", "replace"), payload, at, named, meta)
-
-
-def _with_meta(item_id: str, payload: bytes, at: float, client: str | None, raw: bytes) -> Item:
-    """What another client may have pushed in place of a number, a text or a list counts as absent."""
-    meta = _json_object(raw)
-    history, error, detail = meta.get("history"), meta.get("error"), meta.get("detail")
-    entries = cast("list[object]", history) if isinstance(history, list) else []
+    client = None if header[3] == b"-" else header[3].decode("ascii")
+    if not meta:
+        return Item(header[1].decode("ascii"), payload, at, at, client)
     return Item(
-        id=item_id,
+        id=header[1].decode("ascii"),
         payload=payload,
         enqueued_at=at,
-        first_enqueued_at=_number(meta, "first_at", round(at * 1000)) / 1000,
+        first_enqueued_at=meta.get("first_at", round(at * 1000)) / 1000,
         client=client,
-        requeue_count=_number(meta, "requeues"),
-        fail_count=_number(meta, "fails"),
-        crash_count=_number(meta, "crashes"),
-        interrupted_count=_number(meta, "interrupts"),
-        given_up_count=_number(meta, "given_up"),
-        last_error=error if isinstance(error, str) else None,
-        error_detail=detail if isinstance(detail, str) else None,
-        history=tuple(
-            _history_entry(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)
-        ),
+        requeue_count=meta.get("requeues", 0),
+        fail_count=meta.get("fails", 0),
+        crash_count=meta.get("crashes", 0),
+        interrupted_count=meta.get("interrupts", 0),
+        given_up_count=meta.get("given_up", 0),
+        last_error=meta.get("error"),
+        history=tuple(map(_history_entry, meta.get("history", ()))),
+        error_detail=meta.get("detail"),
     )
 
 
-def _number(meta: Mapping[str, Any], name: str, absent: int = 0) -> int:
-    value = meta.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        return absent
-    return int(value)
-
-
-def _json_object(raw: bytes) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(raw.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+def _read_meta(text: bytes) -> dict[str, Any] | None:
+    """The counters and the history of a header; None if a script has not written that."""
+    if text == b"-":
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if text[:1] != b"{" or len(text) > _LONGEST_META or not _is_plain_json(text):
+        return None
+    try:
+        meta: dict[str, Any] = json.loads(text.decode("utf-8", "replace"), strict=False)
+    except ValueError:
+        return None
+    kinds = dict.fromkeys(_NUMBERS, int) | {"error": str, "detail": str, "spent": bool, "place": str}
+    if any(name in meta and type(meta[name]) is not kind for name, kind in kinds.items()):
+        return None
+    place = meta.get("place", "0")
+    if not re.fullmatch("[0-9]{1,16}", place) or int(place) >= 2**53:
+        return None
+    return meta if _is_history(meta.get("history", [])) else None
 
 
-def _history_entry(entry: Mapping[str, Any]) -> HistoryEntry:
-    kind, error, worker = (
-        value if isinstance(value := entry.get(name), str) else "" for name in ("kind", "error", "worker")
-    )
-    return HistoryEntry(at=_number(entry, "at") / 1000, kind=kind, error=error, worker=worker)
+def _history_entry(entry: dict[str, Any]) -> HistoryEntry:
+    return HistoryEntry(entry["at"] / 1000, entry["kind"], entry["error"], entry["worker"])
+
+
+def _is_history(history: object) -> bool:
+    if history == {}:  # as the scripts' encoder writes an empty list
+        return True
+    if not isinstance(history, list):
+        return False
+    entries = cast("list[object]", history)
+    return len(entries) <= _HISTORY and all(map(_is_entry, entries))
+
+
+def _is_entry(entry: object) -> bool:
+    kinds = {"at": int, "kind": str, "error": str, "worker": str}
+    if not isinstance(entry, dict):
+        return False
+    found = cast("dict[str, object]", entry)
+    return all(type(found.get(name)) is kind for name, kind in kinds.items())
+
+
+def _is_plain_json(text: bytes) -> bool:
+    """Whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder,
+    between texts only whole numbers of 13 digits, true, false and null, few levels."""
+    text = _ESCAPE.sub(b"", text)
+    if b"\\" in text or b"\x00" in text:
+        return False
+    level = 0
+    for between in _BETWEEN.findall(text + b'""'):
+        levels = _levels_in(between)
+        if levels is None or level + levels[0] > _LEVELS:
+            return False
+        level += levels[0] - levels[1]
+    return True
+
+
+@lru_cache(maxsize=1000)  # most of what stands between texts is the same in all items
+def _levels_in(between: bytes) -> tuple[int, int] | None:
+    """How many levels it opens and closes; None if it has other words than those."""
+    if not all(_PLAIN_WORD.fullmatch(word) for word in _WORD.findall(between)):
+        return None
+    return between.count(b"{") + between.count(b"["), between.count(b"}") + between.count(b"]")

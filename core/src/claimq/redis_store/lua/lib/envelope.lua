@@ -1,31 +1,83 @@
 -- An item as it is stored: "cq1 ID ENQUEUED_AT CLIENT META\nPAYLOAD"; CLIENT "-" is none, META "-" or a JSON object.
 -- "cq1!" instead of "cq1 " marks an item that has crashed a worker: it is handed out alone.
--- Anything else is a bare payload that another Redis client pushed; it is adopted.
+-- Anything else is a bare payload that another Redis client pushed; it is adopted as a whole, whatever it begins with. What an envelope is, is
+-- decided here and in claimq/codec.py, by the same rules: only what the scripts write, so that no two readers of JSON can disagree about it.
 local HISTORY = 10
 
 local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
+local UNESCAPED = {['"'] = '', ['\\'] = '', ['/'] = '', b = '', f = '', n = '', r = '', t = '', u = '\1'}
 
--- Another client can push anything that begins like a header, so what does not have the right type is left out.
-local function read_meta(text)
-  local ok, meta = pcall(cjson.decode, text)
-  if not ok or type(meta) ~= 'table' then return {} end
-  for _, name in ipairs(NUMBERS) do
-    local value = meta[name]
-    if value and not (type(value) == 'number' and value >= 0 and value < 1e15) then meta[name] = nil end
+-- What stands between two texts of some JSON: how many levels it opens and closes, or false if it is more than whole numbers of 13 digits, true,
+-- false and null. With more digits a number would come out of the encoder in another form.
+local function levels_in(between)
+  for word in string.gmatch(between, '[^{}%[%],:]+') do
+    local is_number = #word <= 13 and string.find(word, '^%d+$') and (#word == 1 or string.sub(word, 1, 1) ~= '0')
+    if not is_number and word ~= 'true' and word ~= 'false' and word ~= 'null' then return false end
   end
-  if type(meta.history) ~= 'table' or #meta.history > HISTORY then meta.history = nil end
-  if type(meta.error) ~= 'string' then meta.error = nil end
-  meta.place = string.match(tostring(meta.place), '^%d+$') and tonumber(meta.place)
-  if type(meta.detail) ~= 'string' then meta.detail = nil end
+  local _, opened = string.gsub(between, '[{%[]', '')
+  local _, closed = string.gsub(between, '[}%]]', '')
+  return {opened, closed}
+end
+
+-- Whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder, plain numbers and words, few levels.
+local KNOWN = {}  -- most of what stands between texts is the same in all items
+local function is_plain_json(text)
+  if string.find(text, '\\', 1, true) then
+    text = string.gsub(string.gsub(text, '\\(.)', UNESCAPED), '\1' .. '00%x%x', '')
+    if string.find(text, '[\1\\]') then return false end
+  end
+  local level = 0
+  for between in string.gmatch(text .. '""', '([^"]*)"[^"]*"') do
+    local levels = KNOWN[between]
+    if levels == nil then
+      levels = levels_in(between)
+      KNOWN[between] = levels
+    end
+    if not levels or level + levels[1] > 8 then return false end
+    level = level + levels[1] - levels[2]
+  end
+  return true
+end
+
+local function is_history(history)
+  if type(history) ~= 'table' or #history > HISTORY or (next(history) ~= nil and #history == 0) then return false end
+  for _, entry in ipairs(history) do
+    if type(entry) ~= 'table' or type(entry.at) ~= 'number' then return false end
+    if type(entry.kind) ~= 'string' or type(entry.error) ~= 'string' or type(entry.worker) ~= 'string' then return false end
+  end
+  return true
+end
+
+local function is_or_nil(value, wanted) return value == nil or type(value) == wanted end
+
+-- The counters and the history of a header, or nil if a script has not written that.
+local function read_meta(text)
+  if text == '-' then return {} end
+  if string.sub(text, 1, 1) ~= '{' or #text > 65536 or string.find(text, '\0', 1, true) or not is_plain_json(text) then return nil end
+  local ok, meta = pcall(cjson.decode, text)
+  if not ok then return nil end
+  for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
+  if not (is_or_nil(meta.error, 'string') and is_or_nil(meta.detail, 'string') and is_or_nil(meta.spent, 'boolean')) then return nil end
+  if meta.history ~= nil and not is_history(meta.history) then return nil end
+  if meta.place ~= nil then
+    if type(meta.place) ~= 'string' or #meta.place > 16 or not string.find(meta.place, '^%d+$') then return nil end
+    meta.place = tonumber(meta.place)
+    if meta.place > 9007199254740991 then return nil end
+  end
   return meta
 end
 
+-- What stands in the header of an envelope: id, instant, client, meta, where the payload begins. Nil for a bare payload.
+local function read_header(envelope)
+  local id, at, client, text, start = string.match(envelope, '^cq1[ !]([!-~]+) (%d+) ([!-~]+) ([^\n]+)\n()')
+  local meta = id and #at <= 13 and read_meta(text)
+  if meta then return id, at, client, meta, start end
+end
+
 local function parse(envelope, now, number)
-  local id, at, client, meta, start = string.match(envelope, '^cq1[ !](%S+) (%d+) (%S+) ([^\n]*)\n()')
-  if not id or #at > 15 then
-    return {id = 'bare-' .. number, at = whole(now), client = '-', meta = {}, payload = envelope}
-  end
-  return {id = id, at = at, client = client, meta = meta == '-' and {} or read_meta(meta), payload = string.sub(envelope, start)}
+  local id, at, client, meta, start = read_header(envelope)
+  if not id then return {id = 'bare-' .. number, at = whole(now), client = '-', meta = {}, payload = envelope} end
+  return {id = id, at = at, client = client, meta = meta, payload = string.sub(envelope, start)}
 end
 
 local function format(item)
@@ -34,20 +86,14 @@ local function format(item)
   local text, place = '-', meta.place
   if next(meta) then
     meta.place = place and whole(place)  -- as text: the encoder keeps 14 digits of a number
-    local ok, encoded = pcall(cjson.encode, meta)
-    if not ok then  -- something forged has no form in JSON: only what is ours is kept
-      local ours = {place = meta.place}
-      for _, name in ipairs(NUMBERS) do ours[name] = meta[name] end
-      encoded = cjson.encode(ours)
-    end
-    text, meta.place = encoded, place
+    text, meta.place = cjson.encode(meta), place
   end
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end
 
 local function enqueued_at(envelope)
-  local at = string.match(envelope, '^cq1[ !]%S+ (%d+) ')
-  return at and #at <= 15 and at or nil
+  local at = string.match(envelope, '^cq1[ !][!-~]+ (%d+) [!-~]+ [^\n]+\n')
+  return at and #at <= 13 and at or nil
 end
 
 -- Adds one line to the item's history, which outlives the counters.

@@ -4,8 +4,7 @@ local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' en
 -- Gives a bare payload its header, so that everything behind main knows one form only.
 local function adopt(q, got)
   for i, envelope in ipairs(got) do
-    local mark = string.sub(envelope, 1, 4)
-    if mark ~= 'cq1 ' and mark ~= 'cq1!' then
+    if not read_header(envelope) then
       q.adopted = q.adopted + 1
       got[i] = format(parse(envelope, q.now, whole(q.first + i - 1)))
     end

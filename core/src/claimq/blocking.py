@@ -26,6 +26,7 @@ from claimq.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
 from claimq.redis_store.settings import RedisSettings
+from claimq.redis_store.threads import ThreadedClient
 from claimq.reliable_queue import ReliableQueue
 
 P = ParamSpec("P")
@@ -172,8 +173,9 @@ class BlockingQueue:
 class BlockingServer:
     """A :class:`claimq.Server` for synchronous programs. Use it as a context manager."""
 
-    def __init__(self, server: claimq.server.Server) -> None:
+    def __init__(self, server: claimq.server.Server, shared: ThreadedClient | None = None) -> None:
         self._server = server
+        self._shared = shared
         self._loop = BackgroundLoop()
 
     def __enter__(self) -> Self:
@@ -192,6 +194,8 @@ class BlockingServer:
             self._loop.run(self._server.close)
         finally:
             self._loop.stop()
+            if self._shared is not None:
+                self._shared.leave()
 
     def queue(self, name: str, *, worker: str | None = None) -> BlockingQueue:
         """See :meth:`claimq.Server.queue`."""
@@ -214,6 +218,13 @@ class BlockingServer:
         return self._loop.run(self._server.report)
 
 
-def connect(url: str | None = None, *, settings: RedisSettings | None = None) -> BlockingServer:
-    """A server, for synchronous programs; see :func:`claimq.connect`. Nothing is sent before the first call."""
-    return BlockingServer(claimq.server.connect(url, settings=settings))
+def connect(
+    url: str | None = None, *, settings: RedisSettings | None = None, client: Any = None
+) -> BlockingServer:
+    """A server, for synchronous programs; see :func:`claimq.connect`. Nothing is sent before the first call.
+
+    ``client``: a ``redis.Redis`` of your own. It stays yours to close; let it make no retries of its own, return
+    bytes, and have a socket time-out of at least 3 seconds. Each call takes one of its connections and a thread.
+    """
+    shared = None if client is None else ThreadedClient(client)
+    return BlockingServer(claimq.server.connect(url, settings=settings, client=shared), shared)

@@ -8,6 +8,7 @@ from claimq import arguments
 from claimq.codec import check_name, read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.redis_store.connection import Arg
 from claimq.tokens import read_token
 
 _STRETCH = 5000
@@ -139,14 +140,14 @@ class Inspecting(FailedItems):
         return await self.failed_item(id)
 
     async def _find_in(self, state: State, wanted: str) -> Located | None:
-        clients = ["-"]
+        clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
             ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
-            clients += [name.decode() for name in ring if name != b"-"]
+            clients += [name for name in ring if name != b"-"]
         for client in clients:
             skip = 0
             while True:
-                args = [wanted, state.value, client, skip, _STRETCH]
+                args: list[Arg] = [wanted, state.value, client, skip, _STRETCH]
                 reply = await self._connection.run("find", [self._keys.main], args)
                 if reply[0] == b"FOUND":
                     name, score, raw = reply[2:5]
@@ -189,13 +190,10 @@ class Inspecting(FailedItems):
             "ids",
             "stats",
         ]
-        parts += [f"main:{name.decode()}" for name in ring if name != b"-"] + [
-            f"busy:{name.decode()}" for name in names
-        ]
-        sizes = [
-            await self._connection.command("MEMORY", "USAGE", self._keys[part], "SAMPLES", 20) or 0
-            for part in parts
-        ]
+        keys: list[Arg] = [self._keys[part] for part in parts]
+        keys += [self._keys["main:"].encode() + name for name in ring if name != b"-"]
+        keys += [self._keys["busy:"].encode() + name for name in names]
+        sizes = [await self._connection.command("MEMORY", "USAGE", key, "SAMPLES", 20) or 0 for key in keys]
         info = await self._connection.info("memory", self._keys.main)
         return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
 

@@ -97,10 +97,11 @@ class Operating(QueuePart):
         workers before. Raises StoreUnavailable. O(clients + workers); the items are freed in the background.
         """
         args: list[Arg] = [int(only_if_empty), "" if owner is None else owner.words()]
-        reply = await self._connection.run("delete", [self._keys.main], args)
+        with self._connection.lane() as call:
+            reply = await self._connection.run("delete", [self._keys.main], [*call, *args])
         if reply[0] == b"OTHER":
             raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
         if reply[0] == b"HELD":
             return None
-        counts = map(int, reply[1:])
+        counts = map(int, reply[1].split())
         return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))

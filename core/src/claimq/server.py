@@ -15,7 +15,8 @@ from claimq.errors import ClaimqError
 from claimq.finding import found_settings
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.producing import batch_of, run_enqueue
-from claimq.redis_store.connection import Connection, decodes_replies
+from claimq.redis_store.clients import decodes_replies
+from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import redis
+import redis.asyncio
 
 import claimq.blocking
 from claimq import (
@@ -237,3 +239,33 @@ def test_a_handler_that_exits_ends_the_program_and_not_the_connection(queue: Blo
     with pytest.raises(KeyboardInterrupt):
         queue.consume(asynchronous)
     assert [item.text for item in queue.peek()] == ["a"]
+
+
+def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> None:
+    client = redis.Redis.from_url(valkey.url)
+    with claimq.blocking.connect(client=client) as server:
+        queue = server.queue("q")
+        queue.enqueue("a")
+        waiting: list[str] = []
+        thread = threading.Thread(
+            target=lambda: waiting.extend(claim.item.text for claim in server.queue("other").claim(wait=60))
+        )
+        thread.start()
+        (claim,) = queue.claim()
+        assert [outcome.verdict for outcome in queue.done(claim)] == ["done"]
+        server.queue("other").enqueue("b")
+        thread.join(60)
+        assert waiting == ["b"]
+        queue.enqueue("c")
+        assert queue.consume(lambda _: None, return_when_empty=True).done == 1
+        server.report()
+    assert client.ping()
+    assert client.keys("*:calls:*") == []
+    client.close()
+
+
+def test_a_client_of_another_kind_is_refused_with_what_to_give(valkey: Server) -> None:
+    with pytest.raises(TypeError, match=r"shares a redis\.Redis"):
+        claimq.blocking.connect(client=redis.asyncio.Redis.from_url(valkey.url))
+    with pytest.raises(ValueError, match="decode_responses=False"):
+        claimq.blocking.connect(client=redis.Redis.from_url(valkey.url, decode_responses=True))

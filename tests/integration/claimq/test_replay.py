@@ -73,6 +73,7 @@ CALLS: dict[str, Call] = {
     "remove_failed_item": lambda queue, _, failed: removed_one(queue, failed[0]),
     "drain_failed": lambda queue, _, __: names(queue),
     "flush": lambda queue, _, __: queue.flush(),
+    "delete": lambda queue, _, __: queue.delete(),
     "set_policy": lambda queue, _, __: queue.set_policy(Policy(requeue_limit=2)),
     "pause": lambda queue, _, __: queue.pause(),
 }

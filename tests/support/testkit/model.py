@@ -158,7 +158,7 @@ class QueueModel:
     def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:
         self.counts["claimed"] += 1
         self.number = number = max(self.number + 1, self.now * 1000)
-        if item.is_bare and not item.looks_adopted:
+        if item.is_bare:
             item.adopt(f"bare-{number}", self.now)
             self.counts["adopted"] += 1
         token = make_token(worker, number, nonce)
@@ -224,8 +224,6 @@ class QueueModel:
         for token in tokens:
             held = self.busy.pop(token)
             item = held.item
-            if item.is_bare:
-                item.adopt(f"bare-{numbers([token])[0]}", self.now)
             verdict, delay = decide(
                 item, self.policy, kind, error or _expiry_error(kind, held.worker), delay_ms
             )

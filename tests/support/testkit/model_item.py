@@ -40,11 +40,6 @@ class ModelItem:
         """Whether it is handed out alone: it has crashed a worker (a bare payload may look so)."""
         return self.count("crashes") > 0 or (self.is_bare and self.payload.startswith(b"cq1!"))
 
-    @property
-    def looks_adopted(self) -> bool:
-        """Whether a bare payload begins like an envelope, so that it is not given a header when it is claimed."""
-        return self.payload.startswith((b"cq1 ", b"cq1!"))
-
     def adopt(self, item_id: str, now: int) -> None:
         """A bare payload becomes an item."""
         self.id, self.at, self.is_bare = item_id, now, False

@@ -344,7 +344,7 @@ async def flush_client(world: World) -> Call:
     return lambda: world.first.flush_client("ann")
 
 
-@scenario("stats main leases delayed failed clients workers")
+@scenario("calls:INSTANCE stats main leases delayed failed clients workers")
 async def delete(world: World) -> Call:
     await _failed(world)
     await _held(world, "ann", "bob")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import (
     BlockingConnectionPool,
@@ -102,3 +103,26 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
                 f"the TLS file {path} cannot be read ({error.strerror}); mount it or correct the path"
             ) from error
     return {name: path for name, path in files.items() if path}
+
+
+def expires_at_once(client: Any, key: str) -> Awaitable[object]:
+    """Removes a key by the one command for that which every role may run."""
+    command = client.plain if isinstance(client, DirectClient) else client.execute_command
+    return cast("Awaitable[object]", command("PEXPIRE", key, 0))
+
+
+def decodes_replies(client: Any) -> bool:
+    """Whether a client of the caller's turns replies into text. A payload that is no UTF-8 would break it."""
+    pool = getattr(client, "connection_pool", None)
+    options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
+    return bool(options.get("decode_responses"))
+
+
+async def at_node(client: Any, key: str, *words: str) -> Any:
+    """Runs a command on the node of a cluster that serves a key, or on the one server."""
+    if not isinstance(client, RedisCluster):
+        return await client.execute_command(*words)
+    cluster: Any = client
+    await cluster.initialize()
+    reply = await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))
+    return next(iter(reply.values())) if isinstance(reply, dict) and len(reply) == 1 else reply  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies

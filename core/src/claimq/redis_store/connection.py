@@ -17,28 +17,26 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from redis.asyncio import (
-    RedisCluster,
-)
+from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from claimq.redis_store.clients import LONGEST_BLOCK, make_client
+from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client
 from claimq.redis_store.direct import DirectClient
 from claimq.redis_store.doubts import Doubts
-from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
+from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
 _LISTED = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_FORGET_SECONDS = 1.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
 """What length_of() of lib/main.lua replies about the list of a client."""
 Arg = str | bytes | int | float
 T = TypeVar("T")
-
 
 Call = tuple[str, int, int]
 """A mutating call's identity: (instance, lane, number). The server runs it once, however often it is sent."""
@@ -87,6 +85,8 @@ class Connection:
         self.doubts = Doubts()
         self.durable: dict[tuple[str, ...], str] = {}
         """Queues whose writes are to be waited for, as far as known: main keys of a call, and for what."""
+        self._called: set[str] = set()  # the main keys at which replies to our calls are kept
+        self._may_come_late = False
         self._closed = False
         _made_here.add(self)
 
@@ -100,6 +100,7 @@ class Connection:
         self.instance = secrets.token_hex(6)
         self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
         self.doubts = Doubts()
+        self._called, self._may_come_late = set(), False
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
     def take_lane(self) -> Call:
@@ -142,6 +143,7 @@ class Connection:
         is StoreUnavailable too.
         """
         wanted = script(name)
+        self._note_call(keys, args)
 
         async def call(client: Any) -> Any:
             named = [*keys, absent_key(keys[0])] if isinstance(client, RedisCluster) else keys
@@ -163,9 +165,7 @@ class Connection:
             ]
             found = await self._of_another_type(keys, named)
             raise (wrong_types(found, doing=name) if found else error) from error.__cause__
-        return (
-            _not_stale(reply, name) if wanted.writes else reply
-        )  # what is read may be a payload of any text
+        return not_stale(reply, name) if wanted.writes else reply  # what is read may be a payload of any text
 
     async def run_after_wake(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float
@@ -176,22 +176,31 @@ class Connection:
         identity it runs once, whether it had run or not.
         """
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
+        self._note_call(keys, args)
         client = self.client("waiting")
         try:
             if isinstance(client, DirectClient):
                 sha = script(name).sha
                 reply = await client.evalsha_after_blpop(wake, seconds, sha, len(keys), *keys, *args)
-                return _not_stale(reply, name)
+                return not_stale(reply, name)
             await self.wait_for_wake(wake, seconds)
+        except asyncio.CancelledError:
+            self._may_come_late = True
+            raise
         except _FOREIGN as error:
             if not (is_unknown_script(error) or is_wrong_type(error)):  # run() knows what to do about these
                 ours = translate(error, doing="waiting for items")
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
+                self._may_come_late = True
                 await self._breathe(seconds)
         except StoreUnavailable:
             await self._breathe(seconds)
         return await self.run(name, keys, args)
+
+    def _note_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        if args and args[0] == self.instance:
+            self._called.add(keys[0])
 
     async def _breathe(self, seconds: float) -> None:
         """After a wait that ended in a fault: a short while, so that many waiting claims do not come back at once."""
@@ -241,13 +250,13 @@ class Connection:
     async def info(self, section: str, key: str) -> dict[str, Any]:
         """INFO of the server (in a cluster: of the node that serves ``key``), by field."""
         words = ["INFO", section] if section else ["INFO"]
-        reply: Any = await self.retry(lambda client: _at_node(client, key, *words), doing="INFO", use="calls")
+        reply: Any = await self.retry(lambda client: at_node(client, key, *words), doing="INFO", use="calls")
         return dict(reply)
 
     async def config_get(self, name: str, key: str) -> str | None:
         """One setting of the server (in a cluster: of the node that serves ``key``); settings are never changed."""
         reply: Any = await self.retry(
-            lambda client: _at_node(client, key, "CONFIG GET", name), doing="CONFIG GET", use="calls"
+            lambda client: at_node(client, key, "CONFIG GET", name), doing="CONFIG GET", use="calls"
         )
         found: Any = reply.get(name) if isinstance(reply, dict) else reply[1] if reply else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
         return found.decode() if isinstance(found, bytes) else found
@@ -275,10 +284,14 @@ class Connection:
         while True:
             try:
                 return await call(self.client(use))
+            except asyncio.CancelledError:
+                self._may_come_late = True
+                raise
             except _FOREIGN as error:
                 ours = translate(error, doing=doing)
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
+                self._may_come_late = True
                 await self._drop_idle(use)
                 left = deadline - loop.time()
                 if left <= 0 or self._closed:
@@ -346,6 +359,19 @@ class Connection:
                 {"message": "giving back a cancelled claim", "exception": error, "task": task}
             )
 
+    async def _forget_calls(self) -> None:
+        """Removes what the server keeps to answer a repeated call: all calls were answered the first time, so none of
+        them can come again. Where this fails, the server forgets it after an hour."""
+        use = next((use for use in self._clients if use != "waiting"), "calls")
+        try:
+            async with asyncio.timeout(_FORGET_SECONDS):
+                for main in sorted(self._called)[:_LISTED]:
+                    await expires_at_once(
+                        self.client(use), f"{main.removesuffix('main')}calls:{self.instance}"
+                    )
+        except _FOREIGN:
+            return
+
     async def close(self) -> None:
         """Closes the clients that this object made, once cancelled claims are given back; a shared client
         stays open.
@@ -357,6 +383,8 @@ class Connection:
                 self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
             )
         await self.doubts.leave()
+        if not self._may_come_late and not self._closed:
+            await self._forget_calls()
         self._closed = True
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
@@ -366,27 +394,5 @@ class Connection:
                 raise translate(error, doing="closing") from error
 
 
-def decodes_replies(client: Any) -> bool:
-    """Whether a client of the caller's turns replies into text. A payload that is no UTF-8 would break it."""
-    pool = getattr(client, "connection_pool", None)
-    options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
-    return bool(options.get("decode_responses"))
-
-
-def _not_stale(reply: Any, name: str) -> Any:
-    if reply and reply[0] == b"STALE":
-        raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
-    return reply
-
-
 def _text(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-async def _at_node(client: Any, key: str, *words: str) -> Any:
-    if not isinstance(client, RedisCluster):
-        return await client.execute_command(*words)
-    cluster: Any = client
-    await cluster.initialize()
-    reply = await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))
-    return next(iter(reply.values())) if isinstance(reply, dict) and len(reply) == 1 else reply  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies

@@ -62,6 +62,10 @@ class DirectClient:
         script = ("EVALSHA", sha, numkeys, *words)
         return await self._call(("BLPOP", key, timeout), timeout + self._reply_timeout, then=script)
 
+    async def plain(self, *words: Word) -> Any:
+        """A command whose reply needs no reading, on a connection that scripts use. Raises as :meth:`evalsha`."""
+        return await self._call(words, self._reply_timeout)
+
     async def execute_command(self, *words: Word, **options: Any) -> Any:
         """Any other command, in the client library's way and with its reading of the reply."""
         return await self._client.execute_command(*words, **options)

@@ -7,6 +7,7 @@ of an address: the client library's own text has both. It stays in the exception
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from redis import exceptions as client
 
@@ -147,3 +148,10 @@ def _is_named(error: Exception, start: str) -> bool:
         return isinstance(error, client.AuthenticationError) and "required" in str(error)
     kind = _CLASSES.get(start)
     return kind is not None and isinstance(error, kind)
+
+
+def not_stale(reply: Any, name: str) -> Any:
+    """The reply, unless a later call of the same lane has run: then StoreUnavailable."""
+    if reply and reply[0] == b"STALE":
+        raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
+    return reply

@@ -1,0 +1,55 @@
+"""A caller's synchronous client, used from the event loop: each call in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import redis
+
+_MOST = 64
+"""Calls at once, waits among them."""
+
+
+class ThreadedClient:
+    """What :class:`claimq.redis_store.connection.Connection` uses of a client, over a ``redis.Redis``."""
+
+    def __init__(self, client: Any) -> None:
+        if not isinstance(client, redis.Redis):
+            raise TypeError(
+                f"client is a {type(client).__module__}.{type(client).__name__}; claimq.blocking shares a redis.Redis. "
+                "For a Redis Cluster give its URL or settings; a redis.asyncio client goes to claimq.connect"
+            )
+        self._client: Any = client
+        self.connection_pool = self._client.connection_pool
+        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="claimq-redis")
+
+    async def evalsha(self, sha: str, numkeys: int, *words: Any) -> Any:
+        """Runs a script by its hash."""
+        return await self._run(self._client.evalsha, sha, numkeys, *words)
+
+    async def eval(self, text: str, numkeys: int, *words: Any) -> Any:
+        """Runs a script by its text."""
+        return await self._run(self._client.eval, text, numkeys, *words)
+
+    async def ping(self) -> Any:
+        """One round trip."""
+        return await self._run(self._client.ping)
+
+    async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
+        """Waits, in a thread of its own."""
+        return await self._run(self._client.blpop, list(keys), timeout)
+
+    async def execute_command(self, *words: Any, **options: Any) -> Any:
+        """Any other command."""
+        return await self._run(partial(self._client.execute_command, **options), *words)
+
+    def leave(self) -> None:
+        """Ends the threads when their calls are over; the client stays the caller's."""
+        self._threads.shutdown(wait=False)
+
+    async def _run(self, call: Callable[..., Any], *words: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *words))

@@ -1,0 +1,75 @@
+"""A connection that is closed leaves nothing behind on the server, unless a call of its may still arrive there."""
+
+from typing import Any
+
+import pytest
+
+import claimq
+from claimq import RedisSettings, StoreUnavailable
+from testkit import roles
+from testkit.plugin import ProxyFactory
+from testkit.server import Server
+
+
+def kept(server: Server) -> list[Any]:
+    found: Any = server.call("KEYS", "*:calls:*")
+    return sorted(found)
+
+
+async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(valkey: Server) -> None:
+    async with claimq.connect(valkey.url) as server:
+        for name in "abc":
+            await server.queue(name).enqueue("x")
+        await server.queue("a").claim()
+        assert len(kept(valkey)) == 3
+    assert kept(valkey) == []
+
+
+async def test_a_shared_client_leaves_none_either(valkey: Server) -> None:
+    async with claimq.connect(valkey.url) as first:
+        shared = first._connection.client("calls")._client
+        async with claimq.connect(client=shared) as server:
+            await server.queue("a").enqueue("x")
+            assert len(kept(valkey)) == 1
+        assert kept(valkey) == []
+
+
+async def test_a_connection_without_calls_sends_nothing_at_its_end(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(proxy.url) as server:
+        await server.queue("a").length()
+    assert proxy.count("PEXPIRE") == 0
+
+
+@pytest.mark.parametrize("role", ["producer", "worker"])
+async def test_every_role_may_remove_them(valkey: Server, role: str) -> None:
+    roles.give(valkey, role, roles.documented(role))
+    async with claimq.connect(roles.url(valkey, role)) as server:
+        await server.queue(roles.QUEUE).enqueue("x")
+        assert len(kept(valkey)) == 1
+    assert kept(valkey) == []
+
+
+async def test_after_a_fault_the_replies_stay_since_a_call_may_still_arrive(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=RedisSettings(proxy.url)) as server:
+        await server.queue("a").length()
+        proxy.drop_reply()
+        assert (await server.queue("a").enqueue("x")).length == 1
+    assert len(kept(valkey)) == 1
+
+
+async def test_a_server_that_does_not_answer_holds_the_end_up_for_a_second_at_most(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    server = claimq.connect(settings=RedisSettings(proxy.url, reply_timeout=600))
+    await server.queue("a").enqueue("x")
+    proxy.black_hole()
+    await server.close()  # pytest's own time-out is below that of a reply
+    with pytest.raises(StoreUnavailable):
+        await server.ping()

@@ -1,14 +1,15 @@
 """Names of queues: which are there, which are known, and which may be meant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
 
+import claimq as library
 from testkit.server import Server
 
 Claimq = Callable[..., Any]
-QueueDo = Callable[..., Any]
+QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [
     ["status"], ["peek"], ["items", "main"], ["find", "id"], ["workers"], ["pause"], ["resume"], ["flush", "--yes"],

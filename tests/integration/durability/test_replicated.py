@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import cast
 
 import pytest
 
@@ -127,8 +128,8 @@ async def test_a_done_waits_too_where_the_policy_says_so(
     for claim, followers in ((first, []), (second, ["follower"])):
         with pytest.raises(NotReplicated) as caught:
             await queue.done(claim, enqueue=followers)
-        assert isinstance(caught.value.result, list)
-        assert [outcome.verdict for outcome in caught.value.result] == [Verdict.DONE]
+        outcomes = cast("list[claimq.Outcome]", caught.value.result)
+        assert [outcome.verdict for outcome in outcomes] == [Verdict.DONE]
     assert await queue.lengths() == {State.MAIN: 1, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}
     pair[1].sigcont()
     await eventually(lambda: pair[1].call("LLEN", "cq:{q}:main") == 1)

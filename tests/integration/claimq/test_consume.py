@@ -135,7 +135,7 @@ async def test_an_unknown_on_failure_is_refused_before_anything_is_claimed(
 async def test_options_that_make_no_sense_are_refused(
     queue: ReliableQueue, seen: Seen, options: dict[str, int]
 ) -> None:
-    with pytest.raises(ValueError, match="at least"):
+    with pytest.raises(ValueError, match=next(iter(options))):
         await queue.consume(seen, **options)  # type: ignore[arg-type]  # the table mixes whole numbers and seconds
 
 

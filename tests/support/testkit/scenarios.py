@@ -160,13 +160,13 @@ async def _held(world: World, *clients: str) -> list[str]:
     return [claim.token for claim in claims]
 
 
-@scenario(STATS_AND_CALLS + "leases busy:w1 busy:w2")
+@scenario(STATS_AND_CALLS + "config leases busy:w1 busy:w2")
 async def done_of_two_workers(world: World) -> Call:
     tokens = await _held(world)
     return lambda: world.first.done(tokens)
 
 
-@scenario(STATS_AND_CALLS + "leases busy:w1")
+@scenario(STATS_AND_CALLS + "config leases busy:w1")
 async def done_of_one(world: World) -> Call:
     token, *_ = await _held(world)
     return lambda: world.first.done(token)

@@ -14,7 +14,7 @@ from claimq.arguments import Duration, optional_seconds
 from claimq.codec import kept_detail, kept_error, read_envelope
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
-from claimq.producing import batch_of, queue_words, raise_refusal
+from claimq.producing import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
 from claimq.redis_store.connection import Arg, Call
 from claimq.redis_store.durable import run_durably
@@ -154,8 +154,11 @@ class Claiming(QueuePart):
                 if reply[1]:
                     _, _, first, held, *_ = map(int, reply[1].split())
                     claimed = [make_token(self.worker, n, nonce) for n in range(first, first + held)]
-                    tokens = TokenGroups.of(claimed)
-                    await self._on_its_lane("give_back", call, ["interrupt", "", "", "", *tokens.words])
+                    held_still = TokenGroups.of(claimed)
+                    while held_still.sent:
+                        words: list[Arg] = ["interrupt", "", "", "", *held_still.words]
+                        said = await self._on_its_lane("give_back", call, words)
+                        held_still = held_still.later(said[1].decode().split())
         finally:
             self._connection.give_lane(call)
 
@@ -226,14 +229,17 @@ class Claiming(QueuePart):
         position = {token: number for number, token in enumerate(groups.sent, start=1)}
         queues: dict[str, int] = {self.name: 1}
         words: list[Arg] = []
+        batches: list[Batch] = []
         for pair in pairs:
             token = pair.claim.token if isinstance(pair.claim, Claim) else pair.claim
             guard = position.pop(token, None)  # a claim given twice is lost the second time
             wanted = _by_queue(pair.enqueue, self.name)
             for name, payloads in wanted.items():
                 batch = batch_of(payloads)
+                batches.append(batch)
                 if guard is not None:
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
+        check_one_step(batches)
         with self._connection.lane() as call:
             keys = [Keys(name).main for name in queues]
             reply, missing = await run_durably(
@@ -323,12 +329,24 @@ class Claiming(QueuePart):
         outcomes: list[Outcome] = []
         missing = ""
         for groups in TokenGroups.batches(claims):
-            with self._connection.lane() as call:
-                reply, short = await run_durably(
-                    self._connection, name, [self._keys.main], [*call, *words, *groups.words], use="verdicts"
-                )
-            outcomes += _outcomes(groups, reply[1].decode().partition("|")[0].split())
-            missing = missing or short
+            verdicts: dict[str, str] = {}
+            part = groups
+            while True:
+                with self._connection.lane() as call:
+                    reply, short = await run_durably(
+                        self._connection,
+                        name,
+                        [self._keys.main],
+                        [*call, *words, *part.words],
+                        use="verdicts",
+                    )
+                missing = missing or short
+                said = reply[1].decode().partition("|")[0].split()
+                verdicts |= zip(part.sent, said, strict=True)
+                part = part.later(said)
+                if not part.sent:
+                    break
+            outcomes += _outcomes(groups, [verdicts[token] for token in groups.sent])
         return _confirmed(outcomes, missing)
 
 

@@ -13,7 +13,7 @@ from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
-from claimq.queue_part import QueuePart
+from claimq.queue_part import BATCH, QueuePart
 from claimq.redis_store.connection import Arg
 
 _LEAST_STRETCH = 3000
@@ -62,7 +62,7 @@ class FailedItems(QueuePart):
         most = "" if max_fail_count is None else max_fail_count
         args = ["", walk.until, round(min_age * 1000), most, *walk.place, size]
         words, _ = await self._run_counted("requeue_failed", args)
-        return walk.went(words, size, min_age)
+        return walk.went(words, min_age)
 
     async def remove_failed(
         self,
@@ -113,7 +113,7 @@ class FailedItems(QueuePart):
         args = [walk.until, round(min_age * 1000), min_fail_count, *walk.place, size, keep, wanted, reason]
         words, rows = await self._run_counted("remove_failed", args)
         walk.log += _rows(rows)
-        return walk.went(words, size, min_age)
+        return walk.went(words, min_age)
 
     async def remove_failed_item(self, name: str) -> Located | None:
         """Removes one failed item by its id (or its name in failed) and returns it; None if there is none.
@@ -153,7 +153,7 @@ class FailedItems(QueuePart):
                 args = [until, round(age * 1000), count, *walk.place, size]
                 reply = await self._connection.run("failed_page", [self._keys.main], args)
                 words = reply[0].decode().split()
-                more = walk.went(words, size, age) or (takes_new and words[1] != "0")
+                more = walk.went(words, age) or (takes_new and words[1] != "0")
                 page = _rows(reply[1:])
                 for located in page:
                     yield located
@@ -173,12 +173,27 @@ class FailedItems(QueuePart):
         if arguments.count("count", count, least=-1_000_000_000) < 1:
             return []
         arguments.count("offset", offset)
-        reply = await self._connection.run("items", [self._keys.main], ["failed", offset, count])
         return [
-            _failed(reply[at + 1], reply[at], reply[at + 2])
-            for at in range(1, len(reply), 3)
-            if reply[at + 2] is not None
+            _failed(score, name, raw)
+            for name, score, raw in await self._page("failed", offset, count)
+            if raw is not None
         ]
+
+    async def _page(
+        self, state: str, offset: int, count: int, log: list[bytes] | None = None
+    ) -> list[tuple[bytes, bytes, bytes | None]]:
+        """Name, score and envelope of a state's items, in calls that are bounded by bytes. ``log``: is given the log of
+        claim calls."""
+        rows: list[tuple[bytes, bytes, bytes | None]] = []
+        while len(rows) < count:
+            args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
+            calls, more, *words = await self._connection.run("items", [self._keys.main], args)
+            rows += zip(words[::3], words[1::3], words[2::3], strict=True)
+            if log is not None:
+                log.append(calls)
+            if not more and len(words) < 3 * int(args[2]):
+                break
+        return rows
 
     async def failed_item(self, name: str) -> Located | None:
         """One failed item by its id (or its name in failed); None if there is none. O(1)."""
@@ -265,13 +280,13 @@ class _Walk:
         """How many items the next chunk may have; 0 if the walk has moved its limit."""
         return chunk if limit is None else max(min(chunk, limit - self.moved), 0)
 
-    def went(self, words: Sequence[str], size: int, min_age: float) -> bool:
+    def went(self, words: Sequence[str], min_age: float) -> bool:
         """Notes a chunk by what the script answers; false if it was the last."""
         moved, looked, now = map(int, words[:3])
         self.moved, self.looked_at = self.moved + moved, self.looked_at + looked
         self.place = (words[3], int(words[4]))
         self.until = self.until or now - round(min_age * 1000)  # what fails from now on is left alone
-        return looked >= size
+        return words[5] == "1"
 
 
 def read_policy(raw: Any, key: str) -> Policy:

@@ -8,10 +8,11 @@ from claimq import arguments
 from claimq.codec import check_name, read_envelope
 from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.queue_part import BATCH
 from claimq.redis_store.connection import Arg
 from claimq.tokens import read_token
 
-_STRETCH = 5000
+_STRETCH = 1000
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
 
@@ -85,10 +86,14 @@ class Inspecting(FailedItems):
         """The next items in the order in which they would be claimed now. O(offset + count)."""
         if not _is_page(count, offset):
             return []
-        return [
-            read_envelope(raw)
-            for raw in await self._connection.run("peek", [self._keys.main], [offset, count])
-        ]
+        items: list[Item] = []
+        while len(items) < count:
+            asked = min(count - len(items), BATCH)
+            more, *page = await self._connection.run("peek", [self._keys.main], [offset + len(items), asked])
+            items += map(read_envelope, page)
+            if not more and len(page) < asked:
+                break
+        return items
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
         """A page of a state's items: main in claim order, busy by lease end, delayed by due time, failed by
@@ -103,9 +108,9 @@ class Inspecting(FailedItems):
             return await self.failed_items(count, offset=offset)
         if not _is_page(count, offset):
             return []
-        reply = await self._connection.run("items", [self._keys.main], [state.value, offset, count])
-        claimed = _ClaimCalls(reply[0])
-        rows = (reply[at : at + 3] for at in range(1, len(reply), 3))
+        log: list[bytes] = []
+        rows = await self._page(state.value, offset, count, log)
+        claimed = _ClaimCalls(b"\n".join(filter(None, log)))
         return [
             self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None
         ]
@@ -125,7 +130,7 @@ class Inspecting(FailedItems):
         """Where the item is, who holds it since when, and (in its item) what happened to it; None if it is
         not in the queue.
 
-        O(1) in failed, else O(n) in calls that look at 5,000 items each, so it never blocks the server for
+        O(1) in failed, else O(n) in calls that look at 1,000 items or 2 MiB each, so it never blocks the server for
         long. An item that moves while this looks is looked for again, up to three times.
         """
         for _ in range(3):
@@ -157,9 +162,9 @@ class Inspecting(FailedItems):
                         "ZRANGE", self._keys["claims"], 0, -1, "WITHSCORES"
                     )
                     return self._located(state, name, score, raw, _ClaimCalls(_lines(log)))
-                if int(reply[1]) < _STRETCH:
+                if not reply[2]:
                     break
-                skip += _STRETCH
+                skip += int(reply[1])
         return None
 
     async def workers(self) -> list[WorkerInfo]:

@@ -113,15 +113,16 @@ class Maintaining(QueuePart):
         check_name("worker", worker)
         kind = Reason(reason)
         tokens = await self._tokens_of(worker)
-        starts = range(0, len(tokens), _RELEASED_AT_ONCE)
         total = Released()
-        # What goes to the head goes there the last first.
-        for start in reversed(starts) if kind is Reason.INTERRUPTED else starts:
-            part = tokens[start : start + _RELEASED_AT_ONCE]
+        while tokens:
+            # What goes to the head goes there the last first.
+            last_first = kind is Reason.INTERRUPTED
+            part = tokens[-_RELEASED_AT_ONCE:] if last_first else tokens[:_RELEASED_AT_ONCE]
             with self._connection.lane() as call:
                 args = [*call, worker, kind.value, kept_error(error), *part]
                 reply = await self._connection.run("release_worker", [self._keys.main], args)
-            requeued, delayed, failed, unclaimed = map(int, reply[1].split())
+            requeued, delayed, failed, unclaimed, looked_at = map(int, reply[1].split())
+            tokens = tokens[:-looked_at] if last_first else tokens[looked_at:]
             total = Released(
                 total.requeued + requeued,
                 total.delayed + delayed,

@@ -48,7 +48,7 @@ class Operating(QueuePart):
             round(arguments.seconds("within", within) * 1000),
             arguments.count("limit", limit),
         ]
-        return int((await self._connection.run("explain", [self._keys.main], args))[1])
+        return await self._walk("explain", args)
 
     async def recount(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
         """Counts as crashes what ``worker`` gave back as interrupted, with ``cause``; returns how many items that were.
@@ -67,7 +67,17 @@ class Operating(QueuePart):
             round(arguments.seconds("within", within) * 1000),
             arguments.count("limit", limit),
         ]
-        return int((await self._connection.run("recount", [self._keys.main], args))[1])
+        return await self._walk("recount", args)
+
+    async def _walk(self, name: str, args: list[Arg]) -> int:
+        """Runs a script that looks at a bounded part until it has seen all; returns how many items it met."""
+        met = place = 0
+        while True:
+            reply = await self._connection.run(name, [self._keys.main], [*args, place])
+            found, place, more = map(int, reply[1:])
+            met += found
+            if not more:
+                return met
 
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
         """Records ``owner`` as the queue's owner, if it has none; returns the owner that it has now.

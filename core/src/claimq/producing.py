@@ -17,7 +17,7 @@ from claimq.redis_store.connection import Arg, Connection
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
 
-_CALL_BYTES = 8 * 1024 * 1024
+_CALL_BYTES = 4 * 1024 * 1024
 
 
 class _Ids:
@@ -76,7 +76,7 @@ class Producing(QueuePart):
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
-        They go in calls of up to 1,000 items or 8 MiB, each of them atomic; a fault between calls leaves the
+        They go in calls of up to 1,000 items or 4 MiB, each of them atomic; a fault between calls leaves the
         earlier ones stored. Errors as in :meth:`enqueue`. O(items).
         """
         listed = list(items)
@@ -140,6 +140,17 @@ def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
         yield guard
         yield from batch.words[at + 2 : at + 7 + count]
         at += 7 + count
+
+
+def check_one_step(batches: Iterable[Batch]) -> None:
+    """Raises ValueError for more items than one atomic call takes, so that none blocks the server for long."""
+    listed = list(batches)
+    count, size = sum(len(batch.ids) for batch in listed), sum(batch.size for batch in listed)
+    if count > BATCH or (count > 1 and size > _CALL_BYTES):
+        raise ValueError(
+            f"one atomic step takes {BATCH} items or {_CALL_BYTES >> 20} MiB, not {count} items of {size} bytes; "
+            "make several calls"
+        )
 
 
 def batch_of(items: Iterable[object]) -> Batch:

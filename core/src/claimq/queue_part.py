@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,12 @@ class TokenGroups:
             words += [worker, len(unique), *unique]
             sent += unique
         return cls(tokens, ids, sent, words)
+
+    def later(self, said: Sequence[str]) -> TokenGroups:
+        """The tokens for which a call had no room, of bytes or items: they are held, and the next call goes on."""
+        return TokenGroups.of(
+            [token for token, verdict in zip(self.sent, said, strict=True) if verdict == "later"]
+        )
 
     @classmethod
     def batches(cls, claims: Claims) -> Iterable[TokenGroups]:

@@ -14,14 +14,13 @@ from claimq import queue_index
 from claimq.errors import ClaimqError
 from claimq.finding import found_settings
 from claimq.model import Enqueued, ServerReport, ServerWarning
-from claimq.producing import batch_of, run_enqueue
+from claimq.producing import batch_of, check_one_step, run_enqueue
 from claimq.redis_store.clients import decodes_replies
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 
-_ONE_STEP = 10_000
 _PROBE = "cq:{report}:main"
 _WORD = re.compile("[a-z0-9.-]{1,40}")
 """What a value of a server's report may be to be shown. A longer text is none of a Redis, and not to be repeated."""
@@ -80,18 +79,14 @@ class Server:
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none: 10,000 at most, so that the step does not
-        block the server for long.
+        """Adds items to several queues in one atomic step, all or none: 1,000 items or 4 MiB at most, so that
+        the step does not block the server for long.
 
         Raises CrossSlot where they do not share a server slot, ValueError for too many, and as
         :meth:`ReliableQueue.enqueue`.
         """
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
-        count = sum(len(batch.ids) for batch in batches.values())
-        if count > _ONE_STEP:
-            raise ValueError(
-                f"one atomic step takes at most {_ONE_STEP} items, not {count}; make several calls"
-            )
+        check_one_step(batches.values())
         keys = {name: Keys(name) for name in batches}
         done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
         return {name: done[keys[name]] for name in batches}

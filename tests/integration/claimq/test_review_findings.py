@@ -219,6 +219,8 @@ async def test_a_claim_that_may_not_wait_does_not_reap_for_long(queue: ReliableQ
 
 
 async def test_one_step_over_several_queues_is_bounded(store: claimq.Server, queue: ReliableQueue) -> None:
-    with pytest.raises(ValueError, match="at most 10000 items, not 10001; make several calls"):
-        await store.enqueue({"q": ["x"] * 10_001})
+    with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 1001 items"):
+        await store.enqueue({"q": ["x"] * 1001})
+    with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 2 items of"):
+        await store.enqueue({"q": ["x" * 2**20 * 3, "y" * 2**20 * 2]})
     assert await queue.length() == 0

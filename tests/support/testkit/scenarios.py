@@ -365,17 +365,26 @@ async def update_policy(world: World) -> Call:
 
 @scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
 async def explain(world: World) -> Call:
+    """Items that the worker gave back as crashed, in every state."""
     await _failed(world)
-    await _held(world, "ann", "bob")
+    tokens = await _held(world, "ann", "bob")
+    await world.first.crash(tokens[:1], "killed")
+    await world.first.set_policy(Policy(retry_delay=RetryDelay(initial=9)))
+    await world.first.crash(tokens[2:3], "killed")
+    await world.first.set_policy(Policy(requeue_limit=0))
+    await world.first.crash(tokens[3:4], "killed")
     return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
 
 
 @scenario(
-    "stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w1 busy:w2"
+    "stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2"
 )
 async def recount(world: World) -> Call:
+    """Items that the worker gave back as interrupted: two wait again, another worker has one."""
     await _failed(world)
-    await _held(world, "ann", "bob")
+    tokens = await _held(world, "ann", "bob")
+    await world.first.unclaim([tokens[0], *tokens[2:]], why="told to end")
+    await world.second.claim(1, wait=0)
     return lambda: world.first.recount("w1", "worker ended: evicted")
 
 

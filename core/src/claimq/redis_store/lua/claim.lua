@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Purpose: moves up to COUNT items, oldest first and round robin over the clients, from main to busy under new leases.
+-- Purpose: moves up to COUNT items (2 MiB), oldest first and round robin over the clients, from main to busy under new leases.
 -- use: queue call envelope main take
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count, 6 nonce of the tokens: fresh with every call
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is something
 --   to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("" for ever), next_due or "", overdue 0|1, paused 0|1}, {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
-local worker, count, nonce = ARGV[4], tonumber(ARGV[5]), '.' .. ARGV[6]
+local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), '.' .. ARGV[6]
 local busy, leases = q.base .. 'busy:' .. worker, q.base .. 'leases'
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} end

@@ -7,6 +7,8 @@
 -- Replies: {"OK"}; {"ALONE", count, age}: the policy would have the field `count` without the field `age` that it needs; nothing was set
 -- Cost: O(fields)
 local q = open(KEYS[1])
+if #ARGV % 2 == 1 then error({err = 'ERR give fields and values'}) end
+count_of(#ARGV, 2)
 local config, given = q.base .. 'config', {}
 for i = 1, #ARGV, 2 do given[ARGV[i]] = ARGV[i + 1] end
 local function value(field) return given[field] or redis.call('HGET', config, field) or '' end

@@ -2,11 +2,11 @@
 -- Purpose: writes onto items that a worker gave back as crashed why they were: who can tell (the kubelet) does so a moment later.
 -- use: queue envelope
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
--- ARGV: 1 worker, 2 cause, 3 how long ago the crash may be (ms), 4 limit; the beginning of a cause up to its first ":" marks one as told
--- Replies: {"OK", items that were told}. Only the newest `limit` of each list and state are looked at; sent again it tells nobody twice.
+-- ARGV: 1 worker, 2 cause, 3 how long ago the crash may be (ms), 4 limit, 5 how many places earlier calls have looked at; the beginning of a cause up to its first ":" marks one as told
+-- Replies: {"OK", items that were told, 5 of the next call, 0|1 whether it is worth making}. Only the newest `limit` of each list and state are looked at; sent again it tells nobody twice.
 -- Cost: O(limit), and O(log n) for each item that is told
 local q = open(KEYS[1])
-local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), tonumber(ARGV[4])
+local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 local mark, writes = string.match(cause, '^[^:]*:?'), {}
 
 -- The envelope with the cause, or nil if it is not an item that this worker gave back as crashed just now.
@@ -21,23 +21,36 @@ local function told(envelope)
   return format(item)
 end
 
-local function note(changed, ...) if changed then writes[#writes + 1] = {changed, ...} end end
+local function note(envelope, ...)
+  local changed = told(envelope)
+  if changed then
+    writes[#writes + 1] = {changed, ...}
+    if #writes >= CALL_MOVES then q.bytes = CALL_BYTES end
+  end
+  return #(envelope or '')
+end
 
-local lists = {[q.main] = true}
-for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do lists[key_of(q, client)] = true end
-for list in pairs(lists) do
-  for i, envelope in ipairs(redis.call('LRANGE', list, 0, limit - 1)) do note(told(envelope), 'LSET', list, whole(i - 1)) end
+local walk, look_at = walk_from(q, tonumber(ARGV[5]))
+local lists, known = {q.main}, {['-'] = true}
+for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do
+  if not known[client] then known[client], lists[#lists + 1] = true, key_of(q, client) end
 end
-local failed = redis.call('ZRANGE', q.base .. 'failed', 0, limit - 1, 'REV')
-for _, name in ipairs(failed) do
-  note(told(redis.call('HGET', q.base .. 'failed:items', name)), 'HSET', q.base .. 'failed:items', name)
+for _, list in ipairs(lists) do
+  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return note(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)
 end
-for _, token in ipairs(redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)) do
+local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, limit - 1, 'REV'), q.base .. 'failed:items'
+redis.call('HLEN', stored)
+look_at(#failed, function(i) return note(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
+local tokens = redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+look_at(#tokens, function(i)
+  local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
-  note(told(redis.call('HGET', busy, token)), 'HSET', busy, token)
-end
-local delayed = redis.call('ZRANGE', q.base .. 'delayed', 0, limit - 1, 'WITHSCORES')
-for i = 1, #delayed, 2 do note(told(delayed[i]), 'DELAYED', delayed[i], delayed[i + 1]) end
+  return note(redis.call('HGET', busy, token), 'HSET', busy, token)
+end)
+look_at(math.min(limit, redis.call('ZCARD', q.base .. 'delayed')), function(i)
+  local row = redis.call('ZRANGE', q.base .. 'delayed', i, i, 'WITHSCORES')
+  return note(row[1], 'DELAYED', row[1], row[2])
+end)
 
 -- All is read; now write. What was due stays due at the same instant.
 for _, write in ipairs(writes) do
@@ -49,4 +62,4 @@ for _, write in ipairs(writes) do
   else redis.call('HSET', key, at, changed) end
 end
 touch(q)
-return {'OK', #writes}
+return {'OK', #writes, walk.at, walk.more}

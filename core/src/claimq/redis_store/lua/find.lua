@@ -3,26 +3,33 @@
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 id, 2 state (main, busy or delayed), 3 client or "-", 4 skip, 5 count
--- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at}
+-- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1 whether there may be more}: it stops after 2 MiB
 -- Cost: O(count)
 local q = open(KEYS[1])
-local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARGV[5], 1)
 local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
 local function is_it(envelope)
   local start = envelope and string.sub(envelope, 1, #plain)
   return start == plain or start == marked
 end
-if state == 'main' then
-  local page = redis.call('LRANGE', key_of(q, ARGV[3]), -(skip + count), -(skip + 1))
-  for i = #page, 1, -1 do
-    if is_it(page[i]) then return {'FOUND', skip + #page - i, '', '', page[i]} end
+if state == 'busy' then
+  local page = redis.call('ZRANGEBYSCORE', q.base .. 'leases', '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
+  local looked = 0
+  for i = 1, #page, 2 do
+    local envelope = redis.call('HGET', q.base .. 'busy:' .. (string.match(page[i], '^(.*)/') or ''), page[i])
+    if is_it(envelope) then return {'FOUND', skip + looked, page[i], page[i + 1], envelope} end
+    looked = looked + 1
+    if not has_room(q, #(envelope or '')) then return {'NEXT', looked, 1} end
   end
-  return {'NEXT', #page}
+  return {'NEXT', looked, looked == count and 1 or 0}
 end
-local page = redis.call('ZRANGEBYSCORE', q.base .. (state == 'busy' and 'leases' or 'delayed'), '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
-for i = 1, #page, 2 do
-  local name, envelope = page[i], page[i]
-  if state == 'busy' then envelope = redis.call('HGET', q.base .. 'busy:' .. string.match(name, '^(.*)/'), name) else name = '' end
-  if is_it(envelope) then return {'FOUND', skip + (i - 1) / 2, name, page[i + 1], envelope} end
+local page = state == 'main' and read_oldest(q, key_of(q, ARGV[3]), skip, count) or read_within(q, count, function(read, more)
+  return redis.call('ZRANGE', q.base .. 'delayed', skip + read, skip + read + more - 1)
+end)
+for i, envelope in ipairs(page) do
+  if is_it(envelope) then
+    local due = state == 'delayed' and redis.call('ZSCORE', q.base .. 'delayed', envelope) or ''
+    return {'FOUND', skip + i - 1, '', due, envelope}
+  end
 end
-return {'NEXT', #page / 2}
+return {'NEXT', #page, (#page == count or not has_room(q, 0)) and 1 or 0}

@@ -3,19 +3,31 @@
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: leases, delayed, failed (ZSET), busy:WORKER, failed:items (HASH), claims (ZSET)
 -- ARGV: 1 state, 2 skip, 3 count
--- Replies: {calls, then for each: NAME (token, or field in failed, or ""), score in ms, envelope or false}; calls: the live part of the
+-- Replies: {calls, 0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, or field in failed, or ""), score in ms, envelope or false}; calls: the live part of the
 --   log of claim calls, as lines that are in turn "FIRST COUNT NONCE WORKER" and the instant in ms (busy only)
 -- Cost: O(skip + count), and O(claim calls that are live) for busy
 local q = open(KEYS[1])
-local state, skip, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local keys = {busy = 'leases', delayed = 'delayed', failed = 'failed'}
-local page = redis.call('ZRANGEBYSCORE', q.base .. keys[state], '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
-local reply = {state == 'busy' and table.concat(redis.call('ZRANGE', q.base .. 'claims', 0, -1, 'WITHSCORES'), '\n') or ''}
+local state, skip, count = ARGV[1], tonumber(ARGV[2]), count_of(ARGV[3], 1)
+local reply = {state == 'busy' and table.concat(redis.call('ZRANGE', q.base .. 'claims', 0, -1, 'WITHSCORES'), '\n') or '', 0}
+local function add(name, score, envelope)
+  reply[#reply + 1] = name; reply[#reply + 1] = score; reply[#reply + 1] = envelope
+  return has_room(q, #(envelope or ''))
+end
+if state == 'delayed' then
+  local envelopes = read_within(q, count, function(read, more)
+    return redis.call('ZRANGE', q.base .. 'delayed', skip + read, skip + read + more - 1)
+  end)
+  if #envelopes < count and not has_room(q, 0) then reply[2] = 1 end
+  for _, envelope in ipairs(envelopes) do add('', redis.call('ZSCORE', q.base .. 'delayed', envelope), envelope) end
+  return reply
+end
+local page = redis.call('ZRANGEBYSCORE', q.base .. (state == 'busy' and 'leases' or 'failed'), '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
 for i = 1, #page, 2 do
-  local name, envelope = page[i], page[i]
-  if state == 'busy' then envelope = redis.call('HGET', q.base .. 'busy:' .. string.match(name, '^(.*)/'), name)
-  elseif state == 'failed' then envelope = redis.call('HGET', q.base .. 'failed:items', name)
-  else name = '' end
-  reply[#reply + 1] = name; reply[#reply + 1] = page[i + 1]; reply[#reply + 1] = envelope
+  local name = page[i]
+  local key = state == 'busy' and 'busy:' .. (string.match(name, '^(.*)/') or '') or 'failed:items'
+  if not add(name, page[i + 1], redis.call('HGET', q.base .. key, name)) and i + 1 < #page then
+    reply[2] = 1
+    break
+  end
 end
 return reply

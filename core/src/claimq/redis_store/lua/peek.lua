@@ -3,20 +3,32 @@
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST)
 -- ARGV: 1 skip, 2 count
--- Replies: {envelope...}
+-- Replies: {0|1 whether it stopped at 2 MiB before COUNT, envelope...}
 -- Cost: O(count) within the first turn of the ring; else O(clients log skip + count), and what finding a place in a list costs
 local q = open(KEYS[1])
-local skip, count = tonumber(ARGV[1]), tonumber(ARGV[2])
-local clients, got = q.base .. 'clients', {}
+local skip, count = tonumber(ARGV[1]), count_of(ARGV[2], 1)
+local clients, got = q.base .. 'clients', {0}
 local in_ring = redis.call('LLEN', clients)
 if in_ring == 0 then
-  local page = redis.call('LRANGE', q.main, -(skip + count), -(skip + 1))
-  for i = #page, 1, -1 do got[#got + 1] = page[i] end
+  local page = read_oldest(q, q.main, skip, count)
+  if #page < count and not has_room(q, 0) then got[1] = 1 end
+  for i, envelope in ipairs(page) do got[i + 1] = envelope end
   return got
+end
+
+-- Adds an item; whether to go on.
+local function add(envelope)
+  got[#got + 1] = envelope or nil
+  if #got > count then return false end
+  if has_room(q, #(envelope or '')) then return true end
+  got[1] = 1
+  return false
 end
 if skip + count <= in_ring then  -- whoever is in the ring has an item
   local turn = redis.call('LRANGE', clients, -(skip + count), -(skip + 1))
-  for i = #turn, 1, -1 do got[#got + 1] = redis.call('LINDEX', key_of(q, turn[i]), -1) or nil end
+  for i = #turn, 1, -1 do
+    if not add(redis.call('LINDEX', key_of(q, turn[i]), -1)) then break end
+  end
   return got
 end
 
@@ -39,23 +51,14 @@ while beyond - round > 1 do
   if in_rounds(middle) <= skip then round = middle else beyond = middle end
 end
 skip = skip - in_rounds(round)
-while #got < count do
+while true do
   round = round + 1
   local still = {}
   for _, list in ipairs(ring) do if list.length >= round then still[#still + 1] = list end end
   if #still == 0 then return got end
-  local step = math.max(math.floor(count / #still), 1)
   for _, list in ipairs(still) do
     if skip > 0 then skip = skip - 1
-    else
-      if not list.upto or round > list.upto then  -- some rounds at once: a place deep in a list is found by counting
-        list.from, list.upto = round, round + step - 1
-        list.page = redis.call('LRANGE', list.key, -list.upto, -round)
-      end
-      got[#got + 1] = list.page[#list.page - (round - list.from)]
-      if #got == count then return got end
-    end
+    elseif not add(redis.call('LINDEX', list.key, -round)) then return got end
   end
   ring = still
 end
-return got

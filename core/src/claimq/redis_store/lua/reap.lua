@@ -3,11 +3,11 @@
 -- use: queue envelope main claims removed giveback
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
--- ARGV: 1 limit
+-- ARGV: 1 limit (at most 500 items and 2 MiB are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n)
 local q = open(KEYS[1])
-local limit = tonumber(ARGV[1])
+local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
 local page = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
@@ -19,13 +19,13 @@ for i = 1, #page, 2 do
   expired[#expired + 1] = page[i]
 end
 local kind = is_lost and 'interrupt' or 'expired'
-local due = redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', '(' .. whole(q.now + 1), 'LIMIT', 0, math.max(limit - #expired, 0))
-local items, verdicts, orphans, reply = {}, {}, 0, {}
+local items, verdicts, orphans, reply, ended, room = {}, {}, 0, {}, {}, true
 length_of(q, '-')
 table.sort(expired, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)
 for _, token in ipairs(expired) do
   local worker = string.match(token, '^(.*)/')
   local envelope = redis.call('HGET', q.base .. 'busy:' .. worker, token)
+  ended[#ended + 1] = token
   if envelope then
     local item = parse(envelope, q.now, number_of(token))
     length_of(q, item.client)
@@ -34,8 +34,13 @@ for _, token in ipairs(expired) do
     local verdict = settle(q, policy, item, kind, why, worker)
     items[#items + 1], verdicts[#verdicts + 1] = item, verdict
     reply[#reply + 1] = token; reply[#reply + 1] = item.id; reply[#reply + 1] = verdict
+    room = has_room(q, #envelope)
+    if not room then break end
   else orphans = orphans + 1 end
 end
+local due = read_within(q, limit - #ended, function(skip, count)
+  return redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
+end)
 local arrived = {}
 for _, envelope in ipairs(due) do
   local item = parse(envelope, q.now, '0')
@@ -44,12 +49,12 @@ for _, envelope in ipairs(due) do
   arrived[#arrived + 1] = item
 end
 q.counts = {}
-for _, token in ipairs(expired) do let_go(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 place(q, policy, items, verdicts)
+for _, token in ipairs(ended) do let_go(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'delayed', unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
 if #arrived > 0 then wake(q) end
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, is_lost and 0 or #items, #items
 q.counts.due, q.counts.repaired = #due, orphans
-if #expired + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due, orphans, (#expired + #due >= limit or 2 * #expired < #page) and 1 or 0, unpack(reply)}
+if #ended + #due > 0 then close(q, q.counts) else touch(q) end
+return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or 2 * #expired < #page or not has_room(q, 0)) and 1 or 0, unpack(reply)}

@@ -4,12 +4,12 @@
 -- use: queue envelope main take removed giveback
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, stats (HASH)
--- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit
--- Replies: {"OK", items that were counted}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts
+-- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit, 5 how many places earlier calls have looked at
+-- Replies: {"OK", items that were counted, 5 of the next call, 0|1 whether it is worth making}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts
 --   nothing twice, since it finds no interruption any more.
 -- Cost: O(limit log n), and O(clients) for each client whose only item it was
 local q = open(KEYS[1])
-local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), tonumber(ARGV[4])
+local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 
 -- The item, without its last interruption, if that was by this worker just now.
 local function interrupted(envelope)
@@ -30,22 +30,28 @@ local waiting_again, claims, clients = {}, {}, {'-'}
 for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', -100, -1)) do
   if client ~= '-' then clients[#clients + 1] = client end
 end
+local walk, look_at = walk_from(q, tonumber(ARGV[5]))
+local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = CALL_BYTES end end
 for _, client in ipairs(clients) do
-  length_of(q, client)
-  local listed = redis.call('LRANGE', key_of(q, client), -limit, -1)
-  for i = #listed, 1, -1 do
-    local item = interrupted(listed[i])
-    if item and item.client == client then item.envelope, waiting_again[#waiting_again + 1] = listed[i], item end
-  end
+  look_at(math.min(limit, length_of(q, client)), function(i)
+    local envelope = redis.call('LINDEX', key_of(q, client), -(i + 1))
+    local item = interrupted(envelope)
+    if item and item.client == client then item.envelope, waiting_again[#waiting_again + 1] = envelope, item; found() end
+    return #(envelope or '')
+  end)
 end
-for _, token in ipairs(redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)) do
+local tokens = redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+look_at(#tokens, function(i)
+  local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
-  local item = interrupted(redis.call('HGET', busy, token))
-  if item then claims[#claims + 1] = {busy, token, item} end
-end
+  local envelope = redis.call('HGET', busy, token)
+  local item = interrupted(envelope)
+  if item then claims[#claims + 1] = {busy, token, item}; found() end
+  return #(envelope or '')
+end)
 local policy, verdicts = policy_of(q), {}
 local count = #waiting_again + #claims
-if count == 0 then return {'OK', 0} end
+if count == 0 then return {'OK', 0, walk.at, walk.more} end
 
 -- All is read; now write.
 q.counts = {crashes = count}
@@ -63,4 +69,4 @@ for _, claim in ipairs(claims) do
   redis.call('HSET', claim[1], claim[2], format(claim[3]))
 end
 close(q, q.counts)
-return {'OK', count}
+return {'OK', count, walk.at - #waiting_again, walk.more}

@@ -2,34 +2,41 @@
 -- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
 -- use: queue call envelope main claims removed giveback
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker in the order of claiming
--- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED"} of those that are still held, {"STALE"}
--- Cost: O(tokens log n); for the head also reading up to 1,000 items (4 MiB) that were given back before
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker (at most 1,000) in the order of claiming
+-- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}. LOOKED_AT: how many tokens were
+--   looked at, the last ones of an interrupted worker and the first ones of a crashed one; there was no room for the others
+-- Cost: O(tokens log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local worker, kind = ARGV[4], ARGV[5]
 local busy = q.base .. 'busy:' .. worker
 redis.call('ZCARD', q.base .. 'leases')
-local named, held = {busy = busy, live = {}}, {}
-for i = 7, #ARGV do named.live[#named.live + 1] = ARGV[i] end
-local policy, items, verdicts = policy_of(q), {}, {}
+redis.call('HLEN', busy)
+local policy, count, held, items, verdicts, looked_at = policy_of(q), count_of(#ARGV - 6, 0), {}, {}, {}, 0
 q.counts = {}
-for i, envelope in ipairs(items_of(named)) do
+for i = 1, count do
+  local token = ARGV[6 + (kind == 'interrupt' and count + 1 - i or i)]
+  local envelope = redis.call('HGET', busy, token)
+  looked_at = i
   if envelope then
-    local number = number_of(named.live[i])
+    local number = number_of(token)
     local item = parse(envelope, q.now, number)
     item.number = tonumber(number)
     length_of(q, item.client)
-    verdicts[#verdicts + 1] = settle(q, policy, item, kind, ARGV[6], worker)
-    items[#items + 1], held[#held + 1] = item, named.live[i]
+    items[i], held[#held + 1] = item, token
+    if not has_room(q, #envelope) or #held == CALL_MOVES then break end
   end
 end
-if #held == 0 then return {'OK', '0 0 0 0'} end
+if #held == 0 then return {'OK', '0 0 0 0 ' .. looked_at} end
+local found = {}
+for i = 1, looked_at do found[#found + 1] = items[kind == 'interrupt' and looked_at + 1 - i or i] end
+items = found
+for i, item in ipairs(items) do verdicts[i] = settle(q, policy, item, kind, ARGV[6], worker) end
 place(q, policy, items, verdicts)
 let_go(q, busy, held)
 local n = q.counts
-local text = format_text('%d %d %d %d', n.requeued or 0, n.delayed or 0, n.failed or 0, n.unclaimed or 0)
+local text = format_text('%d %d %d %d %d', n.requeued or 0, n.delayed or 0, n.failed or 0, n.unclaimed or 0, looked_at)
 if kind == 'crash' then n.crashes = #items end
 close(q, n)
 keep_reply(q, text)

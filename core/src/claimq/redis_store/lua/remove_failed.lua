@@ -6,7 +6,7 @@
 --   6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of that instant were skipped before, 9 chunk,
 --   10 how many of the newest to leave, 11 how many to answer, 12 reason to note them by in the log of removed items, or "" for
 --   not at all, 13.. ids: if any are given just these are removed, whatever the filters
--- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP" (the last two are 7 and 8 of the next call), then FAILED_AT, FIELD, ENVELOPE for up to
+-- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if it is worth making), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
 -- Cost: O(chunk log failed)
 local q = open(KEYS[1])
@@ -16,17 +16,20 @@ local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
 local least, log, ids, scores, from, skip = tonumber(ARGV[6]) or 0, tonumber(ARGV[11]), {}, {}, ARGV[7], tonumber(ARGV[8])
 for i = 13, #ARGV do ids[#ids + 1] = ARGV[i] end
-local named = #ids > 0
+local named, chunk, looked = count_of(#ids, 0) > 0, count_of(ARGV[9], 1), 0
 if not named then
   local over = redis.call('ZCARD', failed) - tonumber(ARGV[10])
-  if over > 0 then ids, scores = page_of(failed, from, skip, until_ms, math.min(tonumber(ARGV[9]), over)) end
+  if over > 0 then ids, scores = page_of(failed, from, skip, until_ms, math.min(chunk, over)) end
 end
-if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip} end
+if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
+redis.call('HLEN', stored)
 local gone, reply = {}, {}
 check_removed(q)
-for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
+for i, id in ipairs(ids) do
+  local failed_at = redis.call('ZSCORE', failed, id)
+  local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '') and redis.call('HGET', stored, id)
   local item = envelope and parse(envelope, q.now, '0')
-  local failed_at = redis.call('ZSCORE', failed, ids[i])
+  looked = i
   if (named and not failed_at) or (item and not named and (item.meta.given_up or 0) < least) then from, skip = passed(from, skip, scores[i])
   else
     gone[#gone + 1] = ids[i]
@@ -35,13 +38,14 @@ for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
       reply[#reply + 1] = failed_at; reply[#reply + 1] = ids[i]; reply[#reply + 1] = envelope
     end
   end
+  if envelope and not has_room(q, #envelope) then break end
 end
 sliced(gone, 1000, function(list, from, to)
   redis.call('ZREM', failed, unpack(list, from, to))
   redis.call('HDEL', stored, unpack(list, from, to))
 end)
 write_removed(q)
-local text = format_text('%d %d %d ', #gone, #ids, q.now) .. from .. ' ' .. skip
+local text = format_text('%d %d %d ', #gone, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 if #gone > 0 then
   close(q, {failed_removed = #gone})
   keep_reply(q, text)

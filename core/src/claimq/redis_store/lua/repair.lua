@@ -7,7 +7,7 @@
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
 -- Cost: O(limit log n)
 local q = open(KEYS[1])
-local limit = tonumber(ARGV[1])
+local limit = count_of(ARGV[1], 1)
 local stats, leases, workers, claims = q.base .. 'stats', q.base .. 'leases', q.base .. 'workers', q.base .. 'claims'
 local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.base .. 'wake')
 local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, limit)

@@ -4,20 +4,24 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
 --   7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant were skipped before, 10 chunk
--- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP"} (the last two are 8 and 9 of the next call), {"STALE"}
+-- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if it is worth making), {"STALE"}
 -- Cost: O(chunk log failed)
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[5]) or q.now, q.now - (tonumber(ARGV[6]) or 0))
+local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
 if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} or {}
-else ids, scores = page_of(failed, from, skip, until_ms, tonumber(ARGV[10])) end
-if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip} end
-local chosen, fields = {}, {}
+else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
+if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
+local chosen, fields, looked = {}, {}, 0
 redis.call('LLEN', q.base .. 'wake'); length_of(q, '-')
-for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
+redis.call('HLEN', stored)
+for i, id in ipairs(ids) do
+  local envelope = redis.call('HGET', stored, id)
+  looked = i
   local item = envelope and parse(envelope, q.now, '0')
   if not item or (most and (item.meta.given_up or 0) > most) then from, skip = passed(from, skip, scores[i])
   else
@@ -26,8 +30,9 @@ for i, envelope in ipairs(redis.call('HMGET', stored, unpack(ids))) do
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
     meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil, nil, nil, nil, nil, nil
-    chosen[#chosen + 1], fields[#fields + 1] = item, ids[i]
+    chosen[#chosen + 1], fields[#fields + 1] = item, id
   end
+  if envelope and not has_room(q, #envelope) then break end
 end
 for i, item in ipairs(chosen) do
   redis.call('ZREM', failed, fields[i])
@@ -38,6 +43,6 @@ if #chosen > 0 then
   wake(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end
-local text = format_text('%d %d %d ', #chosen, #ids, q.now) .. from .. ' ' .. skip
+local text = format_text('%d %d %d ', #chosen, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 if #chosen > 0 then keep_reply(q, text) end
 return {'OK', text}

@@ -3,10 +3,12 @@
 -- ARGV[at] is a number of groups; a group is WORKER, COUNT and COUNT tokens of that worker. Verdicts are in that order.
 local function read_claims(q, at)
   local groups = {}
-  local count = tonumber(ARGV[at])
+  local count, total = count_of(ARGV[at], 0), 0
   at = at + 1
   for g = 1, count do
-    local tokens, size = {}, tonumber(ARGV[at + 1])
+    local tokens, size = {}, count_of(ARGV[at + 1], 1)
+    total = total + size
+    count_of(total, 1)
     for i = 1, size do tokens[i] = ARGV[at + 1 + i] end
     groups[g] = {worker = ARGV[at], busy = q.base .. 'busy:' .. ARGV[at], tokens = tokens}
     at = at + 2 + size
@@ -35,15 +37,6 @@ local function find_held(q, groups)
     end)
   end
   return verdicts, lost
-end
-
--- The stored items of a group's live claims; false where a lease has no item (reap mends that).
-local function items_of(group)
-  local envelopes = {}
-  sliced(group.live, 1000, function(tokens, from, to)
-    for _, envelope in ipairs(redis.call('HMGET', group.busy, unpack(tokens, from, to))) do envelopes[#envelopes + 1] = envelope end
-  end)
-  return envelopes
 end
 
 -- Ends all claims of the groups that are held, and answers 'done' or 'lost' for each. A claim that is not held is in neither place, so

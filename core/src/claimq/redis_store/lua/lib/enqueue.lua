@@ -1,7 +1,10 @@
 -- Reads groups of new items from ARGV, checks all of them, and only then writes any.
 -- A group: QUEUE (index in KEYS), GUARD (index of a token of this call, or 0), CLIENT or "-", DUE ("" now, "+MS" from now, or an
 -- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
+local ENQUEUE_BYTES = 5242880
 local function read_groups(queues, at)
+  local bytes = 0
+  for i = at, #ARGV do bytes = bytes + #ARGV[i] end
   local groups, index = {}, 0
   while at <= #ARGV do
     local group = {queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = ARGV[at + 3]}
@@ -9,7 +12,11 @@ local function read_groups(queues, at)
     at = at + 7
     group.index, group.own, group.prefix, group.first, group.at, group.count = index, prefix == '', prefix, first, at, count
     index, at = index + count, at + (prefix == '' and 2 * count or count)
+    count_of(index, 0)
     groups[#groups + 1] = group
+  end
+  if index > 1 and bytes > ENQUEUE_BYTES then
+    error({err = 'ERR one call takes ' .. ENQUEUE_BYTES .. ' bytes of items, or a single item, not ' .. bytes})
   end
   return groups
 end

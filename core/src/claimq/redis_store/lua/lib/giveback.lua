@@ -95,7 +95,7 @@ local function place_of(envelope)
 end
 
 -- A call reads at most so many items that were given back before it, of all clients together.
-local MERGE_ITEMS, MERGE_BYTES = 1000, 4194304
+local MERGE_ITEMS, MERGE_BYTES = 1000, CALL_BYTES
 
 -- Reads the items at the head of a client's list that were given back before and come before one of these.
 local function given_back_before(q, client, items)

@@ -17,6 +17,66 @@ local function check_permissions(base, commands)
   end
 end
 
+-- What one call handles, so that none blocks the server for long: items, items that it moves (parsed and written again), and bytes of items.
+-- A call ends with the item that reaches the bound of bytes: at least one, whatever its size. Callers go on from where it ended.
+local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 500, 2097152
+
+-- An argument that says how many: a whole number from least to CALL_ITEMS, or the call is refused.
+local function count_of(word, least)
+  local count = tonumber(word)
+  if not count or count < least or count > CALL_ITEMS or count % 1 ~= 0 then
+    error({err = 'ERR a count is a whole number from ' .. least .. ' to ' .. CALL_ITEMS .. ', not ' .. string.sub(tostring(word), 1, 40)})
+  end
+  return count
+end
+
+-- Counts bytes that this call has read; whether there is room for more.
+local function has_room(q, bytes)
+  q.bytes = (q.bytes or 0) + bytes
+  return q.bytes < CALL_BYTES
+end
+
+-- Looks at places of lists and sets in turn, those after the first `from` of all: at most 2,000 and as long as there is room. Each call of
+-- the returned function adds `total` places, of which look(i) reads the one at i (from 0) and returns its bytes. walk.at is how far it got.
+local function walk_from(q, from)
+  local walk, added = {at = from}, 0
+  return walk, function(total, look)
+    for i = math.max(walk.at - added, 0), total - 1 do
+      if walk.at - from >= 2000 or not has_room(q, 0) then break end
+      has_room(q, look(i))
+      walk.at = walk.at + 1
+    end
+    added = added + total
+    walk.more = walk.at < added and 1 or 0
+  end
+end
+
+-- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones: two at a time where two like the largest so far fit.
+local function read_within(q, want, fetch)
+  local got, largest, room = {}, CALL_BYTES, has_room(q, 0)
+  while #got < want and room do
+    local asked = want - #got > 1 and q.bytes + 2 * largest <= CALL_BYTES and 2 or 1
+    local page = fetch(#got, asked)
+    if #got == 0 and page[1] then largest = #page[1] end
+    for _, envelope in ipairs(page) do
+      got[#got + 1] = envelope
+      largest, room = math.max(largest, #envelope), has_room(q, #envelope)
+    end
+    if #page < asked then break end
+  end
+  return got
+end
+
+-- The same from the right end of a list, where its oldest items are, after the first skip of them.
+local function read_oldest(q, list, skip, want)
+  return read_within(q, want, function(read, count)
+    local first = skip + read
+    local page = redis.call('LRANGE', list, -(first + count), -(first + 1))
+    if #page == 2 then page[1], page[2] = page[2], page[1] end
+    return page
+  end)
+end
+
 -- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).
 local function setting(text, default, least, most)
   local value = tonumber(text)

@@ -14,12 +14,14 @@ end
 -- One list only: the oldest of it in one go. An item that has crashed a worker is handed out alone: the batch is just it, or ends before it.
 local function take_list(q, client, want)
   local list = key_of(q, client)
-  local got = redis.call('RPOP', list, want) or {}
-  local keep = #got
+  local got = read_oldest(q, list, 0, want)
   for i, envelope in ipairs(got) do
-    if is_alone(envelope) then keep = i == 1 and 1 or i - 1; break end
+    if is_alone(envelope) then
+      for last = #got, math.max(i, 2), -1 do got[last] = nil end
+      break
+    end
   end
-  for i = #got, keep + 1, -1 do redis.call('RPUSH', list, table.remove(got)) end
+  if #got > 0 then redis.call('LTRIM', list, 0, -(#got + 1)) end
   return got
 end
 
@@ -33,25 +35,27 @@ local function settle_client(q, client, count)
   return oldest
 end
 
--- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is read before any write;
--- one of another type refuses the claim in the first round, and in a later one ends it with what was got.
+-- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is looked at before any
+-- write; one of another type refuses the claim in the first round, and in a later one ends it with what was got.
 local function take_round(q, want, got)
   local clients = q.base .. 'clients'
   local turn = redis.call('LRANGE', clients, -want, -1)
-  local lists, following, stop, back, heads, gone = {}, {}, 1, {}, {}, {}
+  local lists, lengths, stop, back, heads, gone = {}, {}, 1, {}, {}, {}
   for i = #turn, 1, -1 do
     lists[i] = key_of(q, turn[i])
-    following[i] = redis.pcall('LINDEX', lists[i], -2)
-    if type(following[i]) == 'table' then
-      if not q.took_round then error(following[i]) end
+    lengths[i] = redis.pcall('LLEN', lists[i])
+    if type(lengths[i]) == 'table' then
+      if not q.took_round then error(lengths[i]) end
       q.stopped = true
       return
     end
   end
   q.took_round = true
   for i = #turn, 1, -1 do
-    local client, next_one = turn[i], following[i]
+    local client = turn[i]
     local envelope = redis.call('RPOP', lists[i])
+    local next_one = lengths[i] > 1 and redis.call('LINDEX', lists[i], -1)
+    local room = has_room(q, #(envelope or '') + #(next_one or ''))
     local alone = envelope and is_alone(envelope)
     if alone and #got > 0 then
       redis.call('RPUSH', lists[i], envelope)
@@ -67,7 +71,7 @@ local function take_round(q, want, got)
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
     elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.base .. 'stats', 'main_in_ring', '0')
     else gone[#gone + 1] = client end
-    if alone then q.stopped, stop = true, i; break end
+    if alone or not room then q.stopped, stop = true, i; break end
   end
   redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
   sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)
@@ -82,14 +86,14 @@ local function take(q, want)
   if ring == 0 then got = take_list(q, '-', want)
   else
     redis.call('ZCARD', q.base .. 'heads')
+    local only = redis.call('LINDEX', clients, -1)
     if in_main > 0 and not q.main_in_ring then
-      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LINDEX', key_of(q, client), -1) end
+      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LLEN', key_of(q, client)) end
       redis.call('LPUSH', clients, '-')
       redis.call('HSET', q.base .. 'stats', 'main_in_ring', '1')
       q.main_in_ring, ring = true, ring + 1
     end
-    local only = ring == 1 and redis.call('LINDEX', clients, -1)
-    if only and only ~= '-' then
+    if ring == 1 and only ~= '-' then
       got = take_list(q, only, want)
       if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
     else

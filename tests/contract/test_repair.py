@@ -173,3 +173,47 @@ async def test_any_one_lost_key_loses_no_item_of_main_and_busy(
     assert await waiting(queue) == ["y", "z"]
     assert texts(await queue.claim(9, wait=0)) == ["y", "z"]
     assert verdicts(await queue.done(token)) in (["done"], ["lost"])
+
+
+async def test_failed_items_that_lost_their_place_are_listed_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", id=str(number)) for number in range(5)])
+    await queue.fail(await queue.claim(5, wait=0), "no", permanent=True)
+    server.call("ZREM", "cq:{q}:failed", "1", "3")
+    server.call("HDEL", "cq:{q}:failed:items", "4")
+    for _ in range(4):
+        await queue.reap(3)
+    assert sorted(located.item.id for located in await queue.items("failed")) == ["0", "1", "2", "3"]
+    assert await queue.length("failed") == 4
+
+
+async def test_a_lost_ring_of_clients_is_made_again(queue: ReliableQueue, server: Server) -> None:
+    clients = [f"c{number}" for number in range(5)]
+    await queue.enqueue_many(["plain", *(NewItem(client, client=client) for client in clients)])
+    await queue.unclaim(await queue.claim(1, wait=0))
+    server.call("DEL", "cq:{q}:clients")
+    for _ in range(4):
+        await queue.reap(3)
+    got = [claim.item.text for claim in await queue.claim(10, wait=0)]
+    assert sorted(got) == [*clients, "plain"]
+
+
+async def test_a_lost_list_of_a_client_is_no_longer_counted(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue_many([NewItem("x", client=client) for client in "aab"])
+    server.call("DEL", "cq:{q}:main:a")
+    assert await queue.length() == 3
+    await queue.reap()
+    assert await queue.length() == 1
+    server.call("DEL", "cq:{q}:main:b", "cq:{q}:clients", "cq:{q}:heads")
+    await queue.reap()
+    assert await queue.length() == 0
+
+
+async def test_a_queue_in_order_is_not_repaired(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue_many(["plain", *(NewItem(client, client=client) for client in "abc")])
+    await queue.fail(await queue.claim(2, wait=0), "no", permanent=True)
+    before = (await queue.stats())["repaired"]
+    for limit in (1, 2, 100):
+        await queue.reap(limit)
+    assert (await queue.stats())["repaired"] == before

@@ -277,7 +277,9 @@ async def reap_to_delayed(world: World) -> Call:
     return await _expired(world, Policy(retry_delay=RetryDelay(initial=9)))
 
 
-@scenario("stats config main claims wake leases workers ids busy:w1 busy:w2")
+@scenario(
+    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items"
+)
 async def repair_of_everything(world: World) -> Call:
     """Ended claim calls, old ids, a worker not seen for long, an item in busy without a lease, a bare payload."""
     await world.first.enqueue_many([NewItem(payload, id=payload) for payload in "abcd"])

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
---   a lease, a bare payload at the head of main; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope claim_calls
--- KEYS: 1 cq:{NAME}:main (LIST); derived: clients, wake (LIST), leases, claims, workers, ids (ZSET), busy:WORKER, config, stats (HASH)
+--   a lease, a bare payload at the head of main, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
+-- use: queue envelope claim_calls mend
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
+--   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
 -- Cost: O(limit log n)
@@ -26,13 +28,12 @@ local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + l
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
 local worker, cursor, bereft = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
 if worker then
-  local scanned = redis.call('HSCAN', q.base .. 'busy:' .. worker, cursor, 'COUNT', limit)
-  for i = 1, #scanned[2], 2 do
-    if not redis.call('ZSCORE', leases, scanned[2][i]) then bereft[#bereft + 1] = scanned[2][i] end
-  end
-  cursor = scanned[1]
+  cursor = scan(q, q.base .. 'busy:' .. worker, cursor, limit, function(token)
+    if not redis.call('ZSCORE', leases, token) then bereft[#bereft + 1] = token end
+  end)
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
+local failed, ring = look_at_failed(q, limit), look_at_ring(q, limit)
 local idle = {}
 for _, name in ipairs(quiet) do
   if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then idle[#idle + 1] = name end
@@ -48,6 +49,7 @@ if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
+local mended = mend_failed(q, failed) + mend_ring(q, ring)
 if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
-if #bereft + adopted > 0 then close(q, {repaired = #bereft, adopted = adopted}) else touch(q) end
+if #bereft + adopted + mended > 0 then close(q, {repaired = #bereft + mended, adopted = adopted}) else touch(q) end
 return {'OK', #bereft, #ended}

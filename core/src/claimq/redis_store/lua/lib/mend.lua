@@ -1,0 +1,82 @@
+-- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
+
+-- Goes on scanning a hash at a cursor, for about `count` fields and as long as there is room; the cursor where it ended ('0': at the end).
+local function scan(q, key, cursor, count, see)
+  local seen = 0
+  repeat
+    local page = redis.call('HSCAN', key, cursor, 'COUNT', 1)  -- which returns the values too
+    cursor = page[1]
+    for i = 1, #page[2], 2 do
+      see(page[2][i])
+      seen = seen + 1
+      has_room(q, #page[2][i + 1])
+    end
+  until cursor == '0' or seen >= count or not has_room(q, 0)
+  return cursor
+end
+
+-- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
+local function look_at_failed(q, limit)
+  local failed, stored, found = q.base .. 'failed', q.base .. 'failed:items', {bodies = {}, places = {}}
+  local at = redis.call('HMGET', q.base .. 'stats', 'repair_failed_rank', 'repair_failed_cursor')
+  found.rank, found.cursor = tonumber(at[1]) or 0, at[2] or '0'
+  local page = redis.call('ZRANGE', failed, found.rank, found.rank + limit - 1)
+  for _, name in ipairs(page) do
+    if redis.call('HEXISTS', stored, name) == 0 then found.places[#found.places + 1] = name end
+  end
+  found.next_rank = #page < limit and 0 or found.rank + #page - #found.places
+  found.next_cursor = scan(q, stored, found.cursor, limit, function(name)
+    if not redis.call('ZSCORE', failed, name) then found.bodies[#found.bodies + 1] = name end
+  end)
+  return found
+end
+
+local function mend_failed(q, found)
+  if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
+    redis.call('HSET', q.base .. 'stats', 'repair_failed_rank', found.next_rank, 'repair_failed_cursor', found.next_cursor)
+  end
+  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.base .. 'failed', q.now, name) end
+  for _, name in ipairs(found.places) do redis.call('ZREM', q.base .. 'failed', name) end
+  return #found.bodies + #found.places
+end
+
+-- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all.
+-- Where there are more than 1,000 clients their items are not counted, and the ring is looked at only if it is too short and has no more than 10,000.
+local function look_at_ring(q, limit)
+  local clients, heads, found = q.base .. 'clients', q.base .. 'heads', {joining = {}, gone = {}, items = nil}
+  local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.base .. 'stats', 'repair_heads')) or 0
+  found.at, found.next_at = at, 0
+  local known = redis.call('ZCARD', heads) + (q.main_in_ring and 1 or 0)
+  if size > 10000 or (size > 1000 and size >= known) then return found end
+  local in_ring, items = {}, 0
+  for _, client in ipairs(redis.call('LRANGE', clients, 0, -1)) do
+    if size <= 1000 and client ~= '-' and not in_ring[client] then items = items + redis.call('LLEN', key_of(q, client)) end
+    in_ring[client] = true
+  end
+  found.lost_main = q.main_in_ring and not in_ring['-']
+  local page = redis.call('ZRANGE', heads, at, at + limit - 1)
+  for _, client in ipairs(page) do
+    if not in_ring[client] then
+      local length = redis.call('LLEN', key_of(q, client))
+      items = items + length
+      local list = length > 0 and found.joining or found.gone
+      list[#list + 1] = client
+    end
+  end
+  found.next_at = #page < limit and 0 or at + #page - #found.gone
+  if size <= 1000 and at == 0 and #page < limit and items ~= q.client_items then found.items = items end
+  return found
+end
+
+local function mend_ring(q, found)
+  local stats = q.base .. 'stats'
+  if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
+  for _, client in ipairs(found.joining) do redis.call('LPUSH', q.base .. 'clients', client) end
+  for _, client in ipairs(found.gone) do redis.call('ZREM', q.base .. 'heads', client) end
+  if found.lost_main then redis.call('HSET', stats, 'main_in_ring', '0') end
+  if found.items then
+    redis.call('HSET', stats, 'client_items', found.items)
+    q.client_items = found.items
+  end
+  return #found.joining + #found.gone + (found.lost_main and 1 or 0) + (found.items and 1 or 0)
+end

@@ -63,6 +63,9 @@ class Claiming(QueuePart):
     """Takes items from main and ends claims. Each call is guarded by the claims' tokens: a lost claim changes
     nothing."""
 
+    _fits = BATCH
+    """So many items at most are claimed at once: fewer after a claim whose reply did not get through."""
+
     async def claim(self, count: int = 1, *, wait: Duration | _Default | None = DEFAULT) -> list[Claim]:
         """Moves up to ``count`` (1 to 1,000; more is a ValueError) items to busy, oldest first, clients in
         turn; an empty list if there are none in time.
@@ -105,7 +108,7 @@ class Claiming(QueuePart):
         call = self._connection.take_lane()
         nonce = new_nonce()
         keys: list[str] = [self._keys.main]
-        words: list[Arg] = [*call, self.worker, count, nonce]
+        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce]
         try:
             if pause is None:
                 reply = await self._connection.run("claim", keys, words)
@@ -117,6 +120,7 @@ class Claiming(QueuePart):
             self._connection.find_out(self._keys.main, self._withdraw(call, nonce), may_outlast=False)
             raise
         except StoreUnavailable:
+            self._fits = max(1, min(count, self._fits) // 4)  # a reply may be too large for this link
             if self._connection.may_find_out(self._keys.main):
                 self._connection.find_out(self._keys.main, self._withdraw(call, nonce), may_outlast=True)
             else:
@@ -126,6 +130,7 @@ class Claiming(QueuePart):
             self._connection.give_lane(call)
             raise
         self._connection.give_lane(call)
+        self._fits = min(BATCH, 2 * self._fits)
         if reply[0] == b"EMPTY":
             now, due = int(reply[1]), reply[3]
             again = bool(reply[4]) and await self._reap_some()

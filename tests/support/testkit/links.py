@@ -61,6 +61,7 @@ class Weather:
     keeps_ghosts: bool = False
     refuses: bool = False
     delay: float = 0.0
+    bandwidth: float = 0.0
     _requests_pass: asyncio.Event = field(default_factory=asyncio.Event)
     _replies_pass: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -71,7 +72,7 @@ class Weather:
     def clear(self) -> None:
         """Everything passes."""
         self.keeps_ghosts = self.refuses = False
-        self.delay = 0.0
+        self.delay = self.bandwidth = 0.0
         self._requests_pass.set()
         self._replies_pass.set()
 
@@ -82,9 +83,13 @@ class Weather:
         if replies:
             self._replies_pass.clear()
 
-    async def pass_request(self) -> None:
-        """Waits until a request may go on."""
-        await asyncio.sleep(self.delay)
+    def seconds_for(self, size: int) -> float:
+        """How long so many bytes take on a link of this bandwidth; no time where there is no limit."""
+        return size / self.bandwidth if self.bandwidth else 0.0
+
+    async def pass_request(self, size: int = 0) -> None:
+        """Waits until so many bytes of a request may go on."""
+        await asyncio.sleep(self.delay + self.seconds_for(size))
         await self._requests_pass.wait()
 
     async def pass_reply(self) -> None:
@@ -127,7 +132,7 @@ class Link:
         frames = Frames()
         try:
             while data := await self._from_client.read(65536):
-                await self._weather.pass_request()
+                await self._weather.pass_request(len(data))
                 for raw, words in frames.feed(data):
                     if not self._send_request(raw, words):
                         return
@@ -165,7 +170,7 @@ class Link:
             while data := await self._from_server.read(65536):
                 await self._weather.pass_reply()
                 for raw, _ in frames.feed(data):
-                    if not self._send_reply(raw):
+                    if not await self._send_reply(raw):
                         return
                 await self._to_client.drain()
         except OSError:
@@ -173,7 +178,7 @@ class Link:
         await self._weather.pass_reply()
         self.abort()
 
-    def _send_reply(self, raw: bytes) -> bool:
+    async def _send_reply(self, raw: bytes) -> bool:
         """Sends one reply on; false when the connection is cut there."""
         is_push = raw.startswith(b">")
         fault = None if is_push or not self._waiting else self._waiting.popleft()
@@ -183,5 +188,12 @@ class Link:
         if fault:
             self._is_silent = True
         if not self._is_silent and not self.is_ghost:
-            self._to_client.write(raw)
+            await self._write_reply(raw)
         return True
+
+    async def _write_reply(self, raw: bytes) -> None:
+        size = 16384 if self._weather.bandwidth else len(raw)
+        for start in range(0, len(raw), size):
+            piece = raw[start : start + size]
+            await asyncio.sleep(self._weather.seconds_for(len(piece)))
+            self._to_client.write(piece)

@@ -104,6 +104,10 @@ class FaultProxy:
         """Every piece of data waits so long, each way."""
         self._do(lambda: setattr(self._weather, "delay", seconds))
 
+    def narrow(self, bytes_per_second: float) -> None:
+        """A slow link: so many bytes a second, each way."""
+        self._do(lambda: setattr(self._weather, "bandwidth", bytes_per_second))
+
     def refuse(self) -> None:
         """Closes new connections at once, and all that there are: the server seems down."""
         self._do(lambda: setattr(self._weather, "refuses", True))

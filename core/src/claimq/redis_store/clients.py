@@ -19,7 +19,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from claimq.errors import StoreMisused
-from claimq.redis_store.direct import DirectClient
+from claimq.redis_store.direct import DirectClient, ListeningParser
 from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 
 LONGEST_BLOCK = 2.0
@@ -40,6 +40,7 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     if endpoint.mode == "cluster":
         return _cluster(settings, endpoint, options)
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
+    options["parser_class"] = ListeningParser
     limit = 1000 if waiting else settings.max_connections
     client = _direct(settings, endpoint, options, limit)
     return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)

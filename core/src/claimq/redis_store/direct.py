@@ -8,9 +8,11 @@ logging in, databases and Sentinel, are a public part of the library; here each 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
+from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ResponseError
 
@@ -21,6 +23,41 @@ except ImportError:
     pack = None
 
 Word = str | bytes | int | float
+
+_PIECE = 65536
+"""Bytes of a command that are sent at a time; each that has gone is a sign of life."""
+
+
+class Silence:
+    """Ends a call after so many seconds without a byte sent or received, not after so many in all: a large reply over a
+    slow link takes its time."""
+
+    __slots__ = ("_limit", "_longest")
+
+    def __init__(self, limit: asyncio.Timeout, longest: float) -> None:
+        self._limit = limit
+        self._longest = longest
+
+    def broken(self) -> None:
+        """Something was sent or received: the silence begins again."""
+        end, now = self._limit.when(), asyncio.get_running_loop().time()
+        # Not for every byte: a quick call leaves its timer alone.
+        if end is not None and now + 0.9 * self._longest > end and not self._limit.expired():
+            self._limit.reschedule(now + self._longest)
+
+
+_silence: ContextVar[Silence | None] = ContextVar("silence of the call that is read", default=None)
+
+
+class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-ignore]  # chosen by the library
+    """The client library's parser, which notes that something came."""
+
+    async def read_from_socket(self) -> Any:
+        """As the library's."""
+        got = await super().read_from_socket()
+        if (silence := _silence.get()) is not None:
+            silence.broken()
+        return got
 
 
 class DirectClient:
@@ -81,13 +118,17 @@ class DirectClient:
         await self._enter()
         connection: Any = None
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
+                silence = Silence(limit, self._reply_timeout)
+                _silence.set(silence)
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait: the second is then sent the sooner.
                 commands = [_packed(connection, one) for one in (words, then) if one is not None]
                 reply: Any = None
                 for command in commands:
-                    await connection.send_packed_command(command, check_health=False)
+                    for piece in _pieces(command):
+                        await connection.send_packed_command(piece, check_health=False)
+                        silence.broken()
                     reply = await connection.read_response(disable_decoding=True)
         except ResponseError:
             await self._give(connection, generation)
@@ -96,6 +137,7 @@ class DirectClient:
             await self._drop(connection)
             raise
         finally:
+            _silence.set(None)
             self._room.release()
         await self._give(connection, generation)
         return reply
@@ -166,3 +208,11 @@ class DirectClient:
 
 def _packed(connection: Any, words: Sequence[Word]) -> Any:
     return pack(tuple(words)) if pack else connection.pack_command(*words)
+
+
+def _pieces(command: Any) -> Iterator[Any]:
+    if not isinstance(command, bytes) or len(command) <= _PIECE:
+        yield command
+        return
+    for start in range(0, len(command), _PIECE):
+        yield command[start : start + _PIECE]

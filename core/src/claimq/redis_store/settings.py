@@ -36,7 +36,8 @@ class RedisSettings:
     rediss+cluster://. ``username`` and ``password`` win over those in the URL; ``sentinel_password`` is for
     the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
     client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
-    through an outage before it raises StoreUnavailable.
+    through an outage before it raises StoreUnavailable; ``reply_timeout`` is the longest silence of a call, not the
+    time that a large reply takes over a slow link.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)

@@ -1,0 +1,58 @@
+"""Over a slow link a call ends by silence, not by how long its bytes take; a claim that fails is made smaller."""
+
+import pytest
+
+import claimq
+from claimq import RedisSettings, StoreUnavailable
+from testkit.plugin import ProxyFactory
+from testkit.server import Server
+
+SLOW = 2**20
+"""Bytes a second: the largest claim and the largest enqueue take several times the timeout."""
+
+
+def settings(url: str, *, reply_timeout: float = 1.0, retry_for: float = 4.0) -> RedisSettings:
+    return RedisSettings(url, reply_timeout=reply_timeout, retry_for=retry_for)
+
+
+async def test_large_items_come_and_go_over_a_slow_link(valkey: Server, start_proxy: ProxyFactory) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=settings(proxy.url)) as store:
+        queue = store.queue("q", worker="w")
+        proxy.narrow(SLOW)
+        await queue.enqueue_many([bytes([65 + number]) * 1_000_000 for number in range(3)])
+        claims = await queue.claim(100, wait=0)
+        proxy.heal()
+        assert [claim.item.payload[:1] for claim in claims] == [b"A", b"B", b"C"]
+        assert (await queue.stats())["claimed"] == 3  # at the first attempt
+
+
+async def test_a_silent_link_still_ends_a_call_in_time(valkey: Server, start_proxy: ProxyFactory) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=0.2, retry_for=0.3)) as store:
+        queue = store.queue("q", worker="w")
+        await queue.enqueue(b"x")
+        proxy.black_hole("replies")
+        with pytest.raises(StoreUnavailable):
+            await queue.claim(wait=0)
+        proxy.heal()
+        proxy.cut()
+
+
+async def test_a_claim_that_did_not_get_through_is_followed_by_smaller_ones(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=0.3, retry_for=0.1)) as store:
+        queue = store.queue("q", worker="w")
+        await queue.enqueue_many([b"%d" % number for number in range(40)])
+        for _ in range(2):
+            proxy.black_hole("replies")
+            with pytest.raises(StoreUnavailable):
+                await queue.claim(32, wait=0)
+            proxy.heal()
+            proxy.cut()
+            await queue.withdrawn()
+        sizes = [len(await queue.claim(32, wait=0)) for _ in range(4)]
+        assert sizes == [2, 4, 8, 16]
+        assert await queue.length() == 10

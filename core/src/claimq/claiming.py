@@ -163,7 +163,7 @@ class Claiming(QueuePart):
                     while held_still.sent:
                         words: list[Arg] = ["interrupt", "", "", "", *held_still.words]
                         said = await self._on_its_lane("give_back", call, words)
-                        held_still = held_still.later(said[1].decode().split())
+                        held_still = held_still.later(said[1].decode().partition("|")[0].split())
         finally:
             self._connection.give_lane(call)
 

@@ -378,9 +378,7 @@ async def explain(world: World) -> Call:
     return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
 
 
-@scenario(
-    "stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2"
-)
+@scenario("stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2")
 async def recount(world: World) -> Call:
     """Items that the worker gave back as interrupted: two wait again, another worker has one."""
     await _failed(world)

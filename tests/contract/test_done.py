@@ -141,7 +141,7 @@ async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
     """The library leaves out the second; another client may not."""
     one, two, _ = await held(queue)
     tokens = [one.token, two.token, one.token, "w1/77.AAAAAAAA", two.token]
-    words: list[str | int] = ["fail", "no", ""] if script == "give_back" else []
+    words: list[str | int] = ["fail", "no", "", ""] if script == "give_back" else []
     connection = queue._connection
     with connection.lane() as call:
         words = [*([] if script == "renew" else call), *words, 1, "w1", len(tokens), *tokens]

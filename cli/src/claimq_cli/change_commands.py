@@ -60,7 +60,7 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
 
 @click.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Really.")
+@click.option("--yes", is_flag=True, help="Confirm; nothing is removed without it.")
 @with_context
 async def flush(context: Context, name: str, yes: bool) -> None:
     """Remove every item of the queue NAME, in every state, for good. Claims in hand become lost."""

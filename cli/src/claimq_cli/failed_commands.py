@@ -17,7 +17,7 @@ from claimq_cli.inspect_commands import described
 
 @click.group()
 def failed() -> None:
-    """Look at items that were given up, send them back, or remove them."""
+    """List, show, send back or remove items that were given up."""
 
 
 @failed.command("list")
@@ -56,7 +56,10 @@ def _row(one: Located) -> list[str]:
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
 @with_context
 async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
-    """List items of the queue NAME that were removed by its policy or dropped, the last one first."""
+    """List items that the policy or a drop removed.
+
+    Of the queue NAME, the last one first.
+    """
     async with context.queue(name) as queue:
         found = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
@@ -86,15 +89,15 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
 @failed.command("requeue")
 @click.argument("name")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that the filters leave.")
+@click.option("--all", "everything", is_flag=True, help="All that pass the filters.")
 @click.option(
-    "--max-fail-count", type=click.IntRange(1), help="With --all: only those given up at most so often."
+    "--max-fail-count", type=click.IntRange(1), help="With --all: only those given up at most this often."
 )
 @click.option(
     "--min-age",
     type=Duration(),
     default=0.0,
-    help="With --all: only those that failed at least so long ago.",
+    help="With --all: only those that failed at least this long ago.",
 )
 @click.option("--limit", type=click.IntRange(1), help="With --all: at most so many, oldest failure first.")
 @with_context
@@ -107,7 +110,10 @@ async def requeue(
     min_age: float,
     limit: int | None,
 ) -> int:
-    """Send failed items of the queue NAME back to main: those with these IDS, or with --all all of them."""
+    """Send failed items of the queue NAME back to main.
+
+    Those with these IDS, or with --all all that pass the filters.
+    """
     _one_way(ids, everything=everything, filtered=bool(max_fail_count or min_age or limit))
     async with context.queue(name) as queue:
         if everything:
@@ -124,17 +130,20 @@ async def requeue(
 @failed.command("remove")
 @click.argument("name")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that the filters leave.")
+@click.option("--all", "everything", is_flag=True, help="All that pass the filters.")
 @click.option(
     "--min-fail-count",
     type=click.IntRange(0),
     default=0,
-    help="With --all: only those given up at least so often.",
+    help="With --all: only those given up at least this often.",
 )
 @click.option(
-    "--min-age", type=Duration(), default=0.0, help="With --all: only those that failed at least so long ago."
+    "--min-age",
+    type=Duration(),
+    default=0.0,
+    help="With --all: only those that failed at least this long ago.",
 )
-@click.option("--yes", is_flag=True, help="With --all: really.")
+@click.option("--yes", is_flag=True, help="Confirm --all; nothing is removed without it.")
 @with_context
 async def remove(
     context: Context,
@@ -145,7 +154,10 @@ async def remove(
     min_age: float,
     yes: bool,
 ) -> int:
-    """Remove failed items of the queue NAME for good: those with these IDS, or with --all all of them."""
+    """Remove failed items of the queue NAME for good.
+
+    Those with these IDS, or with --all all that pass the filters.
+    """
     _one_way(ids, everything=everything, filtered=bool(min_fail_count or min_age))
     if everything and not yes:
         which = (

@@ -22,7 +22,10 @@ LIVE_SECONDS = 15.0
 @click.argument("name", required=False)
 @with_context
 async def status(context: Context, name: str | None) -> None:
-    """Lengths, ages and workers of the queue NAME (without it: of all queues that are known)."""
+    """Show lengths, ages and workers of queues.
+
+    Of the queue NAME, or without it of all queues that are known.
+    """
     chosen = context.chosen(name)
     found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
     async with claimq.connect(settings=chosen.settings) as server:
@@ -151,7 +154,10 @@ def _located_row(one: Located) -> list[str]:
 @click.argument("id")
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
-    """Say where the item ID of the queue NAME is, who holds it, and what happened to it."""
+    """Say where an item is, who holds it, and what happened to it.
+
+    The item ID of the queue NAME.
+    """
     async with context.queue(name) as queue:
         found = await queue.find(id)
     if found is None:
@@ -191,7 +197,10 @@ def described(found: Located) -> list[str]:
 @click.argument("name")
 @with_context
 async def workers(context: Context, name: str) -> None:
-    """List who claims from the queue NAME: those that hold claims, or were seen within the last hour."""
+    """List who claims from the queue NAME.
+
+    Workers that hold claims, or were seen within the last hour.
+    """
     async with context.queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
@@ -207,7 +216,9 @@ async def workers(context: Context, name: str) -> None:
 @click.option("--show-password", is_flag=True, help="Print the URL also if it holds a password.")
 @with_context
 async def url(context: Context, name: str | None, show_password: bool) -> None:
-    """Print the URL of the server that the other commands use (with NAME: for the queue NAME).
+    """Print the URL of the server that the other commands use.
+
+    With NAME: of the server that holds the queue NAME.
 
     For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
     """
@@ -220,7 +231,10 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
 @click.command()
 @with_context
 async def check(context: Context) -> int:
-    """Say what kind of server it is and what about its settings is unsafe. Exit code 1 if anything is."""
+    """Say what kind of server it is, and what is unsafe.
+
+    The exit code is 1 if any of its settings is unsafe.
+    """
     async with claimq.connect(settings=context.chosen(None).settings) as server:
         found = await server.report()
     lines = [f"{found.flavour} {found.version}, {found.mode}"]

@@ -75,7 +75,9 @@ def simulate_command(
     seed: int,
     output: str,
 ) -> None:
-    """Simulate a queue and its workers under claimq's scaling, beside KEDA and a Knative-style autoscaler.
+    """Simulate a queue and the scaling of its workers.
+
+    Compares claimq's scaling with KEDA and a Knative-style autoscaler.
 
     \b
     claimq simulate --shape batch --service 2s --target-age 30s

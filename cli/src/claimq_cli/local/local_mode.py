@@ -78,7 +78,7 @@ class LocalMode:
         """Drains and ends; a second call takes less patience, a third takes none."""
         self._stops += 1
         if self._stops == 1:
-            self.board.note("stopping: workers finish what they have in hand (again: hurry)")
+            self.board.note("stopping: workers finish what they have in hand (Ctrl-C: give it back now)")
             self._stop.set()
         for runner in self.runners:
             if self._stops == 2:

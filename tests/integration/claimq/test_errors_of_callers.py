@@ -50,10 +50,10 @@ async def test_bytes_text_and_json_come_back_as_bytes_and_are_read_on_request(qu
 @pytest.mark.parametrize(
     ("item", "says_"),
     [
-        (NewItem("a", delay=-1), "at least 0"),
-        (NewItem("a", delay=float("nan")), "at least 0"),
-        (NewItem("a", at=-5), "instant in Unix seconds"),
-        (NewItem("a", at=float("inf")), "instant in Unix seconds"),
+        (NewItem("a", delay=-1), "give 0 to"),
+        (NewItem("a", delay=float("nan")), "give 0 to"),
+        (NewItem("a", at=-5), "Unix seconds"),
+        (NewItem("a", at=float("inf")), "Unix seconds"),
         (NewItem("a", at=1.0, delay=1.0), "not both"),
     ],
 )
@@ -65,21 +65,21 @@ async def test_times_that_make_no_sense_are_refused(queue: ReliableQueue, item: 
 
 async def test_numbers_that_make_no_sense_are_refused_and_say_what_may_be(queue: ReliableQueue) -> None:
     for count in (0, -1, 1001):
-        with pytest.raises(ValueError, match="1 to 1000"):
+        with pytest.raises(ValueError, match="1 to 1,000"):
             await queue.claim(count)
     for wait in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match="at least 0"):
+        with pytest.raises(ValueError, match="give 0 to"):
             await queue.claim(wait=wait)
     for delay in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match="at least 0"):
+        with pytest.raises(ValueError, match="give 0 to"):
             await queue.requeue("w1/1.AAAAAAAA", delay=delay)
     for limit in (0, 1001):
-        with pytest.raises(ValueError, match="1 to 1000"):
+        with pytest.raises(ValueError, match="1 to 1,000"):
             await queue.reap(limit)
     for chunk in (0, 1001):
-        with pytest.raises(ValueError, match="1 to 1000"):
+        with pytest.raises(ValueError, match="1 to 1,000"):
             await queue.requeue_failed(chunk=chunk)
-        with pytest.raises(ValueError, match="1 to 1000"):
+        with pytest.raises(ValueError, match="1 to 1,000"):
             await queue.remove_failed(chunk=chunk)
 
 

@@ -1,5 +1,6 @@
 """The OpenAPI document and the server say the same."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -111,3 +112,25 @@ def test_the_problems_of_the_outer_layer_are_problems_too(document: Any, shared_
     ):
         assert answer.headers["content-type"] == "application/problem+json"
         check(document, "Problem", answer.json)
+
+
+@pytest.mark.parametrize("body", [b" ", b"\n", b"\r\n\t "])
+@pytest.mark.parametrize("path", ["/v1/claim", "/v1/session"])
+def test_a_body_of_spaces_is_no_empty_body(shared_sidecar: Sidecar, path: str, body: bytes) -> None:
+    assert shared_sidecar.ask("POST", path, body).status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"tokens": ["w/1", "w/2"], "enqueue": []}, 200),
+        ({"tokens": ["w/1", "w/2"], "enqueue": [{"text": "t"}]}, 400),
+        ({"tokens": ["w/1", "w/1"], "enqueue": [{"text": "t"}]}, 400),
+    ],
+)
+def test_items_that_follow_go_with_one_token_in_both(
+    document: Any, shared_sidecar: Sidecar, body: object, status: int
+) -> None:
+    assert shared_sidecar.ask("POST", "/v1/done", body).status == status
+    with contextlib.nullcontext() if status == 200 else pytest.raises(jsonschema.ValidationError):
+        check(document, "DoneRequest", body)

@@ -70,7 +70,7 @@ def read_json(raw: bytes, widest: int | None = None) -> Mapping[str, object]:
 
     ``widest``: bytes that it may take as text, where Python keeps one to four for each character, by the widest.
     """
-    if not raw or raw.isspace():
+    if not raw:
         return {}
     if has_too_many_values(raw):
         raise too_many_values(MOST_VALUES)
@@ -139,7 +139,7 @@ def verdict_request(verb: str, body: Mapping[str, object]) -> VerdictRequest:
     fields = _Fields(body, "", ("tokens", *words, *(("claims",) if words else ())))
     tokens = fields.tokens(required=True)
     ending = _ending(fields, words, tuple(tokens))
-    if ending.enqueue and len(tokens) > 1:
+    if ending.enqueue and tokens and len(cast("list[object]", body["tokens"])) > 1:
         fields.bad("enqueue", "goes with one token; for several give claims: [{token, enqueue}, ...]")
     fields.end()
     return VerdictRequest(ending.tokens, (ending,))

@@ -266,6 +266,7 @@ def test_the_operator_is_refused_nothing(release: Release, kubernetes: Cluster, 
     given = [
         release.get("clusterrole", release.operator),
         release.get("role", f"{release.operator}-leader", f"--namespace={release.namespace}"),
+        release.get("role", f"{release.operator}-cluster-id", "--namespace=kube-system"),
     ]
     assert wanted, f"the log has nothing of {account}"
     # That nothing more is given than is used, tests/cluster/crd/test_rights.py shows.

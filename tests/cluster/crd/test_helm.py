@@ -59,7 +59,7 @@ def left(bare: ApiServer) -> list[str]:
 
 def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm: Helm) -> None:
     helm("install", "release", FOLDER, "--set=valkey.enabled=true")
-    assert len(left(bare)) == 11
+    assert len(left(bare)) == 13
     manifest = {
         "apiVersion": "claimq.dev/v1alpha1",
         "kind": "ReliableQueue",

@@ -38,6 +38,8 @@ FULL: dict[str, Any] = {
     "maxPayload": 65536,
     "claimWaitTimeout": "0s",
     "idWindow": "2h",
+    "durability": "Replicated",
+    "durableDone": True,
     "worker": {
         "image": "registry.example:5000/app@sha256:" + "0" * 64,
         "command": ["sh", "-c"],
@@ -304,7 +306,7 @@ def test_a_queue_is_found_under_each_of_its_names(api_server: ApiServer, name: s
 def test_explain_describes_every_field_with_unit_and_default(api_server: ApiServer) -> None:
     said = re.sub(r"\s+", " ", api_server.kubectl("explain", "reliablequeues.spec.scaling"))
     assert "targetAge <string>" in said
-    assert "How old the oldest waiting item may get, as a duration." in said
+    assert "How long an item may wait until it is started, as a duration." in said
     assert "Default: 30s. Allowed: from 1s to 168h." in said
     assert "enum: Auto, Manual, External" in said
     tree = api_server.kubectl("explain", "reliablequeues", "--recursive")

@@ -17,6 +17,13 @@ from testkit.servers_on_cluster import another_valkey, on_release
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 QUICK = {"stabilizationWindow": "0s", "period": "1s"}
+
+
+def by_length(items: int, **more: object) -> dict[str, object]:
+    """As many workers as the items ask for, whatever their age."""
+    return {"itemsPerReplica": items, "targetAge": "1h", **more}
+
+
 # Up to three workers and down again, each step alone: as often may a number change that is never taken back.
 ONE_BY_ONE = 6
 
@@ -83,7 +90,7 @@ def without_back_off(release: Release) -> Iterator[None]:
 def test_an_operator_killed_in_the_middle_of_passes_costs_nothing(
     queue: QueueOnCluster, release: Release, own: OwnCluster
 ) -> None:
-    scaling = {"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 10, "scaleDown": QUICK}
+    scaling = by_length(10, minReplicas=1, maxReplicas=3, scaleDown=QUICK)
     queue.apply(program=ledger.GATED, seconds=0.4, busyExpiry="10s", scaling=scaling)
     queue.enqueue(8, "first")
     victim = queue.wait_for_a_holder()
@@ -166,7 +173,7 @@ def changes_under_load(queue: QueueOnCluster) -> int:
 
 
 def test_two_operators_that_both_act_do_what_one_does(queue: QueueOnCluster, release: Release) -> None:
-    scaling = {"maxReplicas": 3, "itemsPerReplica": 10, "idleAfter": "1s", "scaleDown": QUICK}
+    scaling = by_length(10, maxReplicas=3, idleAfter="1s", scaleDown=QUICK)
     queue.apply(program=ledger.GATED, seconds=0.4, busyExpiry="10s", scaling=scaling)
     queue.open("item", "after it")
     queue.wait("the Deployment is there", lambda: queue.replicas() == 0)
@@ -249,7 +256,7 @@ def test_workers_outlive_a_restart_of_their_server(queue: QueueOnCluster, releas
 
 
 def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) -> None:
-    scaling = {"maxReplicas": 2, "itemsPerReplica": 4, "idleAfter": "5s", "scaleDown": QUICK}
+    scaling = by_length(4, maxReplicas=2, idleAfter="5s", scaleDown=QUICK)
     with (
         another_valkey(release, team) as other,
         on_release(release) as own,
@@ -306,7 +313,7 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
 def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
     queue: QueueOnCluster, release: Release, own: OwnCluster
 ) -> None:
-    scaling = {"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 10}
+    scaling = by_length(10, minReplicas=1, maxReplicas=3)
     queue.apply(program=ledger.GATED, seconds=0.5, scaling=scaling)
     queue.enqueue(8, "before")
     victim = queue.wait_for_a_holder()
@@ -367,7 +374,7 @@ def test_work_goes_on_while_the_api_server_is_away(
 
 
 def goes_on_through(queue: QueueOnCluster, release: Release, outage: Callable[[], None]) -> None:
-    scaling = {"minReplicas": 1, "maxReplicas": 3, "itemsPerReplica": 40}
+    scaling = by_length(40, minReplicas=1, maxReplicas=3)
     queue.apply(program=ledger.GATED, seconds=0.3, scaling=scaling)
     queue.open("before", "meanwhile")
     queue.enqueue(30, "before")

@@ -9,6 +9,7 @@ from claimq.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
 from claimq.manifest.rules import (
     APP_CONTAINER,
     GRACE_MARGIN,
+    LARGEST_PAYLOAD,
     RESERVED_CONTAINERS,
     RESERVED_PREFIX,
     RESERVED_VOLUMES,
@@ -27,6 +28,7 @@ SPEC_RULES = (
         "!has(self.sidecar) || !has(self.sidecar.resources) || !has(self.sidecar.resources.limits)"
         " || !('memory' in self.sidecar.resources.limits) || !has(self.maxPayload)"
         " || !isQuantity(string(self.sidecar.resources.limits['memory'])) || !isQuantity(string(self.maxPayload))"
+        f" || {_PAYLOAD} > {LARGEST_PAYLOAD}.0"  # the field's own rule reports that
         f" || ({_SIDECAR_MEMORY} >= {SIDECAR_BASE}.0 + {SIDECAR_PER_BYTE}.0 * {_PAYLOAD}"
         f" && {_SIDECAR_MEMORY} >= {SIDECAR_BASE + SIDECAR_PER_BYTE * SIDECAR_LEAST_PAYLOAD}.0)",
         "does not fit the sidecar's memory: it needs 64Mi and 32 times maxPayload; lower maxPayload, or raise "

@@ -22,6 +22,8 @@ GRACE_MARGIN = 5
 """Seconds a pod's grace period should have beyond drainTimeout, for the app to end after the drain."""
 
 MIB = 1024 * 1024
+LARGEST_PAYLOAD = 64 * MIB
+"""The most that ``maxPayload`` may be (``QueueSpec.max_payload``)."""
 SIDECAR_BASE = 64 * MIB
 """Memory that a sidecar takes itself, with a thousand connections."""
 SIDECAR_PER_BYTE = 32

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -150,3 +151,16 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("flavour", ["valkey", "redis7"])
+def test_a_port_that_was_taken_in_between_is_replaced_by_another(flavour: str) -> None:
+    server = Server(flavour, tcp=True)
+    wanted = server.port
+    with socket.create_server(("127.0.0.1", wanted)):
+        try:
+            server.start()
+            assert server.port != wanted
+            assert server.call("PING") == b"PONG"
+        finally:
+            server.close()

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+RESTART = 3.0
+"""Seconds after a kill of the server: it starts, and for another second leases count as begun before it."""
 ENDING = {"done", "requeued", "delayed", "failed", "dropped", "unclaimed"}
 """Verdicts after which a claim is over."""
 
@@ -59,8 +61,13 @@ class Finding:
 class History:
     """The events of one run, sorted out."""
 
-    def __init__(self, events: Iterable[Event], audit: Audit, *, requeue_limit: int) -> None:
-        """`events` of one process must be in its order."""
+    def __init__(
+        self, events: Iterable[Event], audit: Audit, *, requeue_limit: int, server_kills: Sequence[float] = ()
+    ) -> None:
+        """`events` of one process must be in its order. `server_kills`: when the server was killed."""
+        self.server_kills = server_kills
+        self.asked_at: dict[str, float] = {}
+        self.spans: dict[int, tuple[float, float]] = {}
         self.events = list(events)
         self.audit = audit
         self.limit = requeue_limit
@@ -77,6 +84,8 @@ class History:
         for event in self.events:
             if event.op == "enqueue":
                 (self.begun if event.phase == "begin" else self.stored).update(row[0] for row in event.rows)
+            elif event.op == "claim" and event.phase == "begin":
+                self.asked_at[event.process] = event.at
             elif event.op == "claim" and event.phase == "end":
                 self._note_claims(event, last)
             elif event.phase == "end":
@@ -93,6 +102,7 @@ class History:
             if number(token) <= last[event.process]:
                 self.backwards.append(f"{event.process} was given {token} after claim {last[event.process]}")
             last[event.process] = number(token)
+            self.spans[number(token)] = (self.asked_at.get(event.process, event.at), event.at)
             self.items[number(token)].add(item)
             self.claims[item].append((number(token), requeues))
 
@@ -150,7 +160,8 @@ class History:
     def _counts(self) -> Iterator[str]:
         for item, claims in sorted(self.claims.items()):
             uncounted: list[list[str]] = [[], ["unclaimed"]]
-            free = [one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in uncounted]
+            free = {one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in uncounted}
+            free |= self._outlived(sorted(one for one, _ in claims))
             if len(claims) - len(free) > self.limit + 1:
                 yield f"{item} was delivered {len(claims) - len(free)} times, with a requeue limit of {self.limit}"
             requeues = [requeued for _, requeued in sorted(claims)]
@@ -160,6 +171,15 @@ class History:
             if had != self.limit:
                 yield f"{item} failed with {had} requeues, and the limit is {self.limit}"
         yield from self._conservation()
+
+    def _outlived(self, claims: list[int]) -> set[int]:
+        """The claims that may have begun before the server was another process: their leases end uncounted."""
+        ends = [self.spans[later][1] for later in claims[1:]] + [float("inf")]
+        return {
+            one
+            for one, end in zip(claims, ends, strict=True)
+            if any(self.spans[one][0] - RESTART <= kill <= end for kill in self.server_kills)
+        }
 
     def _conservation(self) -> Iterator[str]:
         counted = self.audit.counters
@@ -213,7 +233,8 @@ def check(
     least_items: int,
 ) -> Finding:
     """Decides. `least_hits`: how many kills of a kind must have come in the middle of something for a run to count."""
-    history = History(events, audit, requeue_limit=requeue_limit)
+    died = [kill.at for kill in kills if kill.kind == "server"]
+    history = History(events, audit, requeue_limit=requeue_limit, server_kills=died)
     hits = hits_of(kills, history)
     counts = Counter(
         {

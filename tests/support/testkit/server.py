@@ -58,6 +58,7 @@ class Server:
         self.certificates = _new_certificates(self.dir) if tls else None
         self.process: Process | None = None
         self._first_settings: list[Reply] = []
+        self._was_ready = False
 
     @property
     def url(self) -> str:
@@ -94,11 +95,30 @@ class Server:
         self.process = Process(
             [self.binary.path, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir
         )
-        if wait:
+        if wait and not self._was_ready:
+            self._wait_first()
+        elif wait:
             self.wait_ready()
         if wait and not self._first_settings and not self.is_sentinel:
             self._first_settings = self._settings()
         return self
+
+    def _wait_first(self) -> None:
+        """Another program may have taken the port since it was found free: then it is started on another one."""
+        for _ in range(3):
+            try:
+                self.wait_ready()
+            except RuntimeError as error:
+                if not self.port or "Address already in use" not in str(error):
+                    raise
+                self.port = free_port()
+                (self.dir / "conf").unlink()
+                self.log.unlink()
+                self.start(wait=False)
+            else:
+                self._was_ready = True
+                return
+        self.wait_ready()
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
         """Waits until it answers PING (so not while it loads). RuntimeError with its log when it ends or never does."""
@@ -202,10 +222,14 @@ def _new_certificates(place: Path) -> "Certificates":
     return Certificates(place)
 
 
+_ANY = random.SystemRandom()
+"""Not seeded by any test: two suites beside each other would look for the same ports."""
+
+
 def free_port() -> int:
     """A loopback port that nobody has, below those that the kernel gives to outgoing connections."""
     for _ in range(200):
-        port = random.randint(20000, 31999)
+        port = _ANY.randint(20000, 31999)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -227,3 +227,22 @@ def test_a_worker_is_hit_too_when_it_has_claims_in_hand() -> None:
 def test_too_few_items_prove_nothing() -> None:
     finding = judged(story(*GOOD), ONE_DONE, least_items=2)
     assert (finding.verdict, finding.problems) == ("unknown", ["1 items were stored, not 2"])
+
+
+def test_a_claim_that_was_live_when_the_server_was_killed_counts_as_no_delivery() -> None:
+    often = (
+        *GOOD[:2],
+        *(
+            line
+            for n in (1, 2, 3, 4)
+            for line in ("w1 claim begin", f"w1 claim end a w1/{n} {min(n - 1, 2)}")
+        ),
+    )
+    events, audit = story(*often), Audit(failed=[("a", LIMIT)], counters={"enqueued": 1, "done": 0})
+    second = next(event.at for event in events if event.rows and event.rows[0][1:2] == ("w1/2",))
+    delivered = "a was delivered 4 times"
+    assert any(delivered in problem for problem in judged(events, audit).problems)
+    during = judged(events, audit, [Kill("server", "", second)])
+    assert not any(delivered in problem for problem in during.problems)
+    before = judged(events, audit, [Kill("server", "", events[0].at - 60)])
+    assert any(delivered in problem for problem in before.problems)

@@ -97,6 +97,12 @@ def test_a_worker_with_many_slots_counts_for_as_many() -> None:
     assert (one, ten) == (67, 7)
 
 
+def test_a_long_target_needs_few_workers_for_a_few_items() -> None:
+    spec = replace(SPEC, target_age=3600.0)
+    first = Seen(main=8, busy=0, replicas=0, ready=0, oldest_age=0.1, claimed=0)
+    assert decided(first, Estimates(), spec)[0] == 1
+
+
 def test_items_longer_than_the_target_get_a_worker_each() -> None:
     assert decided(busy_queue(5, 3, age=1.0), learned(service=600.0))[0] == 8
 

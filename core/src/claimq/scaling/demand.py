@@ -21,8 +21,8 @@ _MARGIN = 0.8
 acted on."""
 _STEERED_AGE = 0.4
 """Share of the target around which the age of the queue is kept."""
-_CORRECTION = 30.0
-"""Seconds in which a queue that is longer or shorter than that is brought back."""
+_CORRECTION = 1.0
+"""Targets (in time) in which a queue that is longer or shorter than that is brought back."""
 _CHANCE = 1.5
 """Deviations of a Poisson number of starts that are held in reserve."""
 _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
@@ -61,7 +61,9 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     deadlines = _deadlines(target, seen, estimates, rate)
     more, late = _missing(deadlines, supply, start)
     fewest = seen.replicas if more or not seen.load else _fewest(deadlines, supply, seen.replicas)
-    exact = service / seen.slots * (rate + (seen.waiting - rate * _STEERED_AGE * target) / _CORRECTION)
+    exact = (
+        service / seen.slots * (rate + (seen.waiting - rate * _STEERED_AGE * target) / (_CORRECTION * target))
+    )
     is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= 1
     balance = seen.replicas if is_near else max(0, math.ceil(exact))
     most = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)

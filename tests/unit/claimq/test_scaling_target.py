@@ -101,6 +101,8 @@ def test_a_long_target_needs_few_workers_for_a_few_items() -> None:
     spec = replace(SPEC, target_age=3600.0)
     first = Seen(main=8, busy=0, replicas=0, ready=0, oldest_age=0.1, claimed=0)
     assert decided(first, Estimates(), spec)[0] == 1
+    empty = decide(spec, Seen(main=0, busy=0, replicas=0, ready=0, claimed=0), ScalingState(), 0.0)
+    assert decide(spec, first, empty.state, 1.0).replicas == 1  # eight at once are no lasting rate
 
 
 def test_items_longer_than_the_target_get_a_worker_each() -> None:

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-FAST, SLOW = 15.0, 60.0
-"""Seconds that the fast and the slow estimate of the arrival rate average over."""
+SLOW, LONGEST_SLOW = 60.0, 3600.0
+"""Seconds that the slow estimate of the arrival rate averages over: two targets, within these bounds. The fast one
+averages over a quarter of that: with a long target a few items at once are no lasting rate."""
 LONGEST_SAMPLE = 60.0
 """Seconds between two observations beyond which they are not compared."""
 MEMORY, RECENT = 200.0, 30.0
@@ -40,6 +41,8 @@ class Estimates:
     ready: int = 0
     starting_for: tuple[float, ...] = ()
     """The longest of the last observation."""
+    span: float = SLOW
+    """Seconds that the slow estimate averages over."""
     fast: float = 0.0
     slow: float = 0.0
     busy_seconds: float = 0.0
@@ -73,7 +76,7 @@ class Estimates:
     def arrival_rate(self) -> float:
         """Items per second: the slow estimate, or the fast one where it is higher by more than chance
         explains."""
-        noise = math.sqrt(max(self.slow, 1e-9) / FAST)
+        noise = math.sqrt(max(self.slow, 1e-9) / (self.span / 4))
         return self.fast if self.fast > self.slow + 2 * noise else self.slow
 
     @property
@@ -100,6 +103,7 @@ class Estimates:
             busy=busy,
             claimed=claimed,
             ready=ready,
+            span=min(max(SLOW, horizon), LONGEST_SLOW),
             starting_for=tuple(sorted(starting_for, reverse=True)[:_MOST_STARTING]),
         )
         if self.at is None:
@@ -192,6 +196,6 @@ def _with_arrivals(seen: Estimates, before: Estimates, passed: float, came: int,
             kept.append((since, came))
     rates = {
         name: rate + (1 - math.exp(-passed / span)) * (came / passed - rate)
-        for name, rate, span in (("fast", before.fast, FAST), ("slow", before.slow, SLOW))
+        for name, rate, span in (("fast", before.fast, seen.span / 4), ("slow", before.slow, seen.span))
     }
     return replace(seen, arrivals=tuple(kept[-_MOST_BUCKETS:]), fast=rates["fast"], slow=rates["slow"])

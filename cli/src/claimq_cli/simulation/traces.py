@@ -13,7 +13,6 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 HOUR = 3600.0
@@ -195,8 +194,3 @@ SHAPES: dict[str, Callable[[random.Random, float, float], Iterator[float]]] = {
     "heavy-tailed": _heavy_tailed,
 }
 """Name of a shape -> arrivals."""
-
-
-def are_sorted(values: tuple[float, ...]) -> bool:
-    """Whether the instants do not decrease."""
-    return all(earlier <= later for earlier, later in pairwise(values))

@@ -35,14 +35,12 @@ _AHEAD = (5.0, 15.0, 30.0)
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Workers, by question. ``more``: besides those that are there, for deadlines. ``fewest``: with which
-    all deadlines still hold. ``balance``: for the arrivals. ``most``: beyond which workers would be idle.
-    ``late``: items whose deadline no new worker can meet."""
+    all deadlines still hold. ``balance``: for the arrivals. ``most``: beyond which workers would be idle."""
 
     more: int
     fewest: int
     balance: int
     most: int
-    late: int
     service: float
     rate: float
 
@@ -59,7 +57,7 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply(seen, service, start)
     deadlines = _deadlines(target, seen, estimates, rate)
-    more, late = _missing(deadlines, supply, start)
+    more = _missing(deadlines, supply, start)
     fewest = seen.replicas if more or not seen.load else _fewest(deadlines, supply, seen.replicas)
     exact = (
         service / seen.slots * (rate + (seen.waiting - rate * _STEERED_AGE * target) / (_CORRECTION * target))
@@ -67,7 +65,7 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= 1
     balance = seen.replicas if is_near else max(0, math.ceil(exact))
     most = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
-    return Demand(more, fewest, balance, most, late, service, rate)
+    return Demand(more, fewest, balance, most, service, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +140,16 @@ class _Supply:
         return known + [self.start] * max(0, unknown)
 
 
-def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, int]:
-    """Workers to add now, and items for which any new worker comes too late. Those are caught up with soon
-    after the new workers are ready."""
-    more, late = 0, 0
+def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> int:
+    """Workers to add now. Items for which any new worker comes too late are caught up with soon after the
+    new workers are ready."""
+    more = 0
     for deadline in deadlines:
-        within = deadline.within
-        if within <= start:
-            within = 1.5 * start
-            late = max(late, math.ceil(deadline.items - supply.within(max(0.0, deadline.within))))
+        within = deadline.within if deadline.within > start else 1.5 * start
         short = deadline.items - supply.within(within)
         if short > 0:
             more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))
-    return more, late
+    return more
 
 
 def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:

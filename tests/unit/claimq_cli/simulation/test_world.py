@@ -9,7 +9,7 @@ import pytest
 from claimq.manifest import ScalingSpec
 from claimq_cli.simulation.scalers import Claimq, Fixed, Keda, KedaSettings, Knative
 from claimq_cli.simulation.simulate import Result, simulate
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, are_sorted, make_trace, read_trace
+from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
 from claimq_cli.simulation.world import PodSettings, Victims, View, World
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)
@@ -89,7 +89,7 @@ def test_a_shape_is_the_same_with_the_same_seed_and_differs_with_another(shape: 
     first, again, other = (make_trace(shape, seed) for seed in (1, 1, 2))
     assert first == again
     assert first.arrivals != other.arrivals
-    assert are_sorted(first.arrivals)
+    assert list(first.arrivals) == sorted(first.arrivals)
     assert all(0 <= at <= first.seconds for at in first.arrivals)
 
 

@@ -124,6 +124,12 @@ def test_a_paused_queue_keeps_its_workers_and_gets_no_more() -> None:
     assert decision == (3, ScalingRule.PAUSED)
 
 
+def test_a_paused_queue_with_items_and_no_worker_gets_one() -> None:
+    waiting = Seen(main=5000, busy=0, replicas=0, ready=0, oldest_age=900.0, is_paused=True)
+    assert decided(waiting, learned()) == (1, ScalingRule.PAUSED)
+    assert decided(replace(waiting, main=0), learned())[0] == 0
+
+
 def test_a_queue_that_needs_more_than_max_reports_how_many() -> None:
     spec = replace(SPEC, max_replicas=10)
     decision = decide(

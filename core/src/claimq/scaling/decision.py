@@ -92,7 +92,7 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
         return Wish(1, ScalingRule.IDLE_WAIT, reason)
     if seen.is_paused:
         reason = f"the queue is paused; {_items(seen)}"
-        return Wish(seen.replicas, ScalingRule.PAUSED, reason)
+        return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
     wishes = [_for_target(spec, seen, asked)]
     if spec.items_per_replica is not None:
         enough = -(-seen.load // spec.items_per_replica)

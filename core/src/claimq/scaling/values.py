@@ -68,7 +68,7 @@ class Seen:
     starting_for: tuple[float, ...] = ()
     """For workers that are starting: seconds since each was ordered."""
     is_paused: bool = False
-    """Whether claims are paused: then more workers would only wait."""
+    """Whether claims are paused: more workers would only wait, so one is enough until claims go on."""
 
     @property
     def waiting(self) -> int:

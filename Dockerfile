@@ -10,7 +10,8 @@ COPY requirements/build.txt requirements/
 RUN python3 -m venv /build/tools \
     && /build/tools/bin/pip install --quiet --require-hashes --only-binary=:all: -r requirements/build.txt
 COPY core core
-RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core
+COPY spec spec
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core ./spec
 
 FROM build AS build-sidecar
 COPY requirements/sidecar.txt requirements/

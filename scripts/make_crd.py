@@ -1,4 +1,4 @@
-"""Writes crds/reliablequeues.claimq.dev.yaml anew from the declarations in claimq.manifest."""
+"""Writes crds/reliablequeues.claimq.dev.yaml anew from the declarations in claimq_spec.manifest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from claimq.manifest.crd import GROUP, PLURAL, custom_resource_definition
+from claimq_spec.crd.definition import GROUP, PLURAL, custom_resource_definition
 
 FILE = Path(__file__).parent.parent / "crds" / f"{PLURAL}.{GROUP}.yaml"
-HEAD = "# Made by scripts/make_crd.py from core/src/claimq/manifest; change the declarations there, not this file.\n"
+HEAD = "# Made by scripts/make_crd.py from spec/src/claimq_spec/manifest; change the declarations, not this file.\n"
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from claimq.manifest import ScalingSpec
 from claimq_cli.simulation.scalers import Claimq, Fixed, Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, make_trace
 from claimq_cli.simulation.world import PodSettings
+from claimq_spec.manifest import ScalingSpec
 
 MAX_REPLICAS = 100
 SHARE = 0.99

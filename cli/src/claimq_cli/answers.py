@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from claimq.duration import format_duration
 from claimq.model import Item
 from claimq_cli import printing
+from claimq_spec.duration import format_duration
 
 _SHOWN_PAYLOAD = 100
 

@@ -8,13 +8,13 @@ from datetime import datetime
 
 import click
 
-from claimq.duration import parse_duration
 from claimq_cli import json_shapes
 from claimq_cli.answers import count
 from claimq_cli.byte_source import ByteSource
 from claimq_cli.context import Context, with_context
 from claimq_cli.failures import INTERRUPTED, USAGE, CommandError
 from claimq_cli.loading import Loaded, Wanted, load, stopping
+from claimq_spec.duration import parse_duration
 
 
 class Duration(click.ParamType[float]):

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from claimq.duration import format_duration, parse_duration
-from claimq.manifest import ScalingSpec
 from claimq_cli.answers import Answers
 from claimq_cli.failures import USAGE, CommandError
 from claimq_cli.simulation.scalers import Claimq, Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
 from claimq_cli.simulation.world import PodSettings
+from claimq_spec.duration import format_duration, parse_duration
+from claimq_spec.manifest import ScalingSpec
 
 
 class _Seconds(click.ParamType[float]):

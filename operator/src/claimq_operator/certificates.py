@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from claimq.quantity import format_size
 from claimq_operator.observed import Fault
+from claimq_spec.quantity import format_size
 
 LARGEST = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
 """Bytes of a file at most. Authorities may be many: the bundle of a Linux system has 220 KiB."""

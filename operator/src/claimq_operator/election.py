@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from claimq.log_lines import LogEvent
 from claimq_operator.cluster import LEASES, Cluster, ClusterError, Json, NotThere, part
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
 

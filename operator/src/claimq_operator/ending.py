@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from claimq.errors import ClaimqError
-from claimq.manifest import DeletionPolicy, QueueSpec
 from claimq.reliable_queue import ReliableQueue
 from claimq_operator.apply import Applier
 from claimq_operator.observe import fault_of
@@ -20,6 +19,7 @@ from claimq_operator.redis_servers import NoAccess
 from claimq_operator.surroundings import Surroundings
 from claimq_operator.tenancy import NAME_FORBIDDEN
 from claimq_operator.worker_pods import has_ended
+from claimq_spec.manifest import DeletionPolicy, QueueSpec
 
 _Work = Callable[[QueueResource, QueueSpec, ReliableQueue], Awaitable[None]]
 _NOT_OURS = (OWNED_BY_ANOTHER, NAME_FORBIDDEN)

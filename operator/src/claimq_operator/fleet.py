@@ -6,7 +6,6 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
-from claimq.log_lines import LogEvent
 from claimq.loop import in_background, run_every
 from claimq_operator.cluster import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, NotThere, Refused
 from claimq_operator.labels import SELECTOR
@@ -15,6 +14,7 @@ from claimq_operator.queue_runner import QueueRunner
 from claimq_operator.sightings import trimmed_deployment, trimmed_queue
 from claimq_operator.surroundings import Surroundings
 from claimq_operator.worker_pods import trimmed
+from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
 _STARTS_AT_ONCE = 50

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from claimq.log_lines import LogEvent
 from claimq_operator.liveness import Liveness
 from claimq_operator.metrics import CONTENT_TYPE, Metrics
+from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
-from claimq.manifest import QueueSpec, RedisSpec
 from claimq.model import ServerReport
 from claimq.reliable_queue import ReliableQueue
 from claimq_operator.labels import TAKE_OVER
@@ -17,6 +16,7 @@ from claimq_operator.redis_servers import NoAccess
 from claimq_operator.surroundings import Surroundings
 from claimq_operator.upkeep import Kept, Upkeep
 from claimq_operator.worker_pods import has_ended, read_pods
+from claimq_spec.manifest import QueueSpec, RedisSpec
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 _ASK_SECONDS = 30.0

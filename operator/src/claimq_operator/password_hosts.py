@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimq.manifest import PasswordSecretRef, RedisSpec
 from claimq.redis_store.settings import Endpoint
 from claimq_operator.allowed import matches
 from claimq_operator.observed import Fault
+from claimq_spec.manifest import PasswordSecretRef, RedisSpec
 
 HOSTS_KEY = "hosts"
 """The key of a Secret with a password that names its hosts, separated by commas, blanks or line ends."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from claimq.manifest import QueueSpec
 from claimq.model import State
-from claimq.scaling import Decision, Estimates, ScalingState, Seen, decide
 from claimq_operator import scale_down
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.conditions import View
@@ -20,6 +18,8 @@ from claimq_operator.queue_resource import instant
 from claimq_operator.scale_down import Marks
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.status import build
+from claimq_spec.manifest import QueueSpec
+from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
-from claimq.manifest import Manifest, QueueSpec, parse_manifest
 from claimq_operator.cluster import QUEUES, Json, part, parts
 from claimq_operator.labels import FINALIZER, PAUSE
+from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
 Key = tuple[str, str]
 """Namespace and name of a queue."""

@@ -7,8 +7,6 @@ import logging
 from contextlib import suppress
 
 from claimq.errors import ClaimqError
-from claimq.log_lines import LogEvent
-from claimq.manifest import DeletionPolicy, ScalingMode
 from claimq_operator import telling
 from claimq_operator.apply import Applier, NotOurs
 from claimq_operator.cluster import ClusterError, Json, Refused
@@ -20,6 +18,8 @@ from claimq_operator.queue_resource import Key, QueueResource, read_queue
 from claimq_operator.scale_down import SETTLE_SECONDS
 from claimq_operator.status import is_different, is_news
 from claimq_operator.surroundings import Surroundings
+from claimq_spec.log_lines import LogEvent
+from claimq_spec.manifest import DeletionPolicy, ScalingMode
 
 PASS_SECONDS = 120.0
 """A pass that lasts longer is given up. Everything in it is bounded by less, so this is for defects."""

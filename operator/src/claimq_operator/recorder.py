@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from claimq.log_lines import LogEvent
 from claimq_operator.cluster import EVENTS, Cluster, ClusterError, Json
 from claimq_operator.labels import FIELD_MANAGER
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.status import instant_text
+from claimq_spec.log_lines import LogEvent
 
 QUIET_SECONDS = 5.0
 """The least time between two events of the same reason about one queue; those between are counted."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from claimq.errors import ClaimqError
-from claimq.manifest import RedisSpec
 from claimq.model import ServerReport
 from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
 from claimq.server import Server, connect
@@ -31,6 +30,7 @@ from claimq_operator.password_hosts import (
     password_refs,
 )
 from claimq_operator.queue_resource import Key
+from claimq_spec.manifest import RedisSpec
 
 SECRET_SECONDS = 60.0
 """How long a Secret that was read is taken for what it still is."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq.environment import Environment
-from claimq.log_lines import LEVELS
 from claimq_operator.allowed import NO_GRANTS, RESTRICTIONS, Allowed, read_grant
+from claimq_spec.environment import Environment
+from claimq_spec.log_lines import LEVELS
 
 _CLUSTER_ID = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

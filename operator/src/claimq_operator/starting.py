@@ -13,8 +13,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from claimq.environment import InvalidSettings
-from claimq.log_lines import LogEvent, write_log
 from claimq_operator.cluster import Cluster, ClusterUnavailable
 from claimq_operator.election import Election
 from claimq_operator.fleet import Fleet
@@ -29,6 +27,8 @@ from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import Sightings
 from claimq_operator.surroundings import Surroundings
 from claimq_operator.tenancy import Tenancy
+from claimq_spec.environment import InvalidSettings
+from claimq_spec.log_lines import LogEvent, write_log
 
 _log = logging.getLogger("claimq_operator")
 _TICK = 1.0

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from claimq.model import Snapshot, State
-from claimq.scaling import Decision, Seen
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.conditions import View, all_conditions, dated
 from claimq_operator.labels import selector_text
+from claimq_spec.scaling import Decision, Seen
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
 _CLOSE = 0.2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from claimq.manifest import QueueSpec
 from claimq.owner import Owner, read_owner
 from claimq.reliable_queue import ReliableQueue
 from claimq_operator.allowed import matches
@@ -12,6 +11,7 @@ from claimq_operator.observed import OWNED_BY_ANOTHER, Fault
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.redis_servers import NoAccess
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest import QueueSpec
 
 NAME_FORBIDDEN = "QueueNameForbidden"
 _CLUSTERS_OWN = "kube-system"

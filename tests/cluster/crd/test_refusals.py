@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from claimq.errors import InvalidSpec
-from claimq.manifest import parse_manifest
+from claimq_spec.manifest import parse_manifest
 from testkit.api_server import ApiServer, Refused
 from testkit.tree import ROOT
 

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 COMPONENTS = {
     "core": "claimq",
+    "spec": "claimq_spec",
     "worker_sidecar": "claimq_sidecar",
     "cli": "claimq_cli",
     "operator": "claimq_operator",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.manifest.redis_spec import url_fault
 from claimq.redis_store.settings import RedisSettings, parse_url
+from claimq_spec.manifest.redis_spec import url_fault
 
 GOOD = {
     "redis://localhost:6379/0": ("single", False, (("localhost", 6379),), None, 0),

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from claimq.model import Snapshot, State
-from claimq.scaling import Decision, ScalingRule, ScalingState
 from claimq_cli.local.board import Board, QueueBoard, WorkerRow
 from claimq_cli.local.display import frame, shown, status_line
+from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 
 
 def snapshot(now: float, done: int, main: int = 1200) -> Snapshot:

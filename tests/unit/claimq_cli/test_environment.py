@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from claimq.manifest import Manifest, parse_manifest
 from claimq_cli.local.environment import SidecarPlace, for_app, for_sidecar
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
+from claimq_spec.manifest import Manifest, parse_manifest
 
 SOCKET = Path("/run/q-1.sock")
 PLACE = SidecarPlace("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1", "the-key")

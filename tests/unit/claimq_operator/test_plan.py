@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from claimq.model import WorkerInfo
-from claimq.scaling import ScalingRule
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
 from claimq_operator.queue_resource import instant
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.sightings import trimmed_deployment
+from claimq_spec.scaling import ScalingRule
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 
 Look = Callable[..., Observed]

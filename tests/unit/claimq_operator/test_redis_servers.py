@@ -5,10 +5,10 @@ import base64
 from pathlib import Path
 from typing import Any, cast
 
-from claimq.manifest import CaSecretRef, RedisSpec, TlsSpec
 from claimq_operator.certificates import LARGEST, NAMESPACE_BYTES
 from claimq_operator.cluster import Cluster, ClusterUnavailable, Kind
 from claimq_operator.redis_servers import NoAccess, RedisServers
+from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
 
 Json = dict[str, Any]
 THUMBS, VIDEOS = ("media", "thumbs"), ("media", "videos")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from claimq.manifest import TemplateMetadata, TemplateSpec
 from claimq_operator.allowed import RESTRICTIONS
 from claimq_operator.manifests.restrictions import refused
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Memory, plan
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest import TemplateMetadata, TemplateSpec
 
 Look = Callable[..., Observed]
 PATH = "spec.worker.template.spec"

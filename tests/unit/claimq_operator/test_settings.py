@@ -2,9 +2,9 @@
 
 import pytest
 
-from claimq.environment import InvalidSettings
 from claimq_operator.allowed import Allowed
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.environment import InvalidSettings
 
 
 def test_only_the_sidecars_image_has_to_be_given() -> None:

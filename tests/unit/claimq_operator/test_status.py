@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from claimq.model import ServerReport
-from claimq.scaling import Decision, ScalingRule, ScalingState
 from claimq_operator.conditions import View
 from claimq_operator.observed import Observed
 from claimq_operator.plan import seen_for_scaling
 from claimq_operator.status import age_text, build, is_different, is_news
+from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import snapshot
 from testkit.tree import ROOT
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from claimq.scaling import Decision, ScalingRule, ScalingState
 from claimq_operator.deaths import Death
 from claimq_operator.observed import Observed
 from claimq_operator.plan import Plan
 from claimq_operator.telling import Told, changed_conditions, given_back, given_up, scaled
 from claimq_operator.upkeep import GivenBack
+from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import snapshot
 
 Look = Callable[..., Observed]

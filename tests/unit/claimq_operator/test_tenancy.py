@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 from claimq.redis_store.settings import parse_url
 from claimq_operator.allowed import Allowed
 from claimq_operator.observed import OWNED_BY_ANOTHER, Fault, Observed
@@ -14,6 +13,7 @@ from claimq_operator.plan import Memory, plan
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.tenancy import name_fault
+from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 
 Queue = Callable[..., QueueResource]
 Look = Callable[..., Observed]

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 import claimq_sidecar.probes
-from claimq.manifest.rules import RESERVED_VOLUMES
 from claimq_operator.manifests.budget import budget
 from claimq_operator.manifests.deployment import WorkerDeployment, deployment
 from claimq_operator.manifests.sidecar import lifecycle_key
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest.rules import RESERVED_VOLUMES
 
 Build = Callable[..., WorkerDeployment]
 

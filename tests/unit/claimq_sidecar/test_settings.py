@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from claimq.environment import InvalidSettings
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
+from claimq_spec.environment import InvalidSettings
 
 GOOD = {"CLAIMQ_REDIS_URL": "redis://u:topsecret@localhost:6379/0", "CLAIMQ_QUEUE": "thumbnails"}
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from claimq.errors import ClaimqError
-from claimq.log_lines import LogEvent
 from claimq.model import NewItem
 from claimq_sidecar.budget import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.connection import KEY, Connection
@@ -25,6 +24,7 @@ from claimq_sidecar.problems import (
     not_found,
     of_library,
 )
+from claimq_spec.log_lines import LogEvent
 
 BODY_SECONDS = 60.0
 """How long a body may take to come."""

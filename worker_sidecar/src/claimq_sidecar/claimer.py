@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from claimq.claiming import DEFAULT
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.log_lines import LogEvent
 from claimq.loop import in_background
 from claimq.model import Claim
 from claimq.reliable_queue import ReliableQueue
@@ -17,6 +16,7 @@ from claimq_sidecar.budget import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.pulse import Pulse, unless
 from claimq_sidecar.store import Store
+from claimq_spec.log_lines import LogEvent
 
 REPLY_BYTES = 4 * 1024 * 1024
 """Payload bytes of one reply, roughly."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.log_lines import LogEvent
 from claimq.model import Verdict
 from claimq_sidecar.hands import Hands
 from claimq_sidecar.verdicts import Verdicts
+from claimq_spec.log_lines import LogEvent
 
 _SHARE = 3
 _AFTER_FAULT = 0.5

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.codec import check_name
-from claimq.environment import Environment
-from claimq.log_lines import LEVELS
-from claimq.manifest import RedisSpec, SentinelSpec
 from claimq.redis_store.settings import RedisSettings, parse_url
 from claimq_sidecar.budget import LEAST_MEMORY, Allowance
+from claimq_spec.environment import Environment
+from claimq_spec.log_lines import LEVELS
+from claimq_spec.manifest import RedisSpec, SentinelSpec
 
 _LONGEST_SOCKET_PATH = 107
 

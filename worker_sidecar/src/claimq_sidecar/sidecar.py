@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.log_lines import LogEvent
 from claimq.loop import in_background
 from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
@@ -26,6 +25,7 @@ from claimq_sidecar.sessions import Session, Sessions
 from claimq_sidecar.settings import SidecarSettings
 from claimq_sidecar.store import Store
 from claimq_sidecar.verdicts import Verdicts
+from claimq_spec.log_lines import LogEvent
 
 _LEAVE_SECONDS = 5.0
 _HOUSEKEEPING = 0.25

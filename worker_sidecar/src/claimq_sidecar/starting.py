@@ -7,11 +7,11 @@ import logging
 import os
 import sys
 
-from claimq.environment import InvalidSettings
-from claimq.log_lines import LogEvent, write_log
 from claimq_sidecar.listening import CannotListen
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 from claimq_sidecar.supervisor import run
+from claimq_spec.environment import InvalidSettings
+from claimq_spec.log_lines import LogEvent, write_log
 
 
 def main() -> int:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from claimq.log_lines import LogEvent
 from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
+from claimq_spec.log_lines import LogEvent
 
 CALL_SECONDS = 5.0
 """How long a claim, a renewal or an enqueue is tried through an outage before the app is told."""

@@ -10,7 +10,6 @@ import socket
 from uvicorn.config import Config
 from uvicorn.server import Server
 
-from claimq.log_lines import LogEvent
 from claimq_sidecar.asgi import App
 from claimq_sidecar.connection import AppProtocol, BoundedProtocol
 from claimq_sidecar.listening import (
@@ -24,6 +23,7 @@ from claimq_sidecar.probes import Probes
 from claimq_sidecar.settings import SidecarSettings
 from claimq_sidecar.sidecar import Sidecar
 from claimq_sidecar.socket_api import SocketApi
+from claimq_spec.log_lines import LogEvent
 
 _IDLE_SECONDS = 3600
 _log = logging.getLogger("claimq_sidecar")

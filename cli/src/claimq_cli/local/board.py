@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from claimq.model import Snapshot
-from claimq.scaling import Decision
+from claimq_spec.scaling import Decision
 
 _RATE_SECONDS = 3.0
 _KEPT_LINES = 200

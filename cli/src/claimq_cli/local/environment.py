@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq.duration import format_duration
-from claimq.manifest import Manifest
+from claimq_spec.duration import format_duration
+from claimq_spec.manifest import Manifest
 
 CONNECTION = (
     "CLAIMQ_REDIS_USERNAME", "CLAIMQ_REDIS_PASSWORD", "CLAIMQ_REDIS_PASSWORD_FILE", "CLAIMQ_REDIS_CA_FILE",

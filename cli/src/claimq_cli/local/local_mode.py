@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from claimq.loop import in_background
-from claimq.manifest import Manifest
 from claimq.model import State
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local import embedded_valkey, proc, remains, running
@@ -23,6 +22,7 @@ from claimq_cli.local.child import Child, Program
 from claimq_cli.local.queue_runner import QueueRunner
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
+from claimq_spec.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

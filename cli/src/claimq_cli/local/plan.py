@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from claimq.model import Snapshot, State
-from claimq.scaling import Seen
+from claimq_spec.scaling import Seen
 
 
 class Part(StrEnum):

@@ -11,16 +11,16 @@ from pathlib import Path
 import claimq
 from claimq.errors import ClaimqError
 from claimq.loop import in_background, run_every
-from claimq.manifest import Manifest
 from claimq.model import Snapshot
 from claimq.reaper import Reaper
-from claimq.scaling import ScalingState, Seen, decide
 from claimq_cli.answers import count
 from claimq_cli.local import plan
 from claimq_cli.local.board import QueueBoard, WorkerRow
 from claimq_cli.local.plan import Part, Patience, Step
 from claimq_cli.local.worker import Surroundings, ToRelease, Worker
 from claimq_cli.server_choice import settings_for
+from claimq_spec.manifest import Manifest
+from claimq_spec.scaling import ScalingState, Seen, decide
 
 PERIOD = 1.0
 """Seconds between two looks at the queue."""

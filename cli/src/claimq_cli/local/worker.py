@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Protocol
 
 from claimq.loop import in_background
-from claimq.manifest import Manifest
 from claimq.model import Reason
 from claimq_cli.local import environment, http_get
 from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.child import Child, Program
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
+from claimq_spec.manifest import Manifest
 
 _READY_POLL = 0.03
 _NOT_ITS_FAULT = ("was killed by SIGKILL", "was killed by SIGTERM")

@@ -16,9 +16,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from claimq.manifest import ScalingSpec
-from claimq.scaling import Decision, ScalingState, Seen, decide
 from claimq_cli.simulation.world import Victims, View
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Decision, ScalingState, Seen, decide
 
 
 class Scaler(Protocol):
@@ -207,7 +207,7 @@ class Claimq:
         return now + self.period
 
     def decide(self, view: View) -> int | None:
-        """What :func:`claimq.scaling.decide` says."""
+        """What :func:`claimq_spec.scaling.decide` says."""
         seen = Seen(
             main=view.waiting,
             busy=view.busy,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from claimq.scaling import ScalingRule
 from claimq_operator.conditions.finding import FALSE, TRUE, UNKNOWN, Finding, View
 from claimq_operator.labels import child_name
+from claimq_spec.scaling import ScalingRule
 
 TYPE = "ScalingActive"
 _BY_OTHERS = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from claimq.duration import format_duration
-from claimq.scaling import Limit
 from claimq_operator.conditions.finding import FALSE, TRUE, Finding, View
+from claimq_spec.duration import format_duration
+from claimq_spec.scaling import Limit
 
 TYPE = "ScalingLimited"
 

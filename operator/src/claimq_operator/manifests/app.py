@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_operator.cluster import Json, part, parts
 from claimq_operator.labels import APP_CONTAINER, SOCKET_VOLUME
 from claimq_operator.manifests.merging import by_name, over, without_empty
@@ -17,6 +16,7 @@ from claimq_operator.manifests.sidecar import (
     hook,
     http_get,
 )
+from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
 
 OWN_PRE_STOP = (
     'the app has a preStop hook of its own, so claimq\'s is left out: end it with "POST /v1/prestop" on the '

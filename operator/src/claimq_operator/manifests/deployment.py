@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq.manifest import QueueSpec
 from claimq_operator.cluster import DEPLOYMENTS, Json, part, parts
 from claimq_operator.labels import APP_CONTAINER, child_labels, child_name, selector_labels
 from claimq_operator.manifests import redis_access
@@ -16,6 +15,7 @@ from claimq_operator.manifests.merging import by_name, over, without_empty
 from claimq_operator.manifests.sidecar import lifecycle_key, sidecar, socket_volume
 from claimq_operator.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest import QueueSpec
 
 GRACE_MARGIN = 10
 """Seconds of a pod's grace beyond drainTimeout: for the app to end, then for the sidecar to give back what is left."""

@@ -5,8 +5,8 @@ Secrets are mounted, never put into the environment: a file follows a rotation, 
 
 from __future__ import annotations
 
-from claimq.manifest import RedisSpec
 from claimq_operator.cluster import Json
+from claimq_spec.manifest import RedisSpec
 
 VOLUME = "claimq-redis"
 DIRECTORY = "/run/claimq-redis"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
-from claimq.manifest import TemplateSpec
+from claimq_spec.manifest import TemplateSpec
 
 _PATH = "spec.worker.template.spec"
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from claimq.duration import format_duration
-from claimq.manifest import QueueSpec
-from claimq.quantity import parse_quantity
 from claimq_operator.cluster import Json
 from claimq_operator.labels import SIDECAR_CONTAINER, SOCKET_VOLUME
 from claimq_operator.manifests import redis_access
 from claimq_operator.manifests.merging import without_empty
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.duration import format_duration
+from claimq_spec.manifest import QueueSpec
+from claimq_spec.quantity import parse_quantity
 
 SOCKET_DIRECTORY = "/run/claimq"
 SOCKET = SOCKET_DIRECTORY + "/claimq.sock"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from claimq.manifest import ScalingSpec
 from claimq_cli.simulation.scalers import Claimq, Fixed, Keda, KedaSettings, Knative
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
 from claimq_cli.simulation.world import PodSettings, Victims, View, World
+from claimq_spec.manifest import ScalingSpec
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)
 EXACT = PodSettings(start=0.0)

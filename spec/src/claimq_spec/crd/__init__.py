@@ -1,0 +1,1 @@
+"""The CustomResourceDefinition of ReliableQueue, built from the declarations of the manifest. Pure."""

@@ -1,0 +1,37 @@
+"""One validation in CEL, as the CRD holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CelRule:
+    """One validation. ``code`` names the equal rule of ``manifest.rules``; a rule on one value has none."""
+
+    code: str
+    rule: str
+    message: str
+    """What to do. Said where ``says`` cannot be evaluated or has a line end in it."""
+    field: str = ""
+    """The path below the object to which the API server attributes the mistake."""
+    says: str = ""
+    """An expression that gives the message with the values in it."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """As an entry of ``x-kubernetes-validations``."""
+        entry = {"rule": self.rule, "message": self.message}
+        entry |= {"messageExpression": self.says} if self.says else {}
+        return entry | ({"fieldPath": self.field} if self.field else {})
+
+
+def literal(text: str) -> str:
+    """``text`` as CEL writes it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def joined(*parts: str) -> str:
+    """An expression that puts texts together: what begins with ``=`` is an expression, all else is itself."""
+    return " + ".join(part[1:] if part.startswith("=") else literal(part) for part in parts)

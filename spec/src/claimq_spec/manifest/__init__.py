@@ -1,0 +1,80 @@
+"""The manifest of a ReliableQueue: its fields, its parser, its rules. Pure: the caller reads the file.
+
+Local mode and the operator parse with :func:`parse_manifest`; the CRD and the reference page are held equal to the
+declarations that :func:`walk` gives.
+"""
+
+from claimq.errors import InvalidSpec, Problem
+from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
+from claimq_spec.manifest.parsing import API_VERSION, KIND, LONGEST_NAME, Manifest, parse_manifest
+from claimq_spec.manifest.queue_spec import (
+    DeletionPolicy,
+    ExpiryAction,
+    FailedItemsSpec,
+    QueueSpec,
+    RemoveFailedSpec,
+    RequeueFailedSpec,
+    RetryDelaySpec,
+)
+from claimq_spec.manifest.redis_spec import (
+    CaSecretRef,
+    CertSecretRef,
+    PasswordSecretRef,
+    RedisSpec,
+    SentinelSpec,
+    TlsSpec,
+    UrlSecretRef,
+)
+from claimq_spec.manifest.rules import RULES, Rule
+from claimq_spec.manifest.scaling_spec import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
+from claimq_spec.manifest.worker_spec import (
+    EnvVar,
+    ResourcesSpec,
+    SidecarResourcesSpec,
+    SidecarSpec,
+    TemplateMetadata,
+    TemplateSpec,
+    WorkerSpec,
+)
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "LONGEST_NAME",
+    "RULES",
+    "CaSecretRef",
+    "CertSecretRef",
+    "Declared",
+    "DeclaredField",
+    "DeletionPolicy",
+    "EnvVar",
+    "ExpiryAction",
+    "FailedItemsSpec",
+    "InvalidSpec",
+    "Kind",
+    "Manifest",
+    "PasswordSecretRef",
+    "Problem",
+    "QueueSpec",
+    "RedisSpec",
+    "RemoveFailedSpec",
+    "RequeueFailedSpec",
+    "ResourcesSpec",
+    "RetryDelaySpec",
+    "Rule",
+    "ScaleDownSpec",
+    "ScaleUpSpec",
+    "ScalingMode",
+    "ScalingSpec",
+    "SentinelSpec",
+    "SidecarResourcesSpec",
+    "SidecarSpec",
+    "TemplateMetadata",
+    "TemplateSpec",
+    "TlsSpec",
+    "UrlSecretRef",
+    "WorkerSpec",
+    "declared_fields",
+    "parse_manifest",
+    "walk",
+]

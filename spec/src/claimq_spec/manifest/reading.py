@@ -1,0 +1,292 @@
+"""A document's plain values into declared dataclasses, with every problem on the way and the field it is in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, TypeVar, cast
+
+from claimq.errors import Problem
+from claimq_spec.duration import format_duration, parse_duration
+from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
+from claimq_spec.quantity import parse_quantity, parse_size
+
+_Spec = TypeVar("_Spec")
+
+_LONGEST_ADVICE = 200
+
+
+class Reading:
+    """One pass over one document: the problems found so far, and what this pass does not ask for."""
+
+    def __init__(
+        self,
+        *,
+        root: type[Any],
+        not_required: frozenset[str] = frozenset(),
+        leaves_unknown: bool = False,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._leaves_unknown = leaves_unknown
+        self._not_required = not_required
+        self._homes: dict[str, list[str]] = {}
+        for path, _ in walk(root, "spec"):
+            self._homes.setdefault(plain(path.rpartition(".")[2]), []).append(path)
+
+    def add(self, path: str, message: str) -> None:
+        """Notes a problem; ``message`` says what to do."""
+        self.problems.append(Problem(path, message))
+
+    def has_problem_in(self, path: str) -> bool:
+        """Whether something is wrong at ``path``, within it or in what holds it, so that its value means nothing."""
+        return any(_within(problem.field, path) or _within(path, problem.field) for problem in self.problems)
+
+    def read_object(self, spec: type[_Spec], raw: object, path: str) -> _Spec:
+        """An object of the document as ``spec``; what is wrong in it is noted and replaced by its default."""
+        known = declared_fields(spec)
+        if not isinstance(raw, Mapping):
+            self.add(path, f"is {shown(raw)}; give an object with the fields {_names(known)}")
+            return spec()
+        given = cast("Mapping[object, object]", raw)
+        if not self._leaves_unknown:
+            self._unknown(spec, known, given, path)
+        values: dict[str, object] = {}
+        for one in known:
+            here = f"{path}.{one.name}"
+            value = given.get(one.name)
+            if value is not None:
+                found = self._value(one.declared, value, here)
+                if found is not None:
+                    values[one.attribute] = found
+            elif one.declared.required and here not in self._not_required:
+                self.add(here, f"is missing; {_ask(one.declared)}")
+        return spec(**values)
+
+    def _unknown(
+        self, spec: type[Any], known: tuple[DeclaredField, ...], given: Mapping[object, object], path: str
+    ) -> None:
+        names = {one.name for one in known}
+        for key in given:
+            if key not in names:
+                hints = cast("dict[str, str]", getattr(spec, "HINTS", {}))
+                self.add(
+                    f"{path}.{key}",
+                    f"is not a field; {hints.get(str(key)) or self._suggestion(key, known, path)}",
+                )
+
+    def _suggestion(self, key: object, known: tuple[DeclaredField, ...], path: str) -> str:
+        if not isinstance(key, str):
+            return f"the name is {shown(key)}, not a text; put it in quotes or remove it"
+        by_plain = {plain(one.name): one.name for one in known}
+        if plain(key) in by_plain:
+            return f"did you mean {by_plain[plain(key)]}?"
+        homes = self._homes.get(plain(key), [])
+        if len(homes) == 1:
+            return f"did you mean {homes[0]}?"
+        near = get_close_matches(plain(key), by_plain, n=1, cutoff=0.7)
+        if near:
+            return f"did you mean {by_plain[near[0]]}?"
+        far = get_close_matches(plain(key), self._homes, n=1, cutoff=0.85)
+        if far and len(self._homes[far[0]]) == 1:
+            return f"did you mean {self._homes[far[0]][0]}?"
+        return f"remove it; the fields of {path} are {_names(known)}"
+
+    def _value(self, declared: Declared, raw: object, path: str) -> object:
+        """The value in Python, or None when it is wrong (and noted)."""
+        if declared.nested is not None and declared.kind is Kind.OBJECT:
+            return self.read_object(cast("type[object]", declared.nested), raw, path)
+        if declared.kind in (Kind.TEXTS, Kind.OBJECTS, Kind.FREE_LIST):
+            return self._list(declared, raw, path)
+        if declared.kind in (Kind.TEXT_MAP, Kind.QUANTITY_MAP, Kind.FREE):
+            return self._map(declared, raw, path)
+        try:
+            value = _SCALARS[declared.kind](declared, raw)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None
+        return value
+
+    def _list(self, declared: Declared, raw: object, path: str) -> object:
+        if not isinstance(raw, list | tuple):
+            advice = f"write {_as_list(raw)}" if isinstance(raw, str) else "give a list"
+            self.add(path, f"is {shown(raw)}, not a list; {advice}")
+            return None
+        entries = cast("list[object]", raw)
+        if declared.most is not None and len(entries) > declared.most:
+            self.add(path, f"has {len(entries)} entries; give at most {declared.most:g}")
+            return None
+        found: list[object] = []
+        for index, entry in enumerate(entries):
+            here = f"{path}[{index}]"
+            if declared.kind is Kind.OBJECTS:
+                found.append(self.read_object(cast("type[object]", declared.nested), entry, here))
+            elif declared.kind is Kind.FREE_LIST:
+                found.append(self._map(declared, entry, here) or {})
+            elif isinstance(entry, str):
+                found.append(entry)
+            else:
+                self.add(here, f"is {shown(entry)}; {_quoted(entry)}")
+        return tuple(found)
+
+    def _map(self, declared: Declared, raw: object, path: str) -> object:
+        if not isinstance(raw, Mapping):
+            self.add(path, f"is {shown(raw)}; give an object")
+            return None
+        found: dict[str, object] = {}
+        for key, value in cast("Mapping[object, object]", raw).items():
+            here = f"{path}.{key}"
+            if not isinstance(key, str):
+                self.add(here, f"the name is {shown(key)}, not a text; put it in quotes")
+            elif declared.kind is Kind.TEXT_MAP and not isinstance(value, str):
+                self.add(here, f"is {shown(value)}; {_quoted(value)}")
+            elif declared.kind is Kind.QUANTITY_MAP:
+                self._quantity(found, key, value, here)
+            else:
+                found[key] = value
+        return found
+
+    def _quantity(self, found: dict[str, object], key: str, value: object, path: str) -> None:
+        if not isinstance(value, str | int | float):
+            self.add(path, f'is {shown(value)}; write a quantity such as "500m", "2" or "256Mi"')
+            return
+        try:
+            if parse_quantity(value) < 0:
+                raise ValueError(f"{shown(value)} is negative; write a quantity of 0 or more")
+            found[key] = str(value)
+        except ValueError as error:
+            self.add(path, str(error))
+
+
+def plain(name: str) -> str:
+    """A name without case, hyphens and underscores, for comparing what people write."""
+    return re.sub(r"[-_\s\[\]]", "", name).lower()
+
+
+def _as_list(text: str) -> str:
+    """A text as the list that its writer meant: its words, as a shell would take them apart."""
+    try:
+        words = shlex.split(text) or [text]
+    except ValueError:  # a quote that is not closed
+        words = text.split()
+    written = json.dumps(words, ensure_ascii=False)
+    return written if len(written) <= _LONGEST_ADVICE else "a list of its words"
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, kept short."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int | float):
+        return str(value)
+    return f"a {type(value).__name__}"
+
+
+def _within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith((outer + ".", outer + "["))
+
+
+def _names(known: tuple[DeclaredField, ...]) -> str:
+    return ", ".join(one.name for one in known)
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, bool | int | float):
+        return f'write it in quotes: "{shown(value)}"'
+    return "give a text"
+
+
+def _ask(declared: Declared) -> str:
+    if declared.form:
+        return f"give {declared.form}"
+    if declared.nested is not None:
+        return f"give an object with the fields {_names(declared_fields(declared.nested))}"
+    return f"give a {declared.kind.value}"
+
+
+def _text(declared: Declared, raw: object) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(f"is {shown(raw)}; {_quoted(raw)}")
+    if declared.longest is not None and len(raw) > declared.longest:
+        raise ValueError(
+            f"has {len(raw)} characters; give {declared.form} of at most {declared.longest} characters"
+        )
+    if declared.pattern is not None and not re.fullmatch(declared.pattern, raw, re.ASCII):
+        raise ValueError(f"is {shown(raw)}; give {declared.form}")
+    return raw
+
+
+def _choice(declared: Declared, raw: object) -> object:
+    for member in declared.enum or ():
+        if member.value == raw:
+            return member
+    names = " or ".join((", ".join(declared.choices[:-1]), declared.choices[-1]))
+    near = [one for one in declared.choices if isinstance(raw, str) and plain(one) == plain(raw)]
+    near = near or get_close_matches(str(raw), declared.choices, n=1, cutoff=0.7)
+    raise ValueError(
+        f"is {shown(raw)}; {f'did you mean {near[0]}? The values are {names}' if near else f'give {names}'}"
+    )
+
+
+def _boolean(declared: Declared, raw: object) -> bool:
+    del declared
+    if not isinstance(raw, bool):
+        raise ValueError(f"is {shown(raw)}; write true or false, without quotes")
+    return raw
+
+
+def _integer(declared: Declared, raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int):
+        raise ValueError(f"is {shown(raw)}; give a whole number {declared.range()}, without quotes")
+    return int(_bounded(declared, raw, raw))
+
+
+def _number(declared: Declared, raw: object) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+        raise ValueError(f"is {shown(raw)}; give a number {declared.range()}, without quotes")
+    return float(_bounded(declared, raw, raw))
+
+
+def _duration(declared: Declared, raw: object) -> float:
+    if isinstance(raw, int | float) and not isinstance(raw, bool) and isfinite(raw) and raw >= 0:
+        raise ValueError(
+            f'is the number {raw}; durations have a unit: write "{format_duration(raw)}" for seconds'
+        )
+    if not isinstance(raw, str):
+        raise ValueError(f'is {shown(raw)}; write a duration such as "30s", "5m" or "1h30m"')
+    return _bounded(declared, parse_duration(raw), raw)
+
+
+def _size(declared: Declared, raw: object) -> int:
+    if not isinstance(raw, str | int):
+        raise ValueError(f'is {shown(raw)}; write a size such as 65536, "64Ki" or "1Mi"')
+    return int(_bounded(declared, parse_size(raw), raw))
+
+
+def _bounded(declared: Declared, value: float, raw: object) -> float:
+    least, most = declared.least, declared.most
+    if (least is not None and value < least) or (most is not None and value > most):
+        raise ValueError(f"is {raw}; give a value {declared.range()}")
+    return value
+
+
+_SCALARS: dict[Kind, Callable[[Declared, object], object]] = {
+    Kind.TEXT: _text,
+    Kind.CHOICE: _choice,
+    Kind.BOOLEAN: _boolean,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.DURATION: _duration,
+    Kind.SIZE: _size,
+}

@@ -1,0 +1,244 @@
+"""Where the queue's items are held: ``spec.redis``."""
+
+# ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlsplit, urlunsplit
+
+from claimq_spec.manifest.declaring import boolean, nested, text
+
+_NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
+_NAME_FORM = "the name of a Secret (lower-case letters, digits, '-' and '.')"
+_KEY = "^[A-Za-z0-9._-]{1,253}$"
+_KEY_FORM = "a key of a Secret (letters, digits, '-', '_' and '.')"
+_USER = "^[^ :@/]{1,253}$"
+_USER_FORM = "the name of an ACL user (without spaces, ':', '@' and '/')"
+_OWN_NAMESPACE = "leave it out: Secrets are read from the queue's own namespace only"
+
+URL_SCHEMES = (
+    "redis",
+    "rediss",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+)
+URL_PATTERN = "^(?:unix|rediss?(?:[+](?:sentinel|cluster))?)://[^ ]+$"
+_URL_FORM = (
+    "a URL such as redis://host:6379/0, rediss://host:6380/0, unix:///path?db=0, "
+    "redis+sentinel://host:26379,host:26379/master/0 or redis+cluster://host:7000,host:7001"
+)
+
+
+def url_fault(url: str) -> str | None:
+    """What is wrong with an address whose scheme is known, as a message that says the fix; None if nothing is."""
+    try:
+        parts = urlsplit(url)
+        for address in parts.netloc.rpartition("@")[2].split(","):
+            split = urlsplit(f"//{address}")
+            if not split.hostname and parts.scheme != "unix":
+                return "has an empty host; write redis://host:6379/0"
+            _ = split.port
+    except ValueError:
+        return "has an address that is not HOST:PORT; write redis://host:6379/0, and brackets around an IPv6 address"
+    pieces = [piece for piece in parts.path.split("/") if piece]
+    if parts.scheme == "unix":
+        return None if pieces else "has no path of a socket; write unix:///path/to/socket?db=0"
+    if parts.scheme.endswith("+sentinel"):
+        if not parts.path.removeprefix("/").partition("/")[0]:
+            return f"names no master; write {parts.scheme}://host:26379,host:26379/master/0"
+        pieces = pieces[1:]
+    if pieces and not (pieces[0].isascii() and pieces[0].isdigit()):
+        return "has a database that is not a number; write one like /0"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlSecretRef:
+    """A key of a Secret that holds a URL."""
+
+    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+
+    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
+    key: str = text("Key of the Secret that holds the URL.", default="url", pattern=_KEY, form=_KEY_FORM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordSecretRef:
+    """A key of a Secret that holds a password."""
+
+    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+
+    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
+    key: str = text(
+        "Key of the Secret that holds the password.",
+        default="password",
+        pattern=_KEY,
+        form=_KEY_FORM,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaSecretRef:
+    """A key of a Secret that holds certificates of authorities."""
+
+    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+
+    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
+    key: str = text(
+        "Key of the Secret that holds the certificates, in PEM.",
+        default="ca.crt",
+        pattern=_KEY,
+        form=_KEY_FORM,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertSecretRef:
+    """A Secret that holds a certificate and its private key, as of type kubernetes.io/tls."""
+
+    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+
+    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
+    cert_key: str = text(
+        "Key of the Secret that holds the certificate, in PEM.",
+        default="tls.crt",
+        pattern=_KEY,
+        form=_KEY_FORM,
+    )
+    private_key_key: str = text(
+        "Key of the Secret that holds the certificate's private key, in PEM.",
+        default="tls.key",
+        pattern=_KEY,
+        form=_KEY_FORM,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSpec:
+    """Certificates for a connection with TLS."""
+
+    HINTS: ClassVar[dict[str, str]] = {
+        "enabled": "leave it out: a URL that begins with rediss turns TLS on",
+        "insecureSkipVerify": "leave it out: the server's certificate is always verified; name its authority in "
+        "caSecretRef",
+    }
+
+    ca_secret_ref: CaSecretRef | None = nested(
+        "The authorities that may sign the server's certificate.",
+        CaSecretRef,
+        optional=True,
+        absent="those the image trusts",
+    )
+    cert_secret_ref: CertSecretRef | None = nested(
+        "The certificate that the queue shows to the server.",
+        CertSecretRef,
+        optional=True,
+        absent="none is shown",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentinelSpec:
+    """Sentinels that know which server is the master."""
+
+    master_name: str = text(
+        "The master's name as the Sentinels know it.",
+        required=True,
+        pattern="^[A-Za-z0-9._-]{1,253}$",
+        form="the master's name (letters, digits, '-', '_' and '.')",
+    )
+    user: str | None = text(
+        "ACL user to log in to the Sentinels as.",
+        pattern=_USER,
+        form=_USER_FORM,
+        absent="their default user",
+    )
+    password_secret_ref: PasswordSecretRef | None = nested(
+        "Secret in the queue's namespace that holds the password of the Sentinels themselves; its key `hosts` names "
+        "where it may be sent.",
+        PasswordSecretRef,
+        optional=True,
+        absent="they ask for none",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSpec:
+    """The Redis or Valkey that holds the queue. Give either ``url`` or ``secretRef``."""
+
+    HINTS: ClassVar[dict[str, str]] = {
+        "password": "put the password in a Secret and name it in passwordSecretRef",
+        "host": "write the address as url: redis://host:6379/0",
+        "port": "write the address as url: redis://host:6379/0",
+        "db": "write the database in the url: redis://host:6379/0",
+        "username": "the field for the ACL user is called user",
+    }
+
+    url: str | None = text(
+        "Address of the server, without a password: redis://host:6379/0, rediss:// for TLS, unix:///path?db=0, "
+        "redis+sentinel://host:26379,host:26379/master/0, redis+cluster://host:7000,host:7001.",
+        pattern=URL_PATTERN,
+        form=_URL_FORM,
+        longest=2048,
+        absent="give secretRef",
+    )
+    secret_ref: UrlSecretRef | None = nested(
+        "Secret in the queue's namespace that holds the address; it may contain user and password. Changes are "
+        "picked up without a restart.",
+        UrlSecretRef,
+        optional=True,
+        absent="give url",
+    )
+    user: str | None = text(
+        "ACL user to log in as.",
+        pattern=_USER,
+        form=_USER_FORM,
+        absent="the one in the address, or the server's default user",
+    )
+    password_secret_ref: PasswordSecretRef | None = nested(
+        "Secret in the queue's namespace that holds the password. It is sent only to the hosts that its key `hosts` "
+        "names, to an address in the same Secret, or where a setting of the operator allows it.",
+        PasswordSecretRef,
+        optional=True,
+        absent="the one in the address, or none",
+    )
+    sentinel: SentinelSpec | None = nested(
+        "Set it when the address is that of Sentinels.",
+        SentinelSpec,
+        optional=True,
+        absent="the address says",
+    )
+    cluster: bool = boolean(
+        "Set it when the address is that of a Redis Cluster and does not begin with redis+cluster. One queue lives "
+        "in one slot of it.",
+        default=False,
+    )
+    tls: TlsSpec | None = nested(
+        "Certificates, for an address that begins with rediss.",
+        TlsSpec,
+        optional=True,
+        absent="the image's authorities",
+    )
+
+    def address(self, url: str | None = None) -> str | None:
+        """The whole address: ``url`` (or the one from the Secret, given as argument) with what sentinel and
+        cluster add.
+
+        ``redis://a:26379,b:26379/0`` with ``masterName: mymaster`` is ``redis+sentinel://a:26379,b:26379/mymaster/0``.
+        None when there is no URL here and none is given. The user and the password are not put in.
+        """
+        url = url if url is not None else self.url
+        if url is None or (self.sentinel is None and not self.cluster):
+            return url
+        parts = urlsplit(url)
+        if "+" in parts.scheme or parts.scheme == "unix":
+            return url
+        if self.sentinel is not None:
+            database = parts.path.strip("/") or "0"
+            path = f"/{self.sentinel.master_name}/{database}"
+            return urlunsplit((f"{parts.scheme}+sentinel", parts.netloc, path, parts.query, ""))
+        return urlunsplit((f"{parts.scheme}+cluster", parts.netloc, "", parts.query, ""))

@@ -1,0 +1,150 @@
+"""The decision itself: from a specification, an observation and the state to a number of workers and the
+next state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from claimq_spec.duration import format_duration
+from claimq_spec.manifest.scaling_spec import ScalingMode, ScalingSpec
+from claimq_spec.scaling.demand import Demand, demand
+from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
+from claimq_spec.scaling.values import Decision, Limit, ScalingRule, ScalingState, Seen
+
+LONGEST_GAP = 60.0
+"""Seconds between two decisions beyond which what happened in between counts as unknown."""
+
+
+def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float) -> Decision:
+    """How many workers there should be now.
+
+    ``seen`` is None when the queue or its workers could not be observed: then nothing changes. ``now`` is
+    in seconds of any clock that does not go back while the process lives; if it does go back, what was
+    remembered by it counts as lost. A change of max or ``suspend`` removes workers even while they hold
+    claims (they drain first); nothing else does.
+    """
+    fixed = _fixed(spec)
+    if fixed is not None:
+        return Decision(*fixed, ScalingState(estimates=state.estimates))
+    if seen is None:
+        unknown = replace(state, seen_at=None, idle_since=None, wanted=())
+        reason = "the queue could not be observed; the workers stay as they are"
+        return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
+    state = _remembered(spec, seen, state, now)
+    if _may_go_to_zero(spec, state, now):
+        reason = f"no item and no claim for {format_duration(round(idle_after(spec, state)))} or longer"
+        return Decision(0, ScalingRule.IDLE, reason, state)
+    asked = demand(spec.target_age, seen, state.estimates)
+    unbounded = _wanted(spec, seen, state, now, asked)
+    wish = within_bounds(spec, unbounded)
+    state = replace(state, wanted=noted(state.wanted, now, wish.replicas, window(spec, state)))
+    move = up if wish.replicas > seen.replicas else down
+    decision = _with_limit(spec, move(spec, seen, state, now, wish), unbounded, asked)
+    if decision.replicas == seen.replicas:
+        return decision
+    return replace(decision, state=replace(decision.state, changed_at=now))
+
+
+def _fixed(spec: ScalingSpec) -> tuple[int | None, ScalingRule, str] | None:
+    """The number where the queue does not decide: suspended, Manual, External."""
+    if spec.suspended:
+        return 0, ScalingRule.SUSPENDED, "suspend is true: no claims, no workers"
+    if spec.mode is ScalingMode.MANUAL:
+        reason = f"mode is Manual: {workers(spec.replicas or 0)}, as replicas says"
+        return spec.replicas, ScalingRule.MANUAL, reason
+    if spec.mode is ScalingMode.EXTERNAL:
+        if spec.replicas is None:
+            return None, ScalingRule.EXTERNAL, "mode is External: the number of workers is left alone"
+        reason = f"mode is External: {workers(spec.replicas)}, as the scale of this queue was set"
+        return spec.replicas, ScalingRule.EXTERNAL, reason
+    return None
+
+
+def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) -> ScalingState:
+    """The state with this observation; after a gap or a step back of the clock it begins with what is there
+    now."""
+    last = state.seen_at
+    if last is not None and now < last:
+        state, last = ScalingState(estimates=replace(state.estimates, at=None, arrivals=())), None
+    if last is None or now - last > max(LONGEST_GAP, window(spec, state)):
+        state = replace(state, idle_since=None, wanted=((now, seen.replicas),))
+    estimates = state.estimates.after(
+        now,
+        main=seen.waiting,
+        busy=seen.busy,
+        claimed=seen.claimed,
+        ready=seen.ready,
+        starting_for=seen.starting_for,
+        horizon=2 * spec.target_age,
+    )
+    is_idle = seen.load == 0 and seen.busy_workers == 0 and not seen.delayed_soon
+    idle_since = (now if state.idle_since is None else state.idle_since) if is_idle else None
+    return replace(state, seen_at=now, idle_since=idle_since, estimates=estimates)
+
+
+def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand) -> Wish:
+    """What the items ask for, before bounds, window and steps: the larger of the two rules."""
+    if state.idle_since is not None:
+        if seen.replicas == 0 or spec.min_replicas > 0:
+            return Wish(0, ScalingRule.IDLE, "no item and no claim")
+        left = format_duration(round(max(0.0, idle_after(spec, state) - (now - state.idle_since))))
+        reason = f"no item and no claim; the last worker stops in {left}"
+        return Wish(1, ScalingRule.IDLE_WAIT, reason)
+    if seen.is_paused:
+        reason = f"the queue is paused; {_items(seen)}"
+        return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
+    wishes = [_for_target(spec, seen, asked)]
+    if spec.items_per_replica is not None:
+        enough = -(-seen.load // spec.items_per_replica)
+        reason = f"{_items(seen)} at {spec.items_per_replica} per worker need {workers(enough)}"
+        if not seen.waiting:  # what is in progress has its worker already, even one that is stopping
+            enough = min(enough, seen.replicas)
+        wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
+    wish = max(wishes, key=lambda one: one.replicas)
+    if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or seen.delayed_soon):
+        return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker: one is started")
+    return wish
+
+
+def _for_target(spec: ScalingSpec, seen: Seen, asked: Demand) -> Wish:
+    """The workers that start every item within the target."""
+    if not seen.waiting and not seen.delayed_soon and seen.replicas <= seen.busy_workers:
+        count = min(seen.replicas, max(1, seen.busy_workers))
+        return Wish(count, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
+    count = asked.replicas
+    if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason for more than there are
+        count = min(count, seen.replicas)
+    old = "" if seen.oldest_age is None else f", the oldest {_seconds(seen.oldest_age)} old"
+    reason = (
+        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {_seconds(asked.service)}: "
+        f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
+    )
+    return Wish(max(1, count), ScalingRule.TARGET_AGE, reason)
+
+
+def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:
+    is_idle = state.idle_since is not None and now - state.idle_since >= idle_after(spec, state)
+    return spec.min_replicas == 0 and is_idle
+
+
+def _with_limit(spec: ScalingSpec, decision: Decision, unbounded: Wish, asked: Demand) -> Decision:
+    """The decision with the reason why the target cannot be met, if it cannot."""
+    if unbounded.rule is ScalingRule.TARGET_AGE and unbounded.replicas > spec.max_replicas:
+        return replace(decision, limit=Limit.MAX_REPLICAS, needed=unbounded.replicas)
+    start = decision.state.estimates
+    if start.starts >= 1 and start.start > spec.target_age and spec.min_replicas == 0:
+        return replace(decision, limit=Limit.SLOW_START, needed=max(1, asked.balance))
+    return decision
+
+
+def _items(seen: Seen) -> str:
+    parts: list[str] = []
+    if seen.waiting:
+        parts.append(f"{seen.waiting:,} {'item' if seen.waiting == 1 else 'items'} waiting")
+    if seen.delayed_soon:
+        parts.append(f"{seen.delayed_soon:,} due soon")
+    return ", ".join([*parts, f"{seen.busy:,} in progress"])
+
+
+def _seconds(seconds: float) -> str:
+    return format_duration(round(seconds) if seconds >= 10 else round(seconds, 1 if seconds >= 0.1 else 3))

@@ -1,0 +1,167 @@
+"""How many workers start every waiting item within the target, and how many keep up with the arrivals.
+
+Two questions. *Deadlines*: of the items that wait, each has to be started before it is older than 0.8 of
+the target; do the workers that are ready and those that are starting manage that, and if not, how many more
+do? That is the demand test for earliest-deadline-first scheduling, with credit for what starts already.
+*Balance*: by Little's law, arrivals times service time is the number of busy workers that keeps up; around
+it the queue is steered to an age of 0.4 of the target, so that workers seldom idle. A spare for chance
+shrinks with the square root of the number of workers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from claimq_spec.scaling.estimates import Estimates
+from claimq_spec.scaling.values import Seen
+
+_MARGIN = 0.8
+"""Items are planned to start within this share of the target: observations are old by the time they are
+acted on."""
+_STEERED_AGE = 0.4
+"""Share of the target around which the age of the queue is kept."""
+_CORRECTION = 1.0
+"""Targets (in time) in which a queue that is longer or shorter than that is brought back."""
+_CHANCE = 1.5
+"""Deviations of a Poisson number of starts that are held in reserve."""
+_ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
+"""Share of the target that an item is assumed to take until some have been done, and the seconds it is at
+most."""
+_AHEAD = (5.0, 15.0, 30.0)
+"""Seconds for which arrivals at the present rate are planned, after the waiting items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Workers, by question. ``more``: besides those that are there, for deadlines. ``fewest``: with which
+    all deadlines still hold. ``balance``: for the arrivals. ``most``: beyond which workers would be idle."""
+
+    more: int
+    fewest: int
+    balance: int
+    most: int
+    service: float
+    rate: float
+
+    @property
+    def replicas(self) -> int:
+        """Workers that there should be, before bounds."""
+        return min(max(self.fewest + self.more, self.balance), max(self.most, 1))
+
+
+def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
+    """What the items ask for. ``target``: seconds within which an item is to be started. Pure arithmetic,
+    O(groups log workers)."""
+    service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
+    rate, start = estimates.arrival_rate, estimates.slow_start
+    supply = _Supply(seen, service, start)
+    deadlines = _deadlines(target, seen, estimates, rate)
+    more = _missing(deadlines, supply, start)
+    fewest = seen.replicas if more or not seen.load else _fewest(deadlines, supply, seen.replicas)
+    exact = (
+        service / seen.slots * (rate + (seen.waiting - rate * _STEERED_AGE * target) / (_CORRECTION * target))
+    )
+    is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= 1
+    balance = seen.replicas if is_near else max(0, math.ceil(exact))
+    most = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
+    return Demand(more, fewest, balance, most, service, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """So many items, counted from the oldest, have to be started within so many seconds from now."""
+
+    within: float
+    items: float
+
+
+def _deadlines(target: float, seen: Seen, estimates: Estimates, rate: float) -> list[_Deadline]:
+    within, count = _MARGIN * target, 0.0
+    found: list[_Deadline] = []
+    for age, items in _ages(seen, estimates):
+        count += items
+        found.append(_Deadline(within - age, count))
+    if seen.delayed_soon:
+        count += seen.delayed_soon
+        found.append(_Deadline(within, count))
+    found += [_Deadline(within + ahead, count + rate * ahead) for ahead in _AHEAD]
+    return found
+
+
+def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:
+    """(age, items) of what waits, oldest first. The newest arrivals are those that wait; what came before
+    the first that is remembered counts as old as the oldest item."""
+    now, left = estimates.at or 0.0, seen.waiting
+    oldest = max(0.0, seen.oldest_age or 0.0)
+    found: list[tuple[float, int]] = []
+    for since, came in reversed(estimates.arrivals):
+        if left <= 0:
+            break
+        items = min(came, left)
+        found.append((min(now - since, oldest), items))
+        left -= items
+    if left > 0:
+        found.append((oldest, left))
+    return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """How many items workers start within a time."""
+
+    seen: Seen
+    service: float
+    start: float
+
+    def within(self, seconds: float, replicas: int | None = None) -> float:
+        """Items that are started within so many seconds by the workers that are there, or by ``replicas``
+        of them."""
+        seen = self.seen
+        keep = seen.replicas if replicas is None else replicas
+        ready = min(seen.ready, keep)
+        later = ready * seen.slots * seconds / self.service
+        started = max(0, ready * seen.slots - seen.busy) + max(0.0, later - _CHANCE * math.sqrt(later))
+        for rest in self._rests()[: keep - ready]:
+            if seconds >= rest:
+                started += seen.slots * (1 + (seconds - rest) / self.service)
+        return started
+
+    def of_new_worker(self, seconds: float) -> float:
+        """Items that one worker starts within so many seconds from now when it is ordered now; 0: it comes
+        too late."""
+        rest = seconds - self.start
+        return self.seen.slots * (1 + rest / self.service) if rest >= 0 else 0.0
+
+    def _rests(self) -> list[float]:
+        """Seconds until the workers that are starting claim; of those whose age is unknown, the whole time."""
+        known = sorted(max(1.0, self.start - waited) for waited in self.seen.starting_for)
+        unknown = self.seen.replicas - self.seen.ready - len(known)
+        return known + [self.start] * max(0, unknown)
+
+
+def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> int:
+    """Workers to add now. Items for which any new worker comes too late are caught up with soon after the
+    new workers are ready."""
+    more = 0
+    for deadline in deadlines:
+        within = deadline.within if deadline.within > start else 1.5 * start
+        short = deadline.items - supply.within(within)
+        if short > 0:
+            more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))
+    return more
+
+
+def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:
+    """The smallest number of the present workers that meets every deadline."""
+
+    def is_enough(count: int) -> bool:
+        return all(supply.within(max(0.0, one.within), count) >= one.items for one in deadlines)
+
+    if not is_enough(replicas):
+        return replicas
+    low, high = 1, max(1, replicas)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
+    return low

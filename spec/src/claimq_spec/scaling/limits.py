@@ -1,0 +1,130 @@
+"""What stands between the number of workers that is wanted and the one that is ordered: bounds, steps, the
+window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from claimq_spec.duration import format_duration
+from claimq_spec.manifest.scaling_spec import ScalingSpec
+from claimq_spec.scaling.values import (
+    MOST_WANTED,
+    Decision,
+    ScalingRule,
+    ScalingState,
+    Seen,
+    StepPeriod,
+)
+
+_SMALL_STEP = 0.2
+"""Share of the workers up to which more of them may wait for the next step: many small steps are bundled."""
+_SMALL_STEP_WINDOWS = 3
+"""Windows that pass between a change and a small step down: removing one worker after the other is not worth it."""
+SHORTEST_KEEP = 6.0
+"""Seconds that a worker is kept at least after it was last wanted, unless the manifest says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A number of workers, and why."""
+
+    replicas: int
+    rule: ScalingRule
+    reason: str
+
+
+def idle_after(spec: ScalingSpec, state: ScalingState) -> float:
+    """Seconds without items after which all workers go. A worker is kept about as long as it takes to start
+    another."""
+    return max(SHORTEST_KEEP, state.estimates.start) if spec.idle_after is None else spec.idle_after
+
+
+def window(spec: ScalingSpec, state: ScalingState) -> float:
+    """Seconds that a number of workers is kept after it was last wanted."""
+    chosen = spec.scale_down.stabilization_window
+    return max(SHORTEST_KEEP, state.estimates.start / 2) if chosen is None else chosen
+
+
+def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
+    """The wish between ``minReplicas`` and ``maxReplicas``."""
+    if wish.replicas < spec.min_replicas:
+        reason = f"{wish.reason}; minReplicas is {spec.min_replicas}"
+        return Wish(spec.min_replicas, ScalingRule.MIN_REPLICAS, reason)
+    if wish.replicas > spec.max_replicas:
+        reason = f"{wish.reason}; maxReplicas is {spec.max_replicas}"
+        return Wish(spec.max_replicas, ScalingRule.MAX_REPLICAS, reason)
+    return wish
+
+
+def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
+    """From what is there to the wish, as far as the step limit allows. Small steps for the target are at
+    least a sixth of it apart."""
+    is_small = 0 < wish.replicas - seen.replicas <= max(1, _SMALL_STEP * seen.replicas)
+    if is_small and wish.rule is ScalingRule.TARGET_AGE and _changed_within(state, now, spec.target_age / 6):
+        return Decision(seen.replicas, wish.rule, f"{wish.reason}, a moment after the last change", state)
+    step, period = spec.scale_up.max_step, spec.scale_up.period
+    allowed, last = wish.replicas, None
+    if step is not None:
+        is_running = state.up is not None and now - state.up.since < period
+        last = state.up if is_running and state.up is not None else StepPeriod(now, seen.replicas)
+        allowed = min(wish.replicas, max(seen.replicas, min(seen.replicas, last.replicas) + step))
+    allowed = max(allowed, spec.min_replicas)
+    state = replace(state, up=last)
+    if allowed == wish.replicas:
+        return Decision(allowed, wish.rule, wish.reason, state)
+    reason = f"{wish.reason}; at most {step} more in {format_duration(period)}"
+    return Decision(allowed, ScalingRule.STEP_UP, reason, state)
+
+
+def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
+    """From what is there to the wish, as far as the window, the busy workers and the step limit allow."""
+    current = min(seen.replicas, spec.max_replicas)
+    target, rule, reason = wish.replicas, wish.rule, wish.reason
+    if seen.replicas > spec.max_replicas and target == current:
+        rule = ScalingRule.MAX_REPLICAS
+        reason = f"maxReplicas is {spec.max_replicas}, and there are {seen.replicas}"
+    recent = min(current, max(count for _, count in state.wanted))
+    if target < recent:
+        span = format_duration(round(window(spec, state)))
+        reason = f"{wish.reason}; {workers(recent)} were wanted within the last {span}"
+        target, rule = recent, ScalingRule.STABILIZING
+    is_small = current - target <= max(1, _SMALL_STEP * current) and target > 0
+    patience = window(spec, state) * (_SMALL_STEP_WINDOWS if is_small else 1)
+    if target < current and _changed_within(state, now, patience):
+        target, rule = current, ScalingRule.STABILIZING
+        reason = f"{wish.reason}; the last change was a moment ago"
+    held = min(current, seen.busy_workers)
+    if target < held:
+        target, rule = held, ScalingRule.BUSY_WORKERS
+        reason = f"{wish.reason}; {workers(seen.busy_workers)} hold claims"
+    step, period, last = spec.scale_down.max_step, spec.scale_down.period, None
+    if step is not None and target < current:
+        is_running = state.down is not None and now - state.down.since < period
+        last = state.down if is_running and state.down is not None else StepPeriod(now, current)
+        floor = min(current, max(current, last.replicas) - step)
+        if target < floor:
+            target, rule = floor, ScalingRule.STEP_DOWN
+            reason = f"{wish.reason}; at most {step} fewer in {format_duration(period)}"
+    return Decision(target, rule, reason, replace(state, down=last if last is not None else state.down))
+
+
+def _changed_within(state: ScalingState, now: float, seconds: float) -> bool:
+    return state.changed_at is not None and now - state.changed_at < seconds
+
+
+def noted(
+    wanted: tuple[tuple[float, int], ...], now: float, replicas: int, seconds: float
+) -> tuple[tuple[float, int], ...]:
+    """What was wanted in the window, with this: falling numbers, since a later and higher one hides an
+    earlier one."""
+    kept = [(at, count) for at, count in wanted if now - at < seconds and count > replicas]
+    kept.append((now, replicas))
+    # beyond that the oldest two become one that is at least as high and lasts at least as long
+    while len(kept) > MOST_WANTED:
+        kept[:2] = [(kept[1][0], kept[0][1])]
+    return tuple(kept)
+
+
+def workers(count: int) -> str:
+    """``1 worker``, ``12 workers``."""
+    return "1 worker" if count == 1 else f"{count} workers"

@@ -1,0 +1,123 @@
+"""What the scaling function takes and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from claimq_spec.scaling.estimates import Estimates
+
+
+class ScalingRule(StrEnum):
+    """What determined a decision: the reason for machines."""
+
+    SUSPENDED = "Suspended"
+    MANUAL = "Manual"
+    EXTERNAL = "External"
+    UNKNOWN = "Unknown"
+    PAUSED = "Paused"
+    FROM_ZERO = "FromZero"
+    ITEMS_PER_REPLICA = "ItemsPerReplica"
+    TARGET_AGE = "TargetAge"
+    WORK_LEFT = "WorkLeft"
+    IDLE_WAIT = "IdleWait"
+    IDLE = "Idle"
+    MIN_REPLICAS = "MinReplicas"
+    MAX_REPLICAS = "MaxReplicas"
+    BUSY_WORKERS = "BusyWorkers"
+    STABILIZING = "Stabilizing"
+    STEP_UP = "StepUp"
+    STEP_DOWN = "StepDown"
+
+
+class Limit(StrEnum):
+    """Why the target cannot be met, whatever is decided."""
+
+    MAX_REPLICAS = "MaxReplicas"
+    SLOW_START = "SlowStart"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observation of a queue and its workers, all at the same moment. Failed items do not count, and
+    neither do delayed items that are not due soon.
+    """
+
+    main: int
+    """Items waiting in main."""
+    busy: int
+    """Items in progress."""
+    replicas: int
+    """Workers ordered now: ready, starting, or not there yet."""
+    ready: int
+    """Workers that can claim."""
+    busy_workers: int = 0
+    """Workers that hold at least one claim."""
+    starting: int = 0
+    """Workers that were ordered and cannot claim yet; they count as capacity."""
+    delayed_due: int = 0
+    """Delayed items that are due now and not yet in main."""
+    delayed_soon: int = 0
+    """Delayed items that become due within the next seconds (``Snapshot.due_soon``)."""
+    oldest_age: float | None = None
+    """Seconds since the oldest item of main last entered it, by the server's clock; None when main is empty."""
+    claimed: int | None = None
+    """Claims since the queue began; None: unknown, and nothing is learned about arrivals and service times."""
+    slots: int = 1
+    """Items that one worker works on at the same time."""
+    starting_for: tuple[float, ...] = ()
+    """For workers that are starting: seconds since each was ordered."""
+    is_paused: bool = False
+    """Whether claims are paused: more workers would only wait, so one is enough until claims go on."""
+
+    @property
+    def waiting(self) -> int:
+        """Items that could be claimed now, or within moments."""
+        return self.main + self.delayed_due
+
+    @property
+    def load(self) -> int:
+        """Items that wait or are in progress."""
+        return self.waiting + self.busy
+
+
+@dataclass(frozen=True, slots=True)
+class StepPeriod:
+    """One period of a step limit: when it began and from how many workers."""
+
+    since: float
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingState:
+    """What a decision needs to know of those before it. Bounded; an empty one is a fresh start, which
+    removes no worker."""
+
+    seen_at: float | None = None
+    idle_since: float | None = None
+    wanted: tuple[tuple[float, int], ...] = ()
+    """(when, how many were wanted), falling numbers, at most :data:`MOST_WANTED`."""
+    changed_at: float | None = None
+    """When a number other than the one there was ordered last."""
+    up: StepPeriod | None = None
+    down: StepPeriod | None = None
+    estimates: Estimates = field(default_factory=Estimates)
+
+
+MOST_WANTED = 32
+"""Entries of the memory of what was wanted in the stabilization window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How many workers (None: leave them as they are), what determined the number, why in words, and the
+    next state."""
+
+    replicas: int | None
+    rule: ScalingRule
+    reason: str
+    state: ScalingState
+    limit: Limit | None = None
+    """Set when the target cannot be met; ``needed`` workers would be necessary."""
+    needed: int = 0

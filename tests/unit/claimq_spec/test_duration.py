@@ -1,0 +1,112 @@
+"""Durations: what is accepted, what it means, and that both directions agree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimq_spec.duration import DURATION_PATTERN, LONGEST, format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0s", 0.0),
+        ("250ms", 0.25),
+        ("30s", 30.0),
+        ("5m", 300.0),
+        ("1h30m", 5400.0),
+        ("1.5h", 5400.0),
+        ("0.001s", 0.001),
+        ("1.001m", 60.06),
+        ("1m250ms", 60.25),
+        ("100h0m1s", 360001.0),
+        ("90s", 90.0),
+    ],
+)
+def test_a_duration_means_its_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.25, "250ms"),
+        (90, "1m30s"),
+        (5400, "1h30m"),
+        (604800, "168h"),
+        (1.0004, "1s"),
+        (0.0001, "0s"),
+    ],
+)
+def test_seconds_are_shown_in_the_usual_form(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "is not a duration"),
+        ("30", 'write "30s"'),
+        ("1.5", 'write "1.5s"'),
+        ("7d", 'write "168h"'),
+        ("-5s", "is negative"),
+        ("30m1h", "in this order"),
+        ("1s1s", "is not a duration"),
+        ("1 h", "is not a duration"),
+        ("30S", "is not a duration"),
+        ("30s\n", "is not a duration"),
+        ("٣s", "is not a duration"),
+        ("1.5ms", "is not a duration"),
+        ("0.0001s", "is not a duration"),
+        ("9999999h", "is not a duration"),
+        ("876000h1ms", 'write at most "876000h"'),
+        ("soon", "is not a duration"),
+        (".5s", "is not a duration"),
+        ("1e3s", "is not a duration"),
+    ],
+)
+def test_what_is_no_duration_is_refused_with_what_to_write(text: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(advice)):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), -0.001])
+def test_what_has_no_form_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        format_duration(seconds)
+
+
+@given(st.integers(min_value=0, max_value=876_000 * 3_600_000))
+def test_every_whole_millisecond_survives_the_round_trip(milliseconds: int) -> None:
+    seconds = milliseconds / 1000
+    text = format_duration(seconds)
+    assert parse_duration(text) == seconds
+    assert re.fullmatch(DURATION_PATTERN, text)
+
+
+@given(st.from_regex(DURATION_PATTERN, fullmatch=True).filter(bool))
+def test_whatever_the_pattern_allows_is_whole_milliseconds_or_over_a_hundred_years(text: str) -> None:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        if "over a hundred years" not in str(error):
+            raise
+        return
+    assert seconds == round(seconds * 1000) / 1000
+    assert seconds <= LONGEST
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
+    try:
+        parse_duration(text)
+    except ValueError:
+        assert not text or not re.fullmatch(DURATION_PATTERN, text)
+    else:
+        assert re.fullmatch(DURATION_PATTERN, text)

@@ -1,0 +1,96 @@
+"""Sizes and Kubernetes quantities."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimq_spec.quantity import QUANTITY_PATTERN, SIZE_PATTERN, format_size, parse_quantity, parse_size
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ("1Mi", 1048576),
+        ("1M", 1000000),
+        ("64Ki", 65536),
+        ("2Gi", 2**31),
+        ("3k", 3000),
+        ("1G", 10**9),
+        ("512", 512),
+        (512, 512),
+        (0, 0),
+    ],
+)
+def test_a_size_means_its_bytes(value: str | int, size: int) -> None:
+    assert parse_size(value) == size
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ("1MB", 'write "1Mi"'),
+        ("1mb", 'write "1Mi"'),
+        ("16m", 'write "16Mi"'),
+        ("1 Mi", 'write "1Mi"'),
+        ("1.5Mi", "is not a size"),
+        ("-1", "is not a size"),
+        (-1, "is not a size"),
+        (True, "is not a size"),
+        ("", "is not a size"),
+        ("1Mi\n", "is not a size"),
+        ("big", "is not a size"),
+        ("1234567890123", "is not a size"),
+    ],
+)
+def test_what_is_no_size_is_refused_with_what_to_write(value: str | int, advice: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(advice)):
+        parse_size(value)
+
+
+@given(st.integers(min_value=0, max_value=10**12 - 1))
+def test_every_size_survives_the_round_trip(size: int) -> None:
+    text = format_size(size)
+    assert parse_size(text) == size
+    assert re.fullmatch(SIZE_PATTERN, text)
+
+
+def test_a_negative_size_has_no_form() -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        format_size(-1)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("500m", Fraction(1, 2)),
+        ("2", Fraction(2)),
+        (0.5, Fraction(1, 2)),
+        (2, Fraction(2)),
+        ("1Gi", Fraction(2**30)),
+        ("1e3", Fraction(1000)),
+        ("1.5k", Fraction(1500)),
+        (".5", Fraction(1, 2)),
+        ("100n", Fraction(1, 10**7)),
+        ("-1", Fraction(-1)),
+        ("1E", Fraction(10**18)),
+        ("1E2", Fraction(100)),
+    ],
+)
+def test_a_quantity_means_its_number(value: str | float, number: Fraction) -> None:
+    assert parse_quantity(value) == number
+
+
+@pytest.mark.parametrize("value", ["", "1KiB", "m", "1 Gi", "one", True, "1e9999"])
+def test_what_is_no_quantity_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse_quantity(value)
+
+
+@given(st.from_regex(QUANTITY_PATTERN, fullmatch=True))
+def test_whatever_the_pattern_allows_is_a_quantity(text: str) -> None:
+    parse_quantity(text)

@@ -19,7 +19,7 @@ def main() -> int:
     end while it starts would live until its grace period is over.
     """
     signal.signal(signal.SIGTERM, _end)
-    from claimq_operator.starting import main as start
+    from claimq_operator.app import main as start
 
     return start()
 

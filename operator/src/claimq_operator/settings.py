@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq_operator.allowed import NO_GRANTS, RESTRICTIONS, Allowed, read_grant
+from claimq_operator.grants import NO_GRANTS, RESTRICTIONS, Allowed, read_grant
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from claimq.model import Snapshot, WorkerInfo
-from claimq_operator.observed import Observed
-from claimq_operator.queue_resource import QueueResource, read_queue
+from claimq_operator.decide.observed import Observed
+from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
+from claimq_operator.kubernetes_api.worker_pods import read_pods
 from claimq_operator.settings import OperatorSettings
-from claimq_operator.worker_pods import read_pods
 from testkit.kubernetes_objects import Body, deployment_body, snapshot
 
 UID = "11111111-2222-3333-4444-555555555555"

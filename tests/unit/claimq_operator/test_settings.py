@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq_operator.allowed import Allowed
+from claimq_operator.grants import Allowed
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.environment import InvalidSettings
 

@@ -1,0 +1,97 @@
+"""The app's container: what the manifest says, what the template adds, and what claimq injects. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from claimq_operator.children.merging import by_name, over, without_empty
+from claimq_operator.children.sidecar import (
+    LOCKED_DOWN,
+    SOCKET,
+    SOCKET_DIRECTORY,
+    hook,
+    http_get,
+)
+from claimq_operator.kubernetes_api.labels import APP_CONTAINER, SOCKET_VOLUME
+from claimq_operator.kubernetes_api.port import Json, part, parts
+from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
+
+OWN_PRE_STOP = (
+    'the app has a preStop hook of its own, so claimq\'s is left out: end it with "POST /v1/prestop" on the '
+    "socket $CLAIMQ_SOCKET, or remove it, else the app gets SIGTERM with items in hand"
+)
+OWN_LIVENESS = (
+    "the app has a livenessProbe of its own, so claimq's is left out: an item over processingTimeout restarts the app "
+    "only if that probe finds it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The container, and what was left out of it since the template says something else."""
+
+    container: Json
+    left_out: tuple[str, ...] = ()
+
+
+def app(spec: QueueSpec, key: str) -> App:
+    """The app's container; ``key`` is the queue's lifecycle key."""
+    given = _given(spec.worker)
+    left_out: list[str] = []
+    lifecycle: Json = {**part(given, "lifecycle")}
+    if "preStop" in lifecycle:
+        left_out.append(OWN_PRE_STOP)
+    else:
+        # Answers when nothing is in hand or the drain time is over; SIGTERM comes after that.
+        lifecycle["preStop"] = {"httpGet": hook("/worker/prestop", key)}
+    injected: Json = {"lifecycle": lifecycle}
+    if spec.processing_timeout is not None:
+        if "livenessProbe" in given:
+            left_out.append(OWN_LIVENESS)
+        else:
+            injected["livenessProbe"] = _liveness()
+    container = over({**_told(spec.worker), **injected}, given)
+    container["securityContext"] = over(part(given, "securityContext"), LOCKED_DOWN)
+    container["env"] = by_name([{"name": "CLAIMQ_SOCKET", "value": SOCKET}], container.get("env", []))
+    mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
+    container["volumeMounts"] = by_name([mount], parts(given, "volumeMounts"))
+    return App(container, tuple(left_out))
+
+
+def _given(worker: WorkerSpec) -> Mapping[str, Any]:
+    containers: Any = parts(worker.template.spec, "containers")
+    found: list[Json] = [one for one in containers if one.get("name") == APP_CONTAINER]
+    return found[0] if found else {}
+
+
+def _told(worker: WorkerSpec) -> Json:
+    return without_empty(
+        {
+            "name": APP_CONTAINER,
+            "image": worker.image,
+            "command": list(worker.command),
+            "args": list(worker.args),
+            "env": [_variable(one) for one in worker.env],
+            "envFrom": [dict(one) for one in worker.env_from],
+            "resources": without_empty(
+                {"requests": dict(worker.resources.requests), "limits": dict(worker.resources.limits)}
+            ),
+        }
+    )
+
+
+def _variable(one: EnvVar) -> Json:
+    if one.value_from:
+        return {"name": one.name, "valueFrom": dict(one.value_from)}
+    return {"name": one.name, "value": one.value or ""}
+
+
+def _liveness() -> Json:
+    return {
+        "httpGet": http_get("/worker/livez"),
+        "periodSeconds": 5,
+        "timeoutSeconds": 3,
+        "failureThreshold": 3,
+    }

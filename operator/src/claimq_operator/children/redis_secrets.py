@@ -1,0 +1,71 @@
+"""How a sidecar is told where the server is: addresses by environment, secrets as files. Pure.
+
+Secrets are mounted, never put into the environment: a file follows a rotation, and shows in no listing of processes.
+"""
+
+from __future__ import annotations
+
+from claimq_operator.kubernetes_api.port import Json
+from claimq_spec.manifest import RedisSpec
+
+VOLUME = "claimq-redis"
+DIRECTORY = "/run/claimq-redis"
+
+
+def environment(redis: RedisSpec) -> list[Json]:
+    """The sidecar's CLAIMQ_REDIS_ variables."""
+    found: dict[str, str | None] = {"CLAIMQ_REDIS_URL": redis.address() if redis.url is not None else None}
+    found["CLAIMQ_REDIS_URL_FILE"] = f"{DIRECTORY}/url" if redis.secret_ref is not None else None
+    found["CLAIMQ_REDIS_USERNAME"] = redis.user
+    found["CLAIMQ_REDIS_PASSWORD_FILE"] = f"{DIRECTORY}/password" if redis.password_secret_ref else None
+    if redis.secret_ref is not None and redis.cluster:
+        found["CLAIMQ_REDIS_CLUSTER"] = "true"
+    if redis.sentinel is not None:
+        found["CLAIMQ_REDIS_SENTINEL_MASTER"] = redis.sentinel.master_name if redis.secret_ref else None
+        found["CLAIMQ_REDIS_SENTINEL_USERNAME"] = redis.sentinel.user
+        has_password = redis.sentinel.password_secret_ref is not None
+        found["CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"] = (
+            f"{DIRECTORY}/sentinel-password" if has_password else None
+        )
+    if redis.tls is not None:
+        found["CLAIMQ_REDIS_CA_FILE"] = f"{DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
+        for variable, file in (("CERT", "tls.crt"), ("KEY", "tls.key")):
+            found[f"CLAIMQ_REDIS_{variable}_FILE"] = (
+                f"{DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
+            )
+    return [{"name": name, "value": value} for name, value in found.items() if value is not None]
+
+
+def projections(redis: RedisSpec) -> list[tuple[str, str, str]]:
+    """What of which Secret is needed: (Secret, key, file)."""
+    found: list[tuple[str, str, str]] = []
+    if redis.secret_ref is not None:
+        found.append((redis.secret_ref.name, redis.secret_ref.key, "url"))
+    if redis.password_secret_ref is not None:
+        found.append((redis.password_secret_ref.name, redis.password_secret_ref.key, "password"))
+    if redis.sentinel is not None and redis.sentinel.password_secret_ref is not None:
+        reference = redis.sentinel.password_secret_ref
+        found.append((reference.name, reference.key, "sentinel-password"))
+    if redis.tls is not None and redis.tls.ca_secret_ref is not None:
+        found.append((redis.tls.ca_secret_ref.name, redis.tls.ca_secret_ref.key, "ca.crt"))
+    if redis.tls is not None and redis.tls.cert_secret_ref is not None:
+        certificate = redis.tls.cert_secret_ref
+        found.append((certificate.name, certificate.cert_key, "tls.crt"))
+        found.append((certificate.name, certificate.private_key_key, "tls.key"))
+    return found
+
+
+def place(redis: RedisSpec) -> str:
+    """Where the queue's manifest says how to reach the server, for messages."""
+    if redis.secret_ref is None:
+        return "spec.redis.url"
+    return f'spec.redis.secretRef (key "{redis.secret_ref.key}" of the Secret "{redis.secret_ref.name}")'
+
+
+def volume(redis: RedisSpec) -> Json | None:
+    """The volume with the secrets' files; None when there is none to mount."""
+    sources = [
+        {"secret": {"name": secret, "items": [{"key": key, "path": file}]}}
+        for secret, key, file in projections(redis)
+    ]
+    return {"name": VOLUME, "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None

@@ -1,0 +1,115 @@
+"""The sidecar that is put into every worker pod: a native one, which starts before the app and outlives it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from claimq_operator.children import redis_secrets
+from claimq_operator.children.merging import without_empty
+from claimq_operator.kubernetes_api.labels import SIDECAR_CONTAINER, SOCKET_VOLUME
+from claimq_operator.kubernetes_api.port import Json
+from claimq_operator.settings import OperatorSettings
+from claimq_spec.duration import format_duration
+from claimq_spec.manifest import QueueSpec
+from claimq_spec.quantity import parse_quantity
+
+SOCKET_DIRECTORY = "/run/claimq"
+SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
+HEALTH_PORT = 9464
+KEY_HEADER = "Claimq-Lifecycle-Key"
+"""The header in which a hook shows the key; the sidecar goes by the same name."""
+
+LOCKED_DOWN: Json = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""What Pod Security `restricted` asks of every container."""
+
+
+def socket_volume() -> Json:
+    """Where the socket is: in memory, shared by the containers of the pod."""
+    return {"name": SOCKET_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+
+
+def lifecycle_key(uid: str) -> str:
+    """What the hooks of a queue's pods show, so that no other pod can begin a drain: made from the queue's uid, which
+    is random and stays. Whoever may read the queue, its pods or its Events has it: it keeps out pods, not people."""
+    return hashlib.sha256(f"claimq lifecycle {uid}".encode()).hexdigest()[:32]
+
+
+def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
+    """The container; ``key`` is the queue's lifecycle key."""
+    redis = spec.redis
+    mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
+    if redis is not None and redis_secrets.projections(redis):
+        mounts.append({"name": redis_secrets.VOLUME, "mountPath": redis_secrets.DIRECTORY, "readOnly": True})
+    return without_empty(
+        {
+            "name": SIDECAR_CONTAINER,
+            "image": spec.sidecar.image or settings.sidecar_image,
+            "imagePullPolicy": settings.sidecar_pull_policy,
+            "restartPolicy": "Always",
+            "env": _environment(spec, key),
+            "ports": [{"name": "claimq-health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            "resources": without_empty(
+                {
+                    "requests": dict(spec.sidecar.resources.requests),
+                    "limits": dict(spec.sidecar.resources.limits),
+                }
+            ),
+            # The app starts when this has passed: its socket is there then.
+            "startupProbe": _probe("/healthz", period=1, failures=60),
+            "readinessProbe": _probe("/readyz", period=5, failures=3),
+            "livenessProbe": _probe("/healthz", period=10, failures=6),
+            # Called when the pod is told to end: claims stop at once. SIGTERM comes when the app has exited.
+            "lifecycle": {"preStop": {"httpGet": hook("/drain", key)}},
+            "securityContext": {**LOCKED_DOWN, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
+            "volumeMounts": mounts,
+        }
+    )
+
+
+def http_get(path: str) -> Json:
+    """A probe: a call of the kubelet's to the sidecar, which changes nothing."""
+    return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
+
+
+def hook(path: str, key: str) -> Json:
+    """A hook: a call of the kubelet's that begins a drain, so it shows the key. The kubelet can only GET."""
+    return {**http_get(path), "httpHeaders": [{"name": KEY_HEADER, "value": key}]}
+
+
+def _probe(path: str, *, period: int, failures: int) -> Json:
+    return {
+        "httpGet": http_get(path),
+        "periodSeconds": period,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
+
+
+def _environment(spec: QueueSpec, key: str) -> list[Json]:
+    own: list[Json] = [
+        _field("POD_NAME", "metadata.name"),
+        _field("POD_UID", "metadata.uid"),
+        # To this the sidecar adds the instant of its start, so that each start of it claims under a name of its own.
+        {"name": "CLAIMQ_WORKER_PREFIX", "value": "$(POD_NAME).$(POD_UID)"},
+        {"name": "CLAIMQ_QUEUE", "value": spec.queue_name},
+        {"name": "CLAIMQ_SOCKET", "value": SOCKET},
+        _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
+        {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
+        {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},
+        # It comes when the app has exited, or two seconds before the kubelet kills both: no time to wait.
+        {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
+        {"name": "CLAIMQ_CONCURRENCY", "value": str(spec.worker.concurrency)},
+        {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
+    ]
+    if (limit := spec.sidecar.resources.limits.get("memory")) is not None:
+        own.append({"name": "CLAIMQ_MEMORY", "value": str(int(parse_quantity(limit)))})
+    if spec.processing_timeout is not None:
+        own.append({"name": "CLAIMQ_PROCESSING_TIMEOUT", "value": format_duration(spec.processing_timeout)})
+    return [*own, *(redis_secrets.environment(spec.redis) if spec.redis is not None else [])]
+
+
+def _field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}

@@ -1,0 +1,172 @@
+"""From what is wanted and seen to what to do: the decision of one pass. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from claimq.model import State
+from claimq_operator.children.budget import budget
+from claimq_operator.children.deployment import deployment
+from claimq_operator.children.restrictions import refused
+from claimq_operator.decide import scale_down
+from claimq_operator.decide.conditions import View
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.scale_down import Marks
+from claimq_operator.decide.status import build
+from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
+from claimq_operator.kubernetes_api.labels import FIELD_MANAGER
+from claimq_operator.kubernetes_api.port import Json, part, parts
+from claimq_operator.kubernetes_api.timestamps import parse_time
+from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest import QueueSpec
+from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a pass hands on to the next one. An empty one is a fresh start, and only makes the operator more careful."""
+
+    scaling: ScalingState = field(default_factory=ScalingState)
+    marks: Marks = field(default_factory=Marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, in the order of the fields."""
+
+    children: tuple[Json, ...] = ()
+    """Objects to apply, where they differ from what was applied last."""
+    hold_replicas: int | None = None
+    """The number to take over apart from the rest before the children are applied: nobody else owns it yet."""
+    costs: dict[str, int] = field(default_factory=dict[str, int])
+    """Pod -> deletion cost to write."""
+    replicas: int | None = None
+    """The number of workers to order; None: leave it."""
+    status: Json = field(default_factory=dict[str, Any])
+    decision: Decision | None = None
+    memory: Memory = field(default_factory=Memory)
+
+
+def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now: float, clock: float) -> Plan:
+    """What to do for one queue.
+
+    ``now``: Unix seconds, for the status. ``clock``: seconds of a clock that does not go back, for everything else.
+    """
+    resource, spec = observed.resource, observed.resource.spec
+    if spec is None:
+        view = View(observed, None, observed.replicas)
+        return Plan(status=build(view, None, now=now), memory=memory)
+    seen = seen_for_scaling(observed, spec.worker.concurrency, now)
+    decision = decide(spec.scaling, seen, _continued(observed, memory), clock)
+    wanted = _wanted(observed, spec, decision)
+    made = deployment(resource, spec, settings, replicas=wanted if observed.deployment is None else None)
+    view = View(observed, decision, wanted, made.left_out)
+    if resource.is_paused:
+        view = View(observed, decision, observed.replicas, made.left_out)
+        return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
+    if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
+        fault = Fault("TemplateForbidden", refusal, needs_person=True, denied=True)
+        return _denied(replace(observed, refusal=fault), seen, decision, fault, memory, now)
+    if observed.redis_fault is not None and observed.redis_fault.denied:
+        return _denied(observed, seen, decision, observed.redis_fault, memory, now)
+    costs, replicas, marks = _change(observed, decision, memory, clock)
+    return Plan(
+        children=(made.body, budget(resource)),
+        hold_replicas=replicas_to_hold(observed),
+        costs=costs,
+        replicas=replicas,
+        status=build(view, seen, now=now),
+        decision=decision,
+        memory=Memory(decision.state, marks),
+    )
+
+
+def _denied(
+    observed: Observed, seen: Seen | None, decision: Decision, fault: Fault, memory: Memory, now: float
+) -> Plan:
+    """Of a queue that may not be used as it asks: no child is written, and workers are at most taken away.
+
+    Those of a queue with another owner go: they would work on its items.
+    """
+    wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
+    fewer = wanted if wanted is not None and wanted < observed.replicas else None
+    view = View(observed, decision, observed.replicas if fewer is None else fewer)
+    status = build(view, seen, now=now)
+    return Plan(replicas=fewer, status=status, decision=decision, memory=memory)
+
+
+def _continued(observed: Observed, memory: Memory) -> ScalingState:
+    """The scaling state of the last pass. In the first pass of an operator it begins with what the status holds."""
+    if memory.scaling.seen_at is not None or memory.scaling.estimates.at is not None:
+        return memory.scaling
+    stored = part(part(observed.resource.status, "scaling"), "estimates")
+    return replace(memory.scaling, estimates=Estimates.from_json(stored)) if stored else memory.scaling
+
+
+def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
+    """The observation for the scaling function; None when the queue is unknown. ``now``: Unix seconds."""
+    snapshot = observed.snapshot
+    if snapshot is None:
+        return None
+    replicas = observed.replicas
+    ready = min(observed.ready, replicas)
+    return Seen(
+        main=snapshot.lengths[State.MAIN],
+        busy=snapshot.lengths[State.BUSY],
+        replicas=replicas,
+        ready=ready,
+        busy_workers=min(observed.busy_workers, replicas),
+        starting=replicas - ready,
+        delayed_due=1 if snapshot.next_due_in == 0 else 0,
+        delayed_soon=snapshot.due_soon,
+        oldest_age=snapshot.ages[State.MAIN],
+        claimed=snapshot.counters["claimed"],
+        slots=slots,
+        starting_for=tuple(
+            max(0.0, now - created)
+            for pod in observed.live_pods
+            if not pod.is_ready and (created := parse_time(pod.created_at))
+        ),
+        is_paused=snapshot.paused,
+    )
+
+
+def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
+    """How many workers there should be; of an unknown queue, as many as there are."""
+    if decision.replicas is not None:
+        return decision.replicas
+    if observed.deployment is not None:
+        return observed.replicas
+    return spec.scaling.min_replicas
+
+
+def _change(
+    observed: Observed, decision: Decision, memory: Memory, clock: float
+) -> tuple[dict[str, int], int | None, Marks]:
+    """Costs to write, the number to order (None: leave it), and the marks to remember."""
+    wanted, current = decision.replicas, observed.replicas
+    if observed.deployment is None or wanted is None or wanted == current:
+        return {}, None, Marks()
+    if wanted > current:
+        return {}, wanted, Marks()
+    if wanted > 0 and observed.is_rolling_out:
+        # Two sets of pods are there, and which of them loses a pod is not ours to say.
+        return {}, None, Marks()
+    step = scale_down.step_down(observed.pods, current, wanted, memory.marks, clock)
+    return step.costs, step.replicas, step.marks
+
+
+def replicas_to_hold(observed: Observed) -> int | None:
+    """The number to take over, when only the manager of all other fields owns it.
+
+    The Deployment was just made with it; left out of the next apply, it would fall back to 1.
+    """
+    if observed.deployment is None:
+        return None
+    owners = {
+        entry.get("manager")
+        for entry in parts(observed.deployment["metadata"], "managedFields")
+        if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
+    }
+    return observed.replicas if owners == {FIELD_MANAGER} else None

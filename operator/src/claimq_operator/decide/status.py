@@ -1,0 +1,161 @@
+"""The status of a ReliableQueue: what it says, and whether a new one is worth a write. Pure.
+
+Its shape is described in docs/status.md and fixed by the CRD. Writing it on every tick would load the cluster's store,
+so numbers that have hardly changed wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from claimq.model import Snapshot, State
+from claimq_operator.decide.conditions import View, all_conditions, dated
+from claimq_operator.kubernetes_api.labels import selector_text
+from claimq_operator.kubernetes_api.port import Json, part, parts
+from claimq_operator.kubernetes_api.timestamps import format_time
+from claimq_spec.scaling import Decision, Seen
+
+_AGES = (State.MAIN, State.BUSY, State.FAILED)
+_CLOSE = 0.2
+"""Ages that differ by less than this share say the same."""
+
+
+def build(view: View, seen: Seen | None, *, now: float) -> Json:
+    """The whole status. ``now``: Unix seconds by the API's kind of clock. Unknown numbers keep their last value."""
+    observed = view.observed
+    resource, before = observed.resource, observed.resource.status
+    now_text = format_time(now)
+    conditions = dated(
+        all_conditions(view),
+        parts(before, "conditions"),
+        generation=resource.generation,
+        now_text=now_text,
+    )
+    status: Json = {
+        "observedGeneration": resource.generation,
+        "conditions": conditions,
+        "selector": selector_text(resource.name),
+        "workers": _workers(view, before),
+    }
+    if resource.spec is not None:
+        status["queueName"] = resource.spec.queue_name
+    status |= _numbers(observed.snapshot, before)
+    if observed.report is not None:
+        report = observed.report
+        redis: Json = {"version": f"{report.flavour} {report.version}", "mode": report.mode}
+        if report.warnings:
+            redis["warnings"] = [f"{one.code}: {one.message}" for one in report.warnings]
+        status["redis"] = redis
+    elif "redis" in before:
+        status["redis"] = before["redis"]
+    scaling = (
+        before.get("scaling") if view.decision is None else _scaling(view.decision, seen, before, now_text)
+    )
+    if scaling:
+        status["scaling"] = scaling
+    return status
+
+
+def _workers(view: View, before: Mapping[str, Any]) -> Json:
+    ready, wanted, busy = view.observed.ready, view.wanted, view.observed.busy_workers
+    if view.observed.snapshot is None:  # who holds claims is known from the server alone
+        busy = part(before, "workers").get("busy", 0)
+    return {
+        "desired": wanted,
+        "ready": ready,
+        "busy": busy,
+        "summary": f"{ready}/{wanted}",
+    }
+
+
+def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
+    """Items and ages. Of an unknown queue the last known ones stay; RedisReachable says that they are old."""
+    if snapshot is None:
+        return {key: before[key] for key in ("items", "ages", "oldest") if key in before}
+    found: Json = {"items": {state.value: snapshot.lengths[state] for state in State}}
+    ages = {state.value: round(age, 1) for state in _AGES if (age := snapshot.ages[state]) is not None}
+    if ages:  # an empty object that had entries before would become null, and be refused
+        found["ages"] = ages
+    oldest = snapshot.ages[State.MAIN]
+    if oldest is not None:
+        found["oldest"] = age_text(oldest)
+    return found
+
+
+def _scaling(decision: Decision, seen: Seen | None, before: Mapping[str, Any], now_text: str) -> Json:
+    last = part(before, "scaling")
+    is_same = last.get("rule") == decision.rule.value and last.get("replicas") == decision.replicas
+    found: Json = {"rule": decision.rule.value, "reason": decision.reason}
+    if decision.replicas is not None:
+        found["replicas"] = decision.replicas
+    found["at"] = last["at"] if is_same and "at" in last else now_text
+    if seen is not None:
+        inputs: Json = {
+            "main": seen.main,
+            "busy": seen.busy,
+            "delayedDue": seen.delayed_due,
+            "replicas": seen.replicas,
+            "ready": seen.ready,
+            "starting": seen.starting,
+            "busyWorkers": seen.busy_workers,
+        }
+        if seen.delayed_soon:
+            inputs["delayedSoon"] = seen.delayed_soon
+        if seen.oldest_age is not None:
+            inputs["oldestAge"] = round(seen.oldest_age, 1)
+        found["inputs"] = inputs
+        found["estimates"] = decision.state.estimates.to_json()
+    elif "estimates" in last:
+        found["estimates"] = last["estimates"]
+    return found
+
+
+def is_news(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether conditions, workers or the spec acted on differ: that is written at once."""
+    return (
+        _verdicts(new) != _verdicts(old)
+        or new.get("observedGeneration") != old.get("observedGeneration")
+        or any(new.get(key) != old.get(key) for key in ("selector", "queueName", "workers"))
+    )
+
+
+def is_different(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether anything differs that people would look at: that is written when its time has come."""
+    if is_news(new, old) or new.get("items") != old.get("items"):
+        return True
+    if new.get("redis") != old.get("redis") or _messages(new) != _messages(old):
+        return True
+    decided, decided_before = part(new, "scaling"), part(old, "scaling")
+    if any(decided.get(key) != decided_before.get(key) for key in ("rule", "replicas")):
+        return True
+    return not _are_close(part(new, "ages"), part(old, "ages"))
+
+
+def _verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (one.get("type"), one.get("status"), one.get("reason"), one.get("observedGeneration"))
+        for one in parts(status, "conditions")
+    ]
+
+
+def _messages(status: Mapping[str, Any]) -> list[Any]:
+    return [one.get("message") for one in parts(status, "conditions")]
+
+
+def _are_close(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
+    if new.keys() != old.keys():
+        return False
+    return all(abs(new[key] - old[key]) <= max(_CLOSE * max(new[key], old[key]), 1.0) for key in new)
+
+
+def age_text(seconds: float) -> str:
+    """An age for people, in its two largest units at most: 45s, 3m20s, 5h10m, 2d4h."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    for size, unit, small, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+    return f"{whole}s"

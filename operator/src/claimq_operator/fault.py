@@ -1,0 +1,19 @@
+"""Why something could not be done for a queue, as its conditions report it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OWNED_BY_ANOTHER = "OwnedByAnother"
+"""The reason of a fault: another object owns the queue on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A reason for programs, a message with the fix, and whether retrying may help."""
+
+    reason: str
+    message: str
+    needs_person: bool = False
+    denied: bool = False
+    """Whether the queue may not be used as its manifest asks. Its children are not applied then."""

@@ -1,0 +1,1 @@
+"""The servers of the queues: connections, ownership and maintenance. Knows no Deployment and no status."""

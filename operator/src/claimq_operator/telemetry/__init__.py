@@ -1,0 +1,1 @@
+"""What the operator shows about itself: metrics, Events, health endpoints."""

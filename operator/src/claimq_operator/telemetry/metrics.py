@@ -1,0 +1,142 @@
+"""What Prometheus is told. Labels are bounded: queues come and go with their objects, all else is of a fixed set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from claimq.model import COUNTERS, Snapshot, State
+from claimq_operator.kubernetes_api.queue_resource import Key
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_QUEUE = ("namespace", "name")
+_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ATTEMPTS = ("fails", "crashes", "expired")
+"""The counters that are told as failed attempts, by reason; all others are transitions of their own name."""
+_ATTEMPT_FAILED = "attempt_failed"
+
+
+class Metrics:
+    """One set of metrics, apart from the process's global one."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._per_queue: list[Gauge | Counter] = []
+        ProcessCollector(registry=self.registry)
+        self.items = self._gauge("claimq_queue_items", "Items by state.", "state")
+        self.age = self._gauge(
+            "claimq_queue_oldest_age_seconds", "Age of the oldest item, by state.", "state"
+        )
+        self._transitions = _Transitions()
+        self.registry.register(self._transitions)
+        self.workers = self._gauge("claimq_queue_workers", "Workers: desired, ready, busy.", "kind")
+        self.reachable = self._gauge("claimq_queue_redis_reachable", "1 while the queue's server answers.")
+        self.decisions = self._counter("claimq_scaling_decisions_total", "Decisions, by the rule.", "rule")
+        self.released = self._counter(
+            "claimq_claims_given_back_total", "Claims of dead containers that were given back.", "reason"
+        )
+        self.passes = self._counter(
+            "claimq_passes_total", "Passes over a queue, by how they ended.", "outcome"
+        )
+        self.pass_seconds = Histogram(
+            "claimq_pass_duration_seconds",
+            "How long a pass over a queue took.",
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self.pass_lag = Histogram(
+            "claimq_pass_lag_seconds",
+            "How long after its time a pass began.",
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._of_the_process()
+
+    def _of_the_process(self) -> None:
+        self.requests = Counter(
+            "claimq_kubernetes_requests_total",
+            "Requests to the API server.",
+            ("verb", "resource", "code"),
+            registry=self.registry,
+        )
+        self.is_leader = Gauge("claimq_leader", "1 while this process works.", registry=self.registry)
+        self.queues = Gauge("claimq_queues", "Queues that this process works on.", registry=self.registry)
+        self.loop_age = Gauge(
+            "claimq_loop_age_seconds", "Since a loop ran last.", ("loop",), registry=self.registry
+        )
+
+    def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
+        made = Gauge(name, doc, (*_QUEUE, *labels), registry=self.registry)
+        self._per_queue.append(made)
+        return made
+
+    def _counter(self, name: str, doc: str, *labels: str) -> Counter:
+        made = Counter(name, doc, (*_QUEUE, *labels), registry=self.registry)
+        self._per_queue.append(made)
+        return made
+
+    def told(self, verb: str, resource: str, code: str) -> None:
+        """A request to the API server has ended."""
+        self.requests.labels(verb, resource, code).inc()
+
+    def see_queue(self, key: Key, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
+        """Sets the gauges of a queue; of an unknown one the numbers stay away."""
+        self.reachable.labels(*key).set(snapshot is not None)
+        for kind, count in workers.items():
+            self.workers.labels(*key, kind).set(count)
+        for state in State:
+            age = None if snapshot is None else snapshot.ages[state]
+            self.items.labels(*key, state.value).set(_nan if snapshot is None else snapshot.lengths[state])
+            self.age.labels(*key, state.value).set(_nan if snapshot is None else age or 0.0)
+        if snapshot is not None:
+            self._transitions.counts[key] = snapshot.counters
+
+    def forget_queue(self, key: Key) -> None:
+        """Removes every series of a queue that is gone."""
+        self._transitions.counts.pop(key, None)
+        for metric in self._per_queue:
+            metric.remove_by_labels(dict(zip(_QUEUE, key, strict=True)))
+
+    def render(self) -> bytes:
+        """The whole page."""
+        return generate_latest(self.registry)
+
+
+class _Transitions(Collector):
+    """The counters that the queues themselves keep: they outlive this process."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Key, Mapping[str, int]] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        """One series for each queue, kind and reason."""
+        family = CounterMetricFamily(
+            "claimq_queue_transitions",
+            "Transitions since the queue began; attempts that failed by what ended them.",
+            labels=(*_QUEUE, "kind", "reason"),
+        )
+        for key, counts in self.counts.items():
+            for kind in COUNTERS:
+                if kind not in _ATTEMPTS:
+                    family.add_metric((*key, kind, ""), counts[kind])
+            for reason, count in _failed_attempts(counts).items():
+                family.add_metric((*key, _ATTEMPT_FAILED, reason), count)
+        yield family
+
+
+def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Attempts that ended without success, by reason; the queue counts an expired lease as a crash too."""
+    expired = counts["expired"]
+    return {
+        "fail": counts["fails"],
+        "crash": max(counts["crashes"] - expired, 0),
+        "expired": expired,
+    }
+
+
+_nan = float("nan")

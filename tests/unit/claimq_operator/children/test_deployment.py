@@ -1,0 +1,262 @@
+"""The worker Deployment: what claimq sets, what the template adds, what passes Pod Security `restricted`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import claimq_sidecar.probes
+from claimq_operator.children.budget import budget
+from claimq_operator.children.deployment import WorkerDeployment, deployment
+from claimq_operator.children.sidecar import lifecycle_key
+from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest.rules import RESERVED_VOLUMES
+
+Build = Callable[..., WorkerDeployment]
+
+
+@pytest.fixture
+def build(queue: Callable[..., QueueResource], settings: OperatorSettings) -> Build:
+    def make(replicas: int | None = None, **spec: Any) -> WorkerDeployment:
+        resource = queue(**spec)
+        assert resource.spec is not None, resource.problems
+        return deployment(resource, resource.spec, settings, replicas=replicas)
+
+    return make
+
+
+def pod_of(made: WorkerDeployment) -> dict[str, Any]:
+    pod: dict[str, Any] = made.body["spec"]["template"]["spec"]
+    return pod
+
+
+def app_of(made: WorkerDeployment) -> dict[str, Any]:
+    return next(one for one in pod_of(made)["containers"] if one["name"] == "worker")
+
+
+def sidecar_of(made: WorkerDeployment) -> dict[str, Any]:
+    return next(one for one in pod_of(made)["initContainers"] if one["name"] == "claimq-sidecar")
+
+
+def env_of(container: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one.get("value") for one in container["env"]}
+
+
+def test_the_sidecar_is_native_and_behind_the_templates_own(build: Build) -> None:
+    made = build(worker={"template": {"spec": {"initContainers": [{"name": "mesh", "image": "mesh:1"}]}}})
+    assert [one["name"] for one in pod_of(made)["initContainers"]] == ["mesh", "claimq-sidecar"]
+    assert sidecar_of(made)["restartPolicy"] == "Always"
+
+
+def test_both_containers_share_the_socket_in_memory(build: Build) -> None:
+    made = build()
+    volume = next(one for one in pod_of(made)["volumes"] if one["name"] == "claimq-socket")
+    assert volume["emptyDir"]["medium"] == "Memory"
+    for container in (app_of(made), sidecar_of(made)):
+        assert {"name": "claimq-socket", "mountPath": "/run/claimq"} in container["volumeMounts"]
+        assert env_of(container)["CLAIMQ_SOCKET"] == "/run/claimq/claimq.sock"
+
+
+def test_the_sidecar_hands_out_as_many_items_at_once_as_the_manifest_says(build: Build) -> None:
+    assert env_of(sidecar_of(build()))["CLAIMQ_CONCURRENCY"] == "1"
+    assert env_of(sidecar_of(build(worker={"concurrency": 20})))["CLAIMQ_CONCURRENCY"] == "20"
+
+
+@pytest.mark.parametrize(
+    ("template", "account"),
+    [({}, "default"), ({"serviceAccountName": "a"}, "a"), ({"serviceAccount": "old"}, "old")],
+)
+def test_the_service_account_is_always_named(build: Build, template: dict[str, Any], account: str) -> None:
+    # Left out, it would stay what an earlier template said: the API server keeps a copy that nobody owns.
+    made = build(worker={"template": {"spec": template}})
+    assert pod_of(made)["serviceAccountName"] == account
+
+
+def test_the_sidecar_claims_under_the_pods_name_and_uid(build: Build) -> None:
+    env = sidecar_of(build())["env"]
+    names = [one["name"] for one in env]
+    assert env_of(sidecar_of(build()))["CLAIMQ_WORKER_PREFIX"] == "$(POD_NAME).$(POD_UID)"
+    # A variable can only be used in one that comes after it.
+    assert max(names.index("POD_NAME"), names.index("POD_UID")) < names.index("CLAIMQ_WORKER_PREFIX")
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_every_container_of_ours_passes_restricted(build: Build, kind: str) -> None:
+    pod = pod_of(build())
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod[kind]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_a_worker_has_no_way_to_the_api_server(build: Build) -> None:
+    assert pod_of(build())["automountServiceAccountToken"] is False
+
+
+def test_the_templates_security_settings_win_where_it_has_some(build: Build) -> None:
+    pod = pod_of(build(worker={"template": {"spec": {"securityContext": {"runAsUser": 7, "fsGroup": 8}}}}))
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (7, 8)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_the_app_is_drained_before_it_gets_sigterm(build: Build) -> None:
+    made = build()
+    assert app_of(made)["lifecycle"]["preStop"]["httpGet"]["path"] == "/worker/prestop"
+    assert sidecar_of(made)["lifecycle"]["preStop"]["httpGet"]["path"] == "/drain"
+    assert made.left_out == ()
+
+
+def test_the_hooks_show_the_key_that_the_sidecar_asks_for(build: Build) -> None:
+    made = build()
+    key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
+    for container in (app_of(made), sidecar_of(made)):
+        shown = container["lifecycle"]["preStop"]["httpGet"]["httpHeaders"]
+        assert shown == [{"name": claimq_sidecar.probes.KEY_HEADER, "value": key}]
+    assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
+
+
+def test_each_queue_has_a_key_of_its_own_that_stays() -> None:
+    one, other = "5a2e6d0e-0000-4000-8000-000000000001", "5a2e6d0e-0000-4000-8000-000000000002"
+    assert lifecycle_key(one) == lifecycle_key(one) != lifecycle_key(other)
+    assert one not in lifecycle_key(one)
+
+
+def test_a_hook_of_the_apps_own_is_kept_and_said(build: Build) -> None:
+    own = {"exec": {"command": ["true"]}}
+    container = {"name": "worker", "lifecycle": {"preStop": own, "postStart": own}}
+    made = build(worker={"template": {"spec": {"containers": [container]}}})
+    assert app_of(made)["lifecycle"] == {"preStop": own, "postStart": own}
+    assert "preStop" in made.left_out[0]
+
+
+def test_a_stuck_app_is_restarted_only_where_a_processing_timeout_is_set(build: Build) -> None:
+    assert "livenessProbe" not in app_of(build())
+    made = build(processingTimeout="5m")
+    assert app_of(made)["livenessProbe"]["httpGet"]["path"] == "/worker/livez"
+    assert env_of(sidecar_of(made))["CLAIMQ_PROCESSING_TIMEOUT"] == "5m"
+
+
+def test_a_liveness_probe_of_the_apps_own_is_kept_and_said(build: Build) -> None:
+    own = {"tcpSocket": {"port": 80}}
+    containers = [{"name": "worker", "livenessProbe": own}]
+    made = build(processingTimeout="5m", worker={"template": {"spec": {"containers": containers}}})
+    assert app_of(made)["livenessProbe"] == own
+    assert "livenessProbe" in made.left_out[0]
+
+
+def test_the_grace_period_follows_from_the_drain_time(build: Build) -> None:
+    assert pod_of(build(worker={"drainTimeout": "90s"}))["terminationGracePeriodSeconds"] == 100
+
+
+def test_the_templates_grace_period_wins(build: Build) -> None:
+    made = build(worker={"drainTimeout": "90s", "template": {"spec": {"terminationGracePeriodSeconds": 600}}})
+    assert pod_of(made)["terminationGracePeriodSeconds"] == 600
+
+
+def test_all_else_of_a_pod_comes_from_the_template(build: Build) -> None:
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {
+            "nodeSelector": {"disk": "fast"},
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "containers": [
+                {"name": "worker", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+                {"name": "cache", "image": "cache:1"},
+            ],
+        },
+    }
+    made = build(worker={"template": template})
+    head = made.body["spec"]["template"]["metadata"]
+    assert (head["labels"]["team"], head["annotations"]) == ("a", {"note": "b"})
+    assert pod_of(made)["nodeSelector"] == {"disk": "fast"}
+    assert [one["name"] for one in pod_of(made)["containers"]] == ["worker", "cache"]
+    assert {one["mountPath"] for one in app_of(made)["volumeMounts"]} == {"/run/claimq", "/data"}
+    assert {"data", "claimq-socket"} <= {one["name"] for one in pod_of(made)["volumes"]}
+
+
+def test_a_template_cannot_take_pods_out_of_the_selector(build: Build) -> None:
+    made = build(worker={"template": {"metadata": {"labels": {"app.kubernetes.io/component": "mine"}}}})
+    labels = made.body["spec"]["template"]["metadata"]["labels"]
+    assert made.body["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_what_the_manifest_says_of_the_app_is_in_its_container(build: Build) -> None:
+    worker = {
+        "command": ["run"],
+        "args": ["fast"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "envFrom": [{"configMapRef": {"name": "c"}}],
+        "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}},
+    }  # fmt: skip
+    app = app_of(build(worker=worker))
+    assert (app["command"], app["args"]) == (["run"], ["fast"])
+    assert app["env"][1:] == worker["env"]
+    assert app["envFrom"] == worker["envFrom"]
+    assert app["resources"] == worker["resources"]
+
+
+def test_secrets_are_files_and_never_in_the_environment(build: Build) -> None:
+    redis = {
+        "secretRef": {"name": "redis"},
+        "user": "worker",
+        "passwordSecretRef": {"name": "redis"},
+        "sentinel": {"masterName": "main", "passwordSecretRef": {"name": "sentinels"}},
+        "tls": {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "client"}},
+    }
+    made = build(redis=redis)
+    env = env_of(sidecar_of(made))
+    assert "CLAIMQ_REDIS_URL" not in env
+    assert env["CLAIMQ_REDIS_URL_FILE"] == "/run/claimq-redis/url"
+    assert (env["CLAIMQ_REDIS_USERNAME"], env["CLAIMQ_REDIS_SENTINEL_MASTER"]) == ("worker", "main")
+    sources = next(one for one in pod_of(made)["volumes"] if one["name"] == "claimq-redis")["projected"][
+        "sources"
+    ]
+    files = {
+        item["path"]: source["secret"]["name"] for source in sources for item in source["secret"]["items"]
+    }
+    assert files == {
+        "url": "redis",
+        "password": "redis",
+        "sentinel-password": "sentinels",
+        "ca.crt": "ca",
+        "tls.crt": "client",
+        "tls.key": "client",
+    }
+    assert all("claimq-redis" not in str(mount) for mount in app_of(made)["volumeMounts"])
+
+
+def test_an_address_without_secrets_needs_no_volume(build: Build) -> None:
+    made = build(redis={"url": "redis://a:26379,b:26379/2", "sentinel": {"masterName": "main"}})
+    env = env_of(sidecar_of(made))
+    assert env["CLAIMQ_REDIS_URL"] == "redis+sentinel://a:26379,b:26379/main/2"
+    assert "CLAIMQ_REDIS_SENTINEL_MASTER" not in env
+    assert [one["name"] for one in pod_of(made)["volumes"]] == ["claimq-socket"]
+
+
+def test_a_template_has_no_volume_that_would_be_lost_behind_ours(build: Build) -> None:
+    secret = {"url": "rediss://r", "passwordSecretRef": {"name": "redis"}}
+    found = pod_of(build(redis=secret))["volumes"]
+    assert sorted(one["name"] for one in found) == sorted(RESERVED_VOLUMES)
+
+
+def test_children_go_with_their_queue(build: Build, queue: Callable[..., QueueResource]) -> None:
+    for body in (build().body, budget(queue())):
+        owner = body["metadata"]["ownerReferences"][0]
+        assert (owner["kind"], owner["name"], owner["controller"]) == ("ReliableQueue", "thumbs", True)
+
+
+def test_the_number_of_workers_is_only_in_a_new_deployment(build: Build) -> None:
+    assert "replicas" not in build().body["spec"]
+    assert build(replicas=4).body["spec"]["replicas"] == 4
+
+
+def test_the_budget_never_blocks_a_node_for_good(queue: Callable[..., QueueResource]) -> None:
+    spec = budget(queue())["spec"]
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == ("25%", "AlwaysAllow")
+
+
+def test_a_queues_own_sidecar_image_wins(build: Build) -> None:
+    assert sidecar_of(build())["image"] == "registry.example/claimq-sidecar:1"
+    assert sidecar_of(build(sidecar={"image": "mine:2"}))["image"] == "mine:2"

@@ -1,0 +1,133 @@
+"""What a template may not ask for its pods, unless the operator's settings allow it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from claimq_operator.children.restrictions import refused
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Memory, plan
+from claimq_operator.grants import RESTRICTIONS
+from claimq_operator.settings import OperatorSettings
+from claimq_spec.manifest import TemplateMetadata, TemplateSpec
+
+Look = Callable[..., Observed]
+PATH = "spec.worker.template.spec"
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "log"}, {"name": "worker", **fields}]}
+
+
+def context(**fields: Any) -> dict[str, Any]:
+    return container(securityContext=fields)
+
+
+PROBE = {"httpGet": {"host": "10.0.0.1", "port": 1}}
+FORBIDDEN: list[tuple[str, str, dict[str, Any]]] = [
+    ("HostNetwork", "hostNetwork", {"hostNetwork": True}),
+    ("HostPID", "hostPID", {"hostPID": True}),
+    ("HostIPC", "hostIPC", {"hostIPC": True}),
+    (
+        "HostPath",
+        "volumes[1].hostPath",
+        {"volumes": [{"name": "a"}, {"name": "b", "hostPath": {"path": "/"}}]},
+    ),
+    ("HostPorts", "containers[1].ports[0].hostPort", container(ports=[{"containerPort": 1, "hostPort": 1}])),
+    ("ServiceAccount", "serviceAccountName", {"serviceAccountName": "admin"}),
+    ("ServiceAccount", "serviceAccount", {"serviceAccount": "admin"}),
+    ("Root", "securityContext.runAsNonRoot", {"securityContext": {"runAsNonRoot": False}}),
+    ("Root", "securityContext.runAsUser", {"securityContext": {"runAsUser": 0}}),
+    ("Root", "containers[1].securityContext.runAsUser", context(runAsUser=0)),
+    (
+        "Root",
+        "initContainers[0].securityContext.runAsNonRoot",
+        {"initContainers": [{"name": "a", "securityContext": {"runAsNonRoot": False}}]},
+    ),
+    ("Privileged", "containers[1].securityContext.privileged", context(privileged=True)),
+    (
+        "Privileged",
+        "containers[1].securityContext.allowPrivilegeEscalation",
+        context(allowPrivilegeEscalation=True),
+    ),
+    (
+        "Privileged",
+        "securityContext.windowsOptions.hostProcess",
+        {"securityContext": {"windowsOptions": {"hostProcess": True}}},
+    ),
+    ("Capabilities", "containers[1].securityContext.capabilities.add", context(capabilities={"add": ["A"]})),
+    (
+        "Unconfined",
+        "containers[1].securityContext.seccompProfile",
+        context(seccompProfile={"type": "Unconfined"}),
+    ),
+    (
+        "Unconfined",
+        "containers[1].securityContext.appArmorProfile",
+        context(appArmorProfile={"type": "Unconfined"}),
+    ),
+    ("Unconfined", "containers[1].securityContext.procMount", context(procMount="Unmasked")),
+    ("Unconfined", "securityContext.seLinuxOptions", {"securityContext": {"seLinuxOptions": {"role": "r"}}}),
+    (
+        "Unconfined",
+        "securityContext.sysctls",
+        {"securityContext": {"sysctls": [{"name": "a", "value": "b"}]}},
+    ),
+    ("ProbeHost", "containers[1].livenessProbe.httpGet.host", container(livenessProbe=PROBE)),
+    ("ProbeHost", "containers[1].lifecycle.preStop.httpGet.host", container(lifecycle={"preStop": PROBE})),
+]
+
+
+@pytest.mark.parametrize(("word", "field", "pod"), FORBIDDEN, ids=[f"{one[0]}-{one[1]}" for one in FORBIDDEN])
+def test_a_field_is_refused_by_name_and_allowed_by_a_word(word: str, field: str, pod: dict[str, Any]) -> None:
+    said = refused(TemplateSpec(spec=pod), ())
+    assert said.startswith(f"{PATH}.{field} ({word}): ")
+    assert "operator.workersMay" in said
+    assert refused(TemplateSpec(spec=pod), (word,)) == ""
+    assert refused(TemplateSpec(spec=pod), [other for other in RESTRICTIONS if other != word]) == said
+
+
+def test_every_word_is_shown_to_be_needed() -> None:
+    assert {word for word, _, _ in FORBIDDEN} == set(RESTRICTIONS)
+
+
+def test_an_annotation_for_apparmor_counts_too() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/worker"
+    template = TemplateSpec(metadata=TemplateMetadata(annotations={key: "unconfined"}))
+    assert "(Unconfined)" in refused(template, ())
+    assert refused(TemplateSpec(metadata=TemplateMetadata(annotations={key: "runtime/default"})), ()) == ""
+
+
+def test_all_that_is_refused_is_told_at_once() -> None:
+    said = refused(TemplateSpec(spec={"hostPID": True, "hostIPC": True, "hostNetwork": True}), ("HostIPC",))
+    assert said.startswith(f"{PATH}.hostNetwork (HostNetwork), {PATH}.hostPID (HostPID): ")
+
+
+HARMLESS: list[dict[str, Any]] = [
+    {},
+    {"hostNetwork": False, "serviceAccountName": "default", "securityContext": {"runAsUser": 7}},
+    {"volumes": [{"name": "a", "emptyDir": {}}], **container(ports=[{"containerPort": 80}])},
+    context(capabilities={"drop": ["ALL"]}, seccompProfile={"type": "RuntimeDefault"}),
+    {"volumes": "none", "containers": "none", "securityContext": "none"},
+    {"containers": [{"name": "a", "securityContext": 1, "ports": 1, "lifecycle": 1, "livenessProbe": 1}]},
+]
+
+
+@pytest.mark.parametrize("pod", HARMLESS)
+def test_the_rest_passes_or_is_left_to_the_api_server(pod: dict[str, Any]) -> None:
+    assert refused(TemplateSpec(spec=pod), ()) == ""
+
+
+def test_a_queue_with_such_a_template_gets_no_pods(observed: Look, settings: OperatorSettings) -> None:
+    worker = {"template": {"spec": {"hostNetwork": True}}}
+    for replicas, wanted in ((None, None), (0, None), (3, None)):
+        look = observed(replicas=replicas, main=9, busy=3, worker=worker)
+        decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+        assert (decided.children, decided.replicas) == ((), wanted)
+        stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
+        assert (stalled["status"], stalled["reason"]) == ("True", "TemplateForbidden")
+    look = observed(replicas=0, main=9, worker=worker)
+    allowed = replace(settings, workers_may=("HostNetwork",))
+    assert len(plan(look, Memory(), allowed, now=0.0, clock=0.0).children) == 2

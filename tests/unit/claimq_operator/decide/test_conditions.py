@@ -1,0 +1,236 @@
+"""What the conditions say, and when they change."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from claimq.model import ServerReport, ServerWarning
+from claimq_operator.decide.conditions import View, all_conditions, dated
+from claimq_operator.decide.conditions.advice import advice
+from claimq_operator.decide.conditions.finding import Finding
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Memory, plan
+from claimq_operator.fault import Fault
+from claimq_operator.kubernetes_api.worker_pods import Trouble
+from claimq_operator.settings import OperatorSettings
+from testkit.kubernetes_objects import Body, pod_body, snapshot
+
+Look = Callable[..., Observed]
+
+
+def found(look: Observed, wanted: int = 0, left_out: tuple[str, ...] = ()) -> dict[str, Finding]:
+    return {one.type: one for one in all_conditions(View(look, None, wanted, left_out))}
+
+
+def waiting(name: str, reason: str) -> Body:
+    body = pod_body(name, ready=False)
+    state = {"waiting": {"reason": reason, "message": "it does not"}}
+    body["status"]["containerStatuses"][0]["state"] = state
+    return body
+
+
+def test_a_queue_that_works_is_ready(observed: Look) -> None:
+    conditions = found(observed(replicas=1, pods=[pod_body("a")]), wanted=1)
+    assert {kind: one.status for kind, one in conditions.items()} == {
+        "Ready": "True",
+        "RedisReachable": "True",
+        "WorkersAvailable": "True",
+        "ScalingActive": "Unknown",  # no decision was given here
+        "ScalingLimited": "False",
+        "Stalled": "False",
+        "Suspended": "False",
+    }
+
+
+def test_an_empty_queue_without_workers_is_ready(observed: Look) -> None:
+    assert found(observed())["Ready"].status == "True"
+
+
+def test_a_full_server_is_told_to_a_person_and_is_reachable_all_the_same(observed: Look) -> None:
+    full = ServerReport(
+        "valkey", "9.1", "standalone", (ServerWarning("Full", "it is full; give it more memory"),)
+    )
+    conditions = found(replace(observed(main=3), report=full))
+    assert (conditions["RedisReachable"].status, conditions["RedisReachable"].reason) == ("True", "Full")
+    assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "Full")
+    assert "give it more memory" in conditions["Ready"].message
+
+
+@pytest.mark.parametrize(
+    ("replicas", "scaling", "is_told"),
+    [(0, {}, True), (2, {}, False), (0, {"replicas": 0}, False)],
+    ids=["none", "some", "none by its own scale"],
+)
+def test_an_external_queue_without_workers_says_how_to_order_a_first_one(
+    observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_told: bool
+) -> None:
+    # As after a suspension: an HPA takes zero for a wish, and would leave it at that for ever.
+    look = observed(replicas=replicas, main=5, scaling={"mode": "External", **scaling})
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (active,) = [one for one in listed if one["type"] == "ScalingActive"]
+    assert active["reason"] == "External"
+    told = "kubectl scale deployment thumbs-worker --namespace=media --replicas=1"
+    assert (told in active["message"]) == is_told
+
+
+def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
+    conditions = found(observed(replicas=1, pods=[pod_body("a", ready=False)]), wanted=1)
+    assert (conditions["Ready"].status, conditions["Ready"].reason) == ("True", "WorkersStarting")
+    assert conditions["WorkersAvailable"].status == "False"
+
+
+@pytest.mark.parametrize(
+    ("reason", "field"),
+    [
+        ("ImagePullBackOff", "spec.worker.image"),
+        ("CrashLoopBackOff", "spec.worker.command"),
+        ("CreateContainerConfigError", "spec.worker.env"),
+    ],
+)
+def test_what_the_kubelet_complains_of_is_told_with_the_field(
+    observed: Look, reason: str, field: str
+) -> None:
+    conditions = found(observed(replicas=1, pods=[waiting("a", reason)]), wanted=1)
+    assert conditions["WorkersAvailable"].reason == conditions["Ready"].reason == reason
+    said = conditions["WorkersAvailable"].message
+    assert said.startswith("none of 1 workers is ready: pod a: container worker: it does not; ")
+    assert field in said
+
+
+def test_a_crash_tells_how_the_last_run_ended(observed: Look) -> None:
+    body = waiting("a", "CrashLoopBackOff")
+    ended = {"exitCode": 127, "reason": "StartError", "message": "nosuch: not found"}
+    body["status"]["containerStatuses"][0]["lastState"] = {"terminated": ended}
+    said = found(observed(replicas=1, pods=[body]), wanted=1)["WorkersAvailable"].message
+    assert "its last run ended with exit code 127 (StartError: nosuch: not found)" in said
+    assert "kubectl logs a --container=worker --previous" in said
+
+
+def test_a_new_template_that_does_not_get_on_is_told_beside_workers_that_do(observed: Look) -> None:
+    new = waiting("b", "ErrImagePull")
+    new["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:09Z"}
+    new["metadata"]["labels"]["pod-template-hash"] = "bbb"
+    look = observed(replicas=1, pods=[pod_body("a"), new])
+    conditions = found(look, wanted=1)
+    for kind in ("WorkersAvailable", "Ready"):
+        assert (conditions[kind].status, conditions[kind].reason) == ("True", "RolloutBlocked")
+        assert "ErrImagePull: pod b: container worker: it does not; correct spec.worker.image" in (
+            conditions[kind].message
+        )
+
+
+def test_an_old_template_that_did_not_get_on_is_no_word_more_when_the_new_one_does(observed: Look) -> None:
+    new = pod_body("b", revision="bbb", created="2026-01-01T00:00:09Z")
+    look = observed(replicas=1, pods=[waiting("a", "ErrImagePull"), new])
+    assert found(look, wanted=1)["WorkersAvailable"].reason == "AllReady"
+
+
+def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
+    image = "ImagePullBackOff"
+    assert "spec.worker.image" in advice(Trouble(image, "", "a", "worker"))
+    assert "spec.sidecar.image" in advice(Trouble(image, "", "a", "claimq-sidecar"))
+    assert 'the image of "proxy" in spec.worker.template' in advice(Trouble(image, "", "a", "proxy"))
+    assert "spec.worker.resources.requests" in advice(Trouble("Unschedulable", "", "a"))
+    assert advice(Trouble("SomethingNew", "", "a", "worker")) == ""
+
+
+def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
+    look = observed(replicas=1)
+    assert look.deployment is not None
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "exceeded quota",
+    }
+    deployment = {**look.deployment, "status": {"conditions": [failure]}}
+    condition = found(replace(look, deployment=deployment), wanted=1)["WorkersAvailable"]
+    assert (condition.reason, condition.message) == (
+        "FailedCreate",
+        (
+            "none of 1 workers is ready: exceeded quota; correct spec.worker.template or spec.worker.resources, "
+            "or let the namespace's quota, limits or Pod Security take them"
+        ),
+    )
+
+
+def test_an_unreachable_server_is_told_and_is_nobodys_task(observed: Look) -> None:
+    look = replace(observed(unknown=True), redis_fault=Fault("Unreachable", "no answer"))
+    conditions = found(look)
+    assert (conditions["RedisReachable"].status, conditions["Ready"].reason) == ("False", "Unreachable")
+    assert "held" in conditions["RedisReachable"].message
+    assert conditions["Stalled"].status == "False"
+
+
+def test_a_missing_secret_waits_for_a_person(observed: Look) -> None:
+    fault = Fault("SecretMissing", "create it", needs_person=True)
+    conditions = found(replace(observed(unknown=True), redis_fault=fault))
+    assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "SecretMissing")
+
+
+def test_a_refusal_of_the_api_server_waits_for_a_person(observed: Look) -> None:
+    refusal = Fault("ChildInvalid", "the template is not valid", needs_person=True)
+    conditions = found(replace(observed(), refusal=refusal))
+    assert conditions["Ready"].message == "the template is not valid"
+
+
+def test_unsafe_settings_of_the_server_are_told_though_it_answers(observed: Look) -> None:
+    report = ServerReport(
+        "valkey", "9.1", "standalone", (ServerWarning("NoAppendOnly", "set appendonly yes"),)
+    )
+    condition = found(replace(observed(), report=report))["RedisReachable"]
+    assert (condition.status, condition.reason) == ("True", "ReachableWithWarnings")
+    assert "set appendonly yes" in condition.message
+
+
+def test_a_pause_by_hand_and_a_suspend_are_told_apart(observed: Look) -> None:
+    assert found(observed(seen=snapshot(paused=True)))["Suspended"].reason == "PausedByHand"
+    assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
+
+
+def test_what_was_left_out_of_the_app_is_told(observed: Look) -> None:
+    message = found(observed(), left_out=("the app has a preStop hook of its own",))[
+        "WorkersAvailable"
+    ].message
+    assert message.endswith("the app has a preStop hook of its own")
+
+
+def test_a_condition_keeps_its_instant_while_its_status_stays() -> None:
+    before = [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]
+    same = dated([Finding("Ready", "True", "New", "m")], before, generation=4, now_text="now")
+    other = dated([Finding("Ready", "False", "New", "m")], before, generation=4, now_text="now")
+    assert (same[0]["lastTransitionTime"], other[0]["lastTransitionTime"]) == ("2025-01-01T00:00:00Z", "now")
+    assert same[0]["observedGeneration"] == 4
+
+
+def test_reasons_are_words_and_messages_fit(observed: Look) -> None:
+    look = replace(observed(unknown=True), redis_fault=Fault("Unreachable", "x" * 5000))
+    for one in found(look).values():
+        assert one.reason.isalpha()
+        assert one.reason[0].isupper()
+        assert 0 < len(one.message) <= 1024
+
+
+def test_a_maximum_that_is_too_low_is_reported_with_the_number_it_would_take(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(replicas=2, main=5000, age=100.0, scaling={"maxReplicas": 2, "targetAge": "30s"})
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
+    assert (limited["status"], limited["reason"]) == ("True", "MaxReplicas")
+    needed = int(limited["message"].split()[0])
+    assert needed > 100
+    assert "spec.scaling.maxReplicas is 2: raise it" in limited["message"]
+
+
+def test_workers_that_start_slower_than_the_target_are_reported(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(main=1, scaling={"targetAge": "10s"})
+    learned = {"estimates": {"startSeconds": 42.0, "starts": 3}}
+    look = replace(look, resource=replace(look.resource, status={"scaling": learned}))
+    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
+    assert (limited["status"], limited["reason"]) == ("True", "SlowStart")
+    assert "a worker takes 42s to start, longer than spec.scaling.targetAge (10s)" in limited["message"]

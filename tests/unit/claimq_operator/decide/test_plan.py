@@ -1,0 +1,198 @@
+"""From one look at a queue to what is done for it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from claimq.model import WorkerInfo
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
+from claimq_operator.kubernetes_api.timestamps import parse_time
+from claimq_operator.settings import OperatorSettings
+from claimq_operator.watch.cache import trimmed_deployment
+from claimq_spec.scaling import ScalingRule
+from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
+
+Look = Callable[..., Observed]
+
+
+@pytest.fixture
+def planned(settings: OperatorSettings, observed: Look) -> Callable[..., Plan]:
+    """planned(main=3, ...) -> the plan of a pass at 100 s of the clock."""
+
+    def make(memory: Memory | None = None, clock: float = 100.0, **look: object) -> Plan:
+        return plan(observed(**look), memory or Memory(), settings, now=1_767_225_600.0, clock=clock)
+
+    return make
+
+
+def test_a_first_item_orders_a_worker(planned: Callable[..., Plan]) -> None:
+    decided = planned(main=1)
+    assert (decided.replicas, decided.status["scaling"]["rule"]) == (1, "FromZero")
+
+
+def test_an_unknown_queue_holds_its_workers(planned: Callable[..., Plan]) -> None:
+    decided = planned(unknown=True, replicas=4)
+    assert decided.replicas is None
+    assert decided.status["workers"]["desired"] == 4
+    assert decided.decision is not None
+    assert decided.decision.rule is ScalingRule.UNKNOWN
+
+
+def test_an_unknown_queue_without_a_deployment_begins_with_min_replicas(planned: Callable[..., Plan]) -> None:
+    decided = planned(unknown=True, replicas=None, scaling={"minReplicas": 2})
+    assert decided.children[0]["spec"]["replicas"] == 2
+
+
+def test_a_new_deployment_is_made_with_the_number_that_was_decided(planned: Callable[..., Plan]) -> None:
+    decided = planned(replicas=None, main=10, scaling={"itemsPerReplica": 2})
+    assert (decided.children[0]["spec"]["replicas"], decided.replicas) == (5, None)
+
+
+def test_a_deployment_that_is_there_is_applied_without_a_number(planned: Callable[..., Plan]) -> None:
+    assert "replicas" not in planned(main=10).children[0]["spec"]
+
+
+def test_suspend_takes_all_workers_though_they_are_busy(planned: Callable[..., Plan]) -> None:
+    workers = [WorkerInfo(worker_name("a"), 1, 0.0)]
+    decided = planned(suspend=True, replicas=1, pods=[pod_body("a")], workers=workers, busy=1)
+    assert decided.replicas == 0
+
+
+def test_external_leaves_the_number_alone(planned: Callable[..., Plan]) -> None:
+    decided = planned(replicas=7, main=100, scaling={"mode": "External"})
+    assert (decided.replicas, decided.status["workers"]["desired"]) == (None, 7)
+
+
+def test_manual_orders_what_is_written(planned: Callable[..., Plan]) -> None:
+    assert planned(replicas=1, scaling={"mode": "Manual", "replicas": 3}).replicas == 3
+
+
+def test_a_paused_queue_gets_a_status_and_nothing_else(
+    settings: OperatorSettings, observed: Look, queue_body: Callable[..., dict[str, object]]
+) -> None:
+    from dataclasses import replace
+
+    look = observed(main=5)
+    paused = replace(look.resource, annotations={"claimq.dev/pause-reconcile": "true"})
+    decided = plan(replace(look, resource=paused), Memory(), settings, now=0.0, clock=0.0)
+    assert (decided.children, decided.replicas, decided.costs, decided.hold_replicas) == ((), None, {}, None)
+    reasons = {one["type"]: one["reason"] for one in decided.status["conditions"]}
+    assert reasons["ScalingActive"] == "Paused"
+
+
+def test_a_spec_with_mistakes_is_answered_by_all_of_them_and_touches_nothing(
+    planned: Callable[..., Plan],
+) -> None:
+    decided = planned(replicas=2, requeueLimit=-1, scaling={"minReplicas": 9, "maxReplicas": 2})
+    assert (decided.children, decided.replicas) == ((), None)
+    stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
+    assert stalled["reason"] == "SpecInvalid"
+    assert "spec.requeueLimit" in stalled["message"]
+    assert "spec.scaling.minReplicas" in stalled["message"]
+    assert decided.status["workers"]["desired"] == 2
+
+
+def test_fields_of_a_later_definition_do_not_stop_the_work_on_a_queue(planned: Callable[..., Plan]) -> None:
+    # In an upgrade the definition comes first, and puts its defaults into every queue that the old operator still has.
+    decided = planned(main=1, worker={"push": {"path": "/"}}, priority=3)
+    stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
+    assert (decided.replicas, stalled["status"]) == (1, "False")
+
+
+def test_a_scale_down_marks_the_idle_and_remembers_it(planned: Callable[..., Plan]) -> None:
+    workers = [WorkerInfo(worker_name("a"), 1, 0.0)]
+    look = {
+        "replicas": 2,
+        "pods": [pod_body("a"), pod_body("b")],
+        "workers": workers,
+        "busy": 1,
+        "scaling": {"scaleDown": {"stabilizationWindow": "0s"}},
+    }
+    first = planned(**look)
+    assert (first.costs, first.replicas) == ({"b": -1000}, None)
+    look["pods"] = [pod_body("a"), pod_body("b", cost=-1000)]
+    second = planned(first.memory, 101.5, **look)
+    assert (second.costs, second.replicas) == ({}, 1)
+
+
+def test_no_worker_is_taken_away_during_a_rollout(observed: Look, settings: OperatorSettings) -> None:
+    from dataclasses import replace
+
+    look = observed(
+        replicas=2, pods=[pod_body("a"), pod_body("b")], main=0, busy=1, scaling={"maxReplicas": 1}
+    )
+    assert look.deployment is not None
+    rolling = {**look.deployment, "status": {**look.deployment["status"], "updatedReplicas": 1}}
+    decided = plan(replace(look, deployment=rolling), Memory(), settings, now=0.0, clock=0.0)
+    assert (decided.costs, decided.replicas) == ({}, None)
+
+
+def test_a_rollout_that_gave_up_holds_no_worker(observed: Look) -> None:
+    from dataclasses import replace
+
+    look = observed(replicas=2)
+    status = {
+        "observedGeneration": 2,
+        "replicas": 2,
+        "updatedReplicas": 1,
+        "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
+    }
+    assert not replace(look, deployment={**deployment_body(2), "status": status}).is_rolling_out
+
+
+def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look) -> None:
+    from dataclasses import replace
+
+    look = observed(replicas=3)
+    assert replicas_to_hold(look) is None
+    just_made = deployment_body(3, owner="claimq-operator")
+    just_made["metadata"]["managedFields"] = just_made["metadata"]["managedFields"][1:]
+    assert replicas_to_hold(replace(look, deployment=just_made)) == 3
+    # So it is also by what is kept of a Deployment.
+    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(just_made))) == 3
+    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(deployment_body(3)))) is None
+
+
+def test_what_is_due_but_not_yet_in_main_counts(observed: Look) -> None:
+    seen = seen_for_scaling(observed(seen=snapshot(next_due_in=0.0)), 1, 1_700_000_000.0)
+    assert seen is not None
+    assert seen.delayed_due == 1
+
+
+def test_pods_on_their_way_out_are_no_capacity(observed: Look) -> None:
+    workers = [WorkerInfo(worker_name("b"), 2, 0.0)]
+    look = observed(replicas=2, pods=[pod_body("a"), pod_body("b", ending=True)], workers=workers, busy=2)
+    seen = seen_for_scaling(look, 1, 1_700_000_000.0)
+    assert seen is not None
+    assert (seen.ready, seen.starting, seen.busy_workers) == (1, 1, 0)
+
+
+def test_a_new_operator_continues_from_what_the_status_has_learned(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(main=600, scaling={"maxReplicas": 1000})
+    fresh = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    learned = {"busySeconds": 20.0, "ended": 200, "startSeconds": 8.0, "startDeviation": 0.0, "starts": 9}
+    resource = replace(look.resource, status={"scaling": {"estimates": learned}})
+    continued = plan(replace(look, resource=resource), Memory(), settings, now=0.0, clock=0.0)
+    assert fresh.replicas is not None
+    assert continued.replicas is not None
+    assert continued.replicas < fresh.replicas / 5  # items of 0.1 s, where 3 s were assumed
+    stored = continued.status["scaling"]["estimates"]
+    assert (stored["busySeconds"], stored["ended"], stored["startSeconds"]) == (20.0, 200, 8.0)
+
+
+def test_the_workers_of_a_paused_queue_stay_and_no_more_come(planned: Callable[..., Plan]) -> None:
+    decided = planned(seen=snapshot(main=500, age=90.0, paused=True), replicas=2)
+    assert (decided.replicas, decided.status["scaling"]["rule"]) == (None, "Paused")
+
+
+def test_pods_that_start_are_seen_with_how_long_they_have_been_starting(observed: Look) -> None:
+    pods = [pod_body("a"), pod_body("b", ready=False)]
+    created = parse_time(pods[1]["metadata"]["creationTimestamp"])
+    assert created is not None
+    seen = seen_for_scaling(observed(replicas=2, pods=pods, main=3), 4, created + 7.0)
+    assert seen is not None
+    assert (seen.slots, seen.starting_for) == (4, (7.0,))

@@ -1,0 +1,125 @@
+"""Which workers a scale-down takes, and in which steps."""
+
+import random
+
+import pytest
+
+from claimq.model import WorkerInfo
+from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks, choose, step_down
+from claimq_operator.kubernetes_api.worker_pods import WorkerPod, read_pods
+from testkit.kubernetes_objects import pod_body, worker_name
+
+
+def pods(
+    *names: str, busy: tuple[str, ...] = (), costs: dict[str, int] | None = None
+) -> tuple[WorkerPod, ...]:
+    workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in busy]
+    return read_pods([pod_body(name, cost=(costs or {}).get(name)) for name in names], workers)
+
+
+def names(chosen: tuple[WorkerPod, ...]) -> list[str]:
+    return [pod.name for pod in chosen]
+
+
+def test_idle_pods_go_before_busy_ones() -> None:
+    assert names(choose(pods("a", "b", "c", busy=("b", "c")), 1)) == ["a"]
+
+
+def test_a_busy_pod_goes_only_when_no_idle_one_is_left() -> None:
+    assert sorted(names(choose(pods("a", "b", "c", busy=("b", "c")), 2))) == ["a", "c"]
+
+
+def test_of_idle_pods_those_that_cannot_claim_go_first() -> None:
+    there = read_pods([pod_body("a", ready=False), pod_body("b")])
+    assert names(choose(there, 1)) == ["a"]
+
+
+def test_a_pod_on_its_way_out_is_not_taken_again() -> None:
+    there = read_pods([pod_body("a", ending=True), pod_body("b")])
+    assert names(choose(there, 2)) == ["b"]
+
+
+def test_an_evicted_pod_whose_object_stays_is_no_worker_any_more() -> None:
+    evicted = pod_body("a")
+    evicted["status"]["phase"] = "Failed"
+    assert names(read_pods([evicted, pod_body("b")])) == ["b"]
+
+
+def test_victims_are_marked_before_the_number_is_lowered() -> None:
+    step = step_down(pods("a", "b", busy=("b",)), 2, 1, Marks(), 10.0)
+    assert (step.costs, step.replicas) == ({"a": VICTIM_COST}, None)
+
+
+def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
+    marked = pods("a", "b", busy=("b",), costs={"a": VICTIM_COST})
+    early = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS / 2)
+    late = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS)
+    assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
+
+
+def test_a_victim_that_took_an_item_meanwhile_is_spared_and_another_is_marked() -> None:
+    now_busy = pods("a", "b", busy=("a",), costs={"a": VICTIM_COST})
+    step = step_down(now_busy, 2, 1, Marks(frozenset("a"), 10.0), 20.0)
+    assert (step.costs, step.replicas) == ({"a": 0, "b": VICTIM_COST}, None)
+
+
+def test_a_mark_of_an_earlier_time_is_taken_off_who_shall_stay() -> None:
+    step = step_down(pods("a", "b", "c", busy=("c",), costs={"c": VICTIM_COST}), 3, 2, Marks(), 0.0)
+    assert step.costs["c"] == 0
+
+
+def test_marks_found_after_a_restart_are_waited_for_all_the_same() -> None:
+    step = step_down(pods("a", "b", busy=("b",), costs={"a": VICTIM_COST}), 2, 1, Marks(), 50.0)
+    assert (step.costs, step.replicas, step.marks) == ({}, None, Marks(frozenset("a"), 50.0))
+
+
+def test_nothing_is_marked_when_all_go() -> None:
+    step = step_down(pods("a", "b"), 2, 0, Marks(), 0.0)
+    assert (step.costs, step.replicas) == ({}, 0)
+
+
+def test_nothing_is_marked_when_pods_that_are_not_there_yet_make_up_the_surplus() -> None:
+    assert step_down(pods("a"), 3, 1, Marks(), 0.0).replicas == 1
+
+
+def test_a_victim_that_took_an_item_is_spared_and_the_others_go_without_it() -> None:
+    marked = {"a": VICTIM_COST, "b": VICTIM_COST}
+    there = pods("a", "b", "c", "d", busy=("b",), costs=marked)
+    spared = step_down(there, 4, 2, Marks(frozenset("ab"), 10.0), 20.0)
+    assert (spared.costs, spared.replicas, spared.marks.victims) == ({"b": 0}, None, frozenset("a"))
+    lowered = step_down(
+        pods("a", "b", "c", "d", busy=("c",), costs={"a": VICTIM_COST}),
+        4,
+        2,
+        spared.marks,
+        20.0 + SETTLE_SECONDS,
+    )
+    assert (lowered.costs, lowered.replicas) == ({}, 3)
+
+
+def test_busy_victims_go_when_all_who_stay_are_busy_too() -> None:
+    there = pods("a", "b", "c", busy=("a", "b", "c"), costs={"a": VICTIM_COST, "b": VICTIM_COST})
+    assert step_down(there, 3, 1, Marks(frozenset("ab"), 10.0), 20.0).replicas == 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_a_scale_down_gets_on_while_pods_take_and_finish_short_items(share: float) -> None:
+    # At each look others are busy: a rule that waits for one choice to hold for a second never lowers the number.
+    chance = random.Random(7)
+    names_there = [f"pod-{number:02}" for number in range(40)]
+    costs: dict[str, int] = {}
+    current, wanted, marks, written, now = 40, 10, Marks(), 0, 0
+    while current > wanted and now < 600:
+        busy = frozenset(name for name in names_there if chance.random() < share)
+        there = pods(*names_there, busy=tuple(busy), costs=costs)
+        step = step_down(there, current, wanted, marks, float(now))
+        now += 1
+        costs |= step.costs
+        marks, written = step.marks, written + len(step.costs)
+        if step.replicas is not None:
+            gone = [name for name in names_there if costs.get(name) == VICTIM_COST][: current - step.replicas]
+            assert not busy & set(gone) or busy >= set(names_there) - set(gone)
+            names_there = [name for name in names_there if name not in gone]
+            current, marks = step.replicas, Marks()
+    print(f"{now} looks, {written} costs written")
+    assert current == wanted

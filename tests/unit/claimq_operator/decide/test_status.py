@@ -1,0 +1,126 @@
+"""The status: its shape as the CRD has it, and when it is worth a write."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from claimq.model import ServerReport
+from claimq_operator.decide.conditions import View
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import seen_for_scaling
+from claimq_operator.decide.status import age_text, build, is_different, is_news
+from claimq_spec.scaling import Decision, ScalingRule, ScalingState
+from testkit.kubernetes_objects import snapshot
+from testkit.tree import ROOT
+
+Look = Callable[..., Observed]
+Json = dict[str, Any]
+
+
+def status_of(look: Observed, wanted: int = 1, now: float = 1_767_225_600.0) -> Json:
+    decision = Decision(wanted, ScalingRule.FROM_ZERO, "why", ScalingState())
+    return build(View(look, decision, wanted), seen_for_scaling(look, 1, now), now=now)
+
+
+def test_every_field_is_one_of_the_crds(observed: Look) -> None:
+    crd = yaml.safe_load((ROOT / "crds" / "reliablequeues.claimq.dev.yaml").read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    assert _unknown(status_of(observed(main=2, busy=1, age=3.0)), schema, "status") == []
+
+
+def _unknown(value: object, schema: Json, path: str) -> list[str]:
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return []
+    found: list[str] = []
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        for key, inner in cast("Json", value).items():
+            here = f"{path}.{key}"
+            found += _unknown(inner, known[key], here) if key in known else [here]
+    elif isinstance(value, list):
+        for one in cast("list[object]", value):
+            found += _unknown(one, schema["items"], f"{path}[]")
+    return found
+
+
+def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
+    look = observed(unknown=True)
+    before = {"items": {"main": 7}, "ages": {"main": 3.0}, "oldest": "3s"}
+    status = build(
+        View(replace(look, resource=replace(look.resource, status=before)), None, 0), None, now=0.0
+    )
+    assert {key: status[key] for key in before} == before
+
+
+def test_of_an_unknown_queue_the_busy_workers_are_not_none(observed: Look) -> None:
+    look = observed(unknown=True)
+    before = {"workers": {"desired": 2, "ready": 2, "busy": 2}}
+    view = View(replace(look, resource=replace(look.resource, status=before)), None, 2)
+    assert build(view, None, now=0.0)["workers"]["busy"] == 2
+
+
+def test_nothing_in_it_is_empty_since_an_emptied_object_becomes_null_and_is_refused(observed: Look) -> None:
+    report = ServerReport("valkey", "9.1", "standalone", ())
+    status = status_of(replace(observed(), report=report))
+    inner = [
+        value for one in status.values() if isinstance(one, dict) for value in cast("Json", one).values()
+    ]
+    assert [one for one in [*status.values(), *inner] if one in ({}, [])] == []
+
+
+def test_an_empty_state_has_no_age(observed: Look) -> None:
+    assert status_of(observed()).keys().isdisjoint({"ages", "oldest"})
+
+
+def test_a_decision_keeps_its_instant_while_it_stays_the_same(observed: Look) -> None:
+    look = observed(main=1)
+    first = status_of(look, now=0.0)
+    again = replace(look, resource=replace(look.resource, status=first))
+    assert status_of(again, now=100.0)["scaling"]["at"] == "1970-01-01T00:00:00Z"
+    assert status_of(again, wanted=2, now=100.0)["scaling"]["at"] == "1970-01-01T00:01:40Z"
+
+
+def test_the_same_again_is_no_reason_to_write(observed: Look) -> None:
+    status = status_of(observed(main=1, age=100.0))
+    later = status_of(observed(main=1, age=104.0), now=1_767_225_604.0)
+    assert not is_different(later, status)
+
+
+def test_numbers_wait_for_their_time(observed: Look) -> None:
+    status, later = status_of(observed(main=1)), status_of(observed(main=2))
+    assert is_different(later, status)
+    assert not is_news(later, status)
+
+
+def test_an_age_that_grew_by_a_fifth_is_written(observed: Look) -> None:
+    status = status_of(observed(main=1, age=100.0))
+    assert is_different(status_of(observed(main=1, age=130.0)), status)
+
+
+@pytest.mark.parametrize("change", [{"wanted": 2}, {"wanted": 0}])
+def test_another_number_of_workers_is_written_at_once(observed: Look, change: dict[str, int]) -> None:
+    assert is_news(status_of(observed(main=1), **change), status_of(observed(main=1)))
+
+
+def test_a_condition_that_turned_is_written_at_once(observed: Look) -> None:
+    paused = status_of(observed(seen=snapshot(paused=True)))
+    assert is_news(paused, status_of(observed()))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (200, "3m20s"),
+        (3600, "1h"),
+        (18_600, "5h10m"),
+        (187_200, "2d4h"),
+    ],
+)
+def test_ages_are_told_in_two_units(seconds: float, text: str) -> None:
+    assert age_text(seconds) == text

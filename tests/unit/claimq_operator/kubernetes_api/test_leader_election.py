@@ -1,0 +1,220 @@
+"""Who works, by a Lease; without comparing clocks."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from claimq_operator.kubernetes_api.leader_election import LeaderElection, Sighted, Step
+from claimq_operator.kubernetes_api.port import Conflicting, Kind, NotThere
+from claimq_operator.settings import OperatorSettings
+from testkit.skipping_loop import run_skipping
+from testkit.waiting import eventually
+
+Json = dict[str, Any]
+
+
+def test_a_free_lease_is_taken() -> None:
+    assert Sighted().seen({}, 0.0).step("me", 15.0, 0.0) is Step.TAKE
+
+
+def test_anothers_lease_is_waited_for_until_it_has_been_still_for_its_duration() -> None:
+    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "1"}, 100.0)
+    assert seen.step("me", 15.0, 114.9) is Step.WAIT
+    assert seen.step("me", 15.0, 115.0) is Step.TAKE
+
+
+def test_a_renewal_begins_the_wait_anew_whatever_its_clock_says() -> None:
+    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "long ago"}, 100.0)
+    seen = seen.seen({"holderIdentity": "other", "renewTime": "longer ago"}, 110.0)
+    assert seen.step("me", 15.0, 120.0) is Step.WAIT
+
+
+def test_a_holder_with_a_longer_duration_is_given_its_own() -> None:
+    # As in a rollout that shortens the duration: the old operator renews every fifth of its own.
+    spec = {"holderIdentity": "other", "renewTime": "1", "leaseDurationSeconds": 60}
+    seen = Sighted().seen(spec, 100.0)
+    assert seen.step("me", 3.0, 159.0) is Step.WAIT
+    assert seen.step("me", 3.0, 160.0) is Step.TAKE
+
+
+def test_the_own_lease_is_renewed() -> None:
+    assert (
+        Sighted().seen({"holderIdentity": "me", "renewTime": "1"}, 0.0).step("me", 15.0, 99.0) is Step.RENEW
+    )
+
+
+class LeaseHolder:
+    """The part of a cluster that an election uses, with versions as the API server checks them."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.is_cut = False
+        self.reads = 0
+
+    @property
+    def version(self) -> int:
+        return 0 if self.lease is None else int(self.lease["metadata"]["resourceVersion"])
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace
+        self.reads += 1
+        if self.is_cut:
+            raise TimeoutError
+        if self.lease is None:
+            raise NotThere(name)
+        return self.lease
+
+    async def create(self, kind: Kind, body: Json) -> Json:
+        del kind
+        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+        return self.lease
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        del kind, namespace
+        if self.is_cut:
+            raise TimeoutError
+        assert self.lease is not None
+        version = self.lease["metadata"]["resourceVersion"]
+        if changes["metadata"]["resourceVersion"] != version:
+            raise Conflicting(name)
+        metadata = {**self.lease["metadata"], "resourceVersion": str(int(version) + 1)}
+        self.lease = {**self.lease, "metadata": metadata, "spec": {**self.lease["spec"], **changes["spec"]}}
+        return self.lease
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        raise NotImplementedError
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        keep: Callable[[Json], Json] | None = None,
+    ) -> list[Json]:
+        raise NotImplementedError
+
+
+class Candidate:
+    """An operator that wants to work, and knows whether it does."""
+
+    def __init__(self, holder: LeaseHolder, identity: str) -> None:
+        settings = OperatorSettings(sidecar_image="s", identity=identity, lease_duration=0.5)
+        self.works = False
+        self._run = asyncio.ensure_future(
+            LeaderElection(holder, settings, lambda: 0.0).run(self._work, lambda _: None)
+        )
+
+    async def _work(self) -> None:
+        self.works = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.works = False
+
+    async def end(self) -> None:
+        self._run.cancel()
+        await asyncio.gather(self._run, return_exceptions=True)
+
+
+async def test_one_of_two_works_and_the_other_follows_when_it_goes() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    second = Candidate(holder, "second")
+    await first.end()
+    await eventually(lambda: second.works)
+    assert not first.works
+    await second.end()
+    assert holder.lease is not None
+    assert holder.lease["spec"]["holderIdentity"] == ""
+
+
+async def test_who_cannot_renew_stops_before_another_may_begin() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    holder.is_cut = True
+    await eventually(lambda: not first.works)
+    holder.is_cut = False
+    await eventually(lambda: first.works)
+    await first.end()
+
+
+async def test_who_leads_reads_the_lease_again_only_when_somebody_has_changed_it() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: holder.version >= 6)
+    assert holder.reads == 1
+    assert holder.lease is not None
+    holder.lease = {**holder.lease, "metadata": {**holder.lease["metadata"], "resourceVersion": "100"}}
+    await eventually(lambda: holder.version >= 103)
+    assert holder.reads == 2
+    await first.end()
+
+
+async def test_a_lease_that_is_taken_away_is_let_go() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    assert holder.lease is not None
+    spec = {**holder.lease["spec"], "holderIdentity": "another"}
+    holder.lease = {"metadata": {**holder.lease["metadata"], "resourceVersion": "100"}, "spec": spec}
+    await eventually(lambda: not first.works)
+    assert holder.lease["spec"]["holderIdentity"] == "another"
+    await first.end()
+
+
+async def test_who_ends_makes_no_lease_anew_where_an_uninstall_took_it_away() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first")
+    await eventually(lambda: first.works)
+    holder.lease = None
+    await first.end()
+    assert holder.lease is None
+
+
+class HangingLater(LeaseHolder):
+    """Answers nothing any more from an instant on; notes when it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = False
+        self.asked: list[float] = []
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        self.asked.append(asyncio.get_running_loop().time())
+        if self.hangs:
+            await asyncio.Event().wait()
+        return await super().patch(kind, namespace, name, changes)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        if self.hangs:
+            self.asked.append(asyncio.get_running_loop().time())
+            await asyncio.Event().wait()
+        return await super().get(kind, namespace, name)
+
+
+def test_who_gets_no_answer_stops_before_the_lease_is_free_for_another() -> None:
+    holder = HangingLater()
+    ends: list[float] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(asyncio.get_running_loop().time())
+
+    async def run() -> None:
+        settings = OperatorSettings(sidecar_image="s", identity="first", lease_duration=15.0)
+        election = asyncio.ensure_future(
+            LeaderElection(holder, settings, lambda: 0.0).run(work, lambda _: None)
+        )
+        await asyncio.sleep(4)
+        holder.hangs = True
+        await asyncio.sleep(60)
+        election.cancel()
+        await asyncio.gather(election, return_exceptions=True)
+
+    run_skipping(run())
+    renewed = [at for at in holder.asked if at < 4][-1]
+    assert ends[0] < renewed + 15.0

@@ -1,0 +1,200 @@
+"""Which ends of containers are proven, whose claims those were, what is said about them."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from claimq.model import Reason, WorkerInfo
+from claimq_operator.kubernetes_api.terminations import Termination, dead_workers, deaths_of
+from claimq_operator.kubernetes_api.worker_pods import trimmed
+
+Body = dict[str, Any]
+
+ENDED = {
+    "containerID": "containerd://old",
+    "exitCode": 137,
+    "reason": "OOMKilled",
+    "startedAt": "2026-01-01T00:00:00Z",
+    "finishedAt": "2026-01-01T00:10:00Z",
+}
+TARGET = {"type": "DisruptionTarget", "status": "True"}
+BEFORE_ALL = 1_767_225_600_500  # 2026-01-01T00:00:00.5Z
+AFTER_RESTART = 1_767_226_205_000  # 2026-01-01T00:10:05Z
+
+
+def pod(*, sidecar: Body | None = None, app: Body | None = None, **more: Any) -> Body:
+    running = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "restartCount": 0}
+    status: Body = {
+        "initContainerStatuses": [{"name": "claimq-sidecar", "image": "sidecar:1", **(sidecar or running)}],
+        "containerStatuses": [{"name": "worker", "image": "app:1", **(app or running)}],
+    }
+    metadata: Body = {"name": "p", "namespace": "media", "uid": "u", **more.pop("metadata", {})}
+    return {"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": {**status, **more}}
+
+
+def restarted() -> Body:
+    return {
+        "restartCount": 1,
+        "state": {"running": {"startedAt": "2026-01-01T00:10:03Z"}},
+        "lastState": {"terminated": ENDED},
+    }
+
+
+def only(body: Body) -> Termination:
+    found = deaths_of(body)
+    assert len(found) == 1
+    return found[0]
+
+
+def busy(started: int, uid: str = "u", claims: int = 2) -> WorkerInfo:
+    return WorkerInfo(f"p.{uid}.{started}", claims, 0.0)
+
+
+def test_a_pod_that_runs_proves_no_death() -> None:
+    assert deaths_of(pod()) == ()
+
+
+def test_a_terminated_sidecar_proves_its_workers_dead() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL)]) == (f"p.u.{BEFORE_ALL}",)
+
+
+def test_a_restarted_sidecar_proves_only_the_one_before_it_dead() -> None:
+    death = only(pod(sidecar=restarted()))
+    assert dead_workers(death, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == (f"p.u.{BEFORE_ALL}",)
+
+
+def test_a_worker_of_the_second_of_the_restart_is_left_to_its_lease() -> None:
+    death = only(pod(sidecar=restarted()))
+    assert dead_workers(death, [busy(1_767_226_203_400)]) == ()
+
+
+def test_a_worker_of_another_pod_of_the_same_name_is_left_alone() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL, uid="another")]) == ()
+
+
+def test_a_worker_that_holds_nothing_needs_no_call() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [busy(BEFORE_ALL, claims=0)]) == ()
+
+
+def test_a_worker_with_a_name_of_its_own_is_left_to_its_lease() -> None:
+    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert dead_workers(death, [WorkerInfo("p.u.by-hand", 1, 0.0)]) == ()
+
+
+def test_a_status_without_the_containers_id_proves_nothing() -> None:
+    unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": "2026-01-01T00:10:00Z"}
+    assert deaths_of(pod(sidecar={"restartCount": 0, "state": {"terminated": unknown}})) == ()
+
+
+def test_a_force_deleted_pod_that_still_ran_proves_nothing() -> None:
+    assert deaths_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:10:00Z"})) == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "before"),
+    [
+        ({"terminated": ENDED}, 1_767_226_200.0),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, 1_767_226_201.0),
+        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, 1_767_226_203.0),
+    ],
+    ids=["ended", "backing off", "runs again"],
+)
+def test_an_app_that_ended_gives_back_what_its_next_run_cannot_have_claimed(
+    state: Body, before: float
+) -> None:
+    last = {} if "terminated" in state else {"lastState": {"terminated": ENDED}}
+    death = only(pod(app={"restartCount": 1, "state": state, **last}))
+    assert (death.is_sidecar, death.before) == (False, before)
+
+
+def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containers") -> Body:
+    """The pod as the operator keeps it, with one more container, which has the socket or has not."""
+    mounts = [{"name": "claimq-socket", "mountPath": "/run/claimq"}, {"name": "scratch", "mountPath": "/tmp"}]
+    own = {"name": "worker", "image": "app:1", "volumeMounts": mounts}
+    other = {"name": "other", "image": "other:1", "volumeMounts": mounts if claims else mounts[1:]}
+    sidecar = {"name": "claimq-sidecar", "image": "sidecar:1", "volumeMounts": mounts}
+    spec: Body = {"nodeName": "node-1", "containers": [own], "initContainers": [sidecar]}
+    spec[kind].append(other)
+    statuses = "containerStatuses" if kind == "containers" else "initContainerStatuses"
+    body["status"][statuses].append({"name": "other", "state": state})
+    return trimmed({**body, "spec": spec})
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_an_app_beside_a_container_that_claims_too_is_left_to_the_lease(kind: str) -> None:
+    assert deaths_of(with_another(pod(app=restarted()), RUNNING, claims=True, kind=kind)) == ()
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_an_app_beside_a_container_without_the_socket_ends_as_one_alone(kind: str) -> None:
+    death = only(with_another(pod(app=restarted()), RUNNING, claims=False, kind=kind))
+    assert death == only(pod(app=restarted()))
+
+
+def test_when_the_pod_has_ended_all_that_claimed_have() -> None:
+    ended: Body = {"restartCount": 0, "state": {"terminated": ENDED}}
+    evicted: Body = {"phase": "Failed", "reason": "Evicted", "message": 'Container other exceeded "1Mi". '}
+    death = only(with_another(pod(app=ended, **evicted), {"terminated": ENDED}, claims=True))
+    assert (death.reason, death.is_sidecar, death.before) == (Reason.CRASHED, False, 0.0)
+    assert 'evicted (Container other exceeded "1Mi".)' in death.cause
+    assert deaths_of(with_another(pod(app=ended), {"terminated": ENDED}, claims=True)) == ()
+
+
+def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> None:
+    assert only(pod(sidecar=restarted())).cause == (
+        "claimq-sidecar ended: OOMKilled, exit code 137 (signal 9); pod p, node node-1, image sidecar:1, run 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "The node was low on resource: memory."}, Reason.INTERRUPTED),
+        ({"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the limit."}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "Container worker exceeded its local ephemeral storage."}, Reason.CRASHED),
+        ({"reason": "Evicted", "message": "Container claimq-sidecar exceeded its storage."}, Reason.INTERRUPTED),
+        ({"conditions": [{**TARGET, "reason": "PreemptionByScheduler"}]}, Reason.INTERRUPTED),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"}}, Reason.INTERRUPTED),
+    ],
+    ids=["crash", "node-pressure", "own-usage", "app's usage", "sidecar's usage", "preempted", "deleted"],
+)  # fmt: skip
+def test_what_ends_a_pod_from_outside_is_an_interruption(more: Body, reason: Reason) -> None:
+    body = pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}, **copy.deepcopy(more))
+    assert only(body).reason is reason
+
+
+def test_an_eviction_is_told_with_the_kubelets_words() -> None:
+    body = pod(
+        sidecar={"restartCount": 0, "state": {"terminated": ENDED}},
+        reason="Evicted",
+        message="The node was low on resource: memory.",
+    )
+    assert "evicted (The node was low on resource: memory.)" in only(body).cause
+
+
+def test_an_eviction_is_told_though_the_kubelet_had_removed_the_containers_before_it_wrote_how_they_ended() -> (
+    None
+):
+    lost = {
+        "restartCount": 1,
+        "state": {"waiting": {"reason": "PodInitializing"}},
+        "lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}},
+    }
+    used = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi."
+    body = pod(app=lost, sidecar=lost, phase="Failed", reason="Evicted", message=used)
+    death = only(body)
+    assert (death.is_sidecar, death.before, death.reason) == (False, 0.0, Reason.CRASHED)
+    assert death.cause == (
+        f"worker ended: evicted ({used}), ContainerStatusUnknown, exit code 137 (signal 9); pod p, node node-1, "
+        "image app:1, run 1"
+    )
+    del body["status"]["phase"]  # it is being ended
+    assert deaths_of(body) == ()

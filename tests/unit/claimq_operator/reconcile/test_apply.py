@@ -1,0 +1,139 @@
+"""A plan into requests, also where the API server refuses one of them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from claimq_operator.children.budget import budget
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Memory, Plan, plan
+from claimq_operator.kubernetes_api.port import Cluster, Conflicting, Kind, NotThere, Refused
+from claimq_operator.reconcile.apply import Applier, NotOurs
+from claimq_operator.settings import OperatorSettings
+from testkit.kubernetes_objects import deployment_body
+
+Json = dict[str, Any]
+Look = Callable[..., Observed]
+
+
+class RefusingCluster:
+    """Takes no object of one kind that has more than a number of replicas in it, and notes those it took."""
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+        self.ordered: list[int] = []
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace, name
+        raise NotThere("no such object")
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource, force
+        if body["kind"] == self.refused and set(body["spec"]) != {"replicas"}:
+            raise Refused(f"{self.refused} is not valid: spec.worker.template says so")
+        if body["kind"] != "Deployment":
+            return body
+        if "replicas" in body["spec"]:
+            self.ordered.append(body["spec"]["replicas"])
+        return deployment_body(2)
+
+
+class ChangedMeanwhile:
+    """A cluster in which somebody has changed the Deployment after it was looked at."""
+
+    def __init__(self) -> None:
+        self.applied: list[Json] = []
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace, name
+        raise NotThere("no such object")
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource, force
+        if body["metadata"].get("resourceVersion") == "9":
+            raise Conflicting("the object has been modified")
+        self.applied.append(body)
+        return body
+
+
+class HasAnother:
+    """A cluster in which the children's names are taken, by an object with these owners."""
+
+    def __init__(self, *owners: Json) -> None:
+        self.owners = list(owners)
+        self.applied: list[tuple[str, bool]] = []
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind
+        return {
+            "metadata": {"namespace": namespace, "name": name, "uid": "u-7", "ownerReferences": self.owners}
+        }
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        del manager, subresource
+        self.applied.append((body["metadata"]["uid"], force))
+        return body
+
+
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def applied(cluster: RefusingCluster | ChangedMeanwhile | HasAnother, decided: Plan, look: Observed) -> None:
+    applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
+    asyncio.run(applier.children(decided, look, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget"])
+def test_a_refused_child_is_told_and_what_is_there_is_scaled_all_the_same(
+    observed: Look, settings: OperatorSettings, kind: str
+) -> None:
+    look = observed(replicas=0, main=4, scaling={"itemsPerReplica": 2})
+    cluster = RefusingCluster(kind)
+    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    with pytest.raises(Refused, match=f"{kind} is not valid"):
+        applied(cluster, decided, look)
+    assert cluster.ordered == [2]
+
+
+def test_a_first_deployment_that_is_refused_orders_nothing(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = replace(observed(main=4), deployment=None)
+    cluster = RefusingCluster("Deployment")
+    with pytest.raises(Refused):
+        applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
+    assert cluster.ordered == []
+
+
+def test_a_number_that_somebody_has_just_set_is_not_taken_over_with_the_old_one(observed: Look) -> None:
+    cluster = ChangedMeanwhile()
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
+    applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
+    assert cluster.applied == []
+
+
+STRANGERS: list[list[Json]] = [
+    [],
+    [{"kind": "ReliableQueue", "name": "thumbs", "uid": "of-a-former-one", "controller": True}],
+    [{"kind": "HelmRelease", "name": "app", "uid": "u-1", "controller": True}],
+    [{"kind": "ReliableQueue", "name": "thumbs", "uid": UID, "controller": False}],
+]
+
+
+@pytest.mark.parametrize("owners", STRANGERS)
+def test_an_object_that_is_not_ours_is_never_changed(observed: Look, owners: list[Json]) -> None:
+    cluster = HasAnother(*owners)
+    look = observed(replicas=0)
+    with pytest.raises(NotOurs, match=r'PodDisruptionBudget "thumbs-worker".*delete or rename it'):
+        applied(cluster, Plan(children=(budget(look.resource),)), look)
+    assert cluster.applied == []
+
+
+def test_a_child_of_ours_is_applied_to_that_very_object(observed: Look) -> None:
+    look = observed(replicas=0)
+    cluster = HasAnother(look.resource.owner())
+    applied(cluster, Plan(children=(budget(look.resource),)), look)
+    assert cluster.applied == [("u-7", True)]

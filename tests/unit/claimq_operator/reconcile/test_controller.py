@@ -1,0 +1,73 @@
+"""A runner for each queue, and one alone."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from claimq_operator.kubernetes_api.port import Cluster, ClusterUnavailable
+from claimq_operator.reconcile.context import Context
+from claimq_operator.reconcile.controller import Controller
+from claimq_operator.redis.connections import RedisConnections
+from claimq_operator.redis.ownership import Ownership
+from claimq_operator.settings import OperatorSettings
+from claimq_operator.telemetry.event_recorder import EventRecorder
+from claimq_operator.telemetry.liveness import Liveness
+from claimq_operator.telemetry.metrics import Metrics
+from claimq_operator.watch.cache import Cache
+from testkit.waiting import eventually
+
+Json = dict[str, Any]
+
+
+class Silent:
+    """A cluster whose API server does not answer."""
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
+        raise ClusterUnavailable("no answer")
+
+
+def queue(version: int, uid: str) -> Json:
+    head = {"name": "thumbs", "namespace": "media", "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": head, "spec": {}}
+
+
+def runners() -> list[asyncio.Task[Any]]:
+    return [task for task in asyncio.all_tasks() if task.get_name() == "queue media/thumbs"]
+
+
+async def test_a_queue_made_anew_has_a_runner_of_its_own_after_the_first_ones_end(
+    settings: OperatorSettings, tmp_path: Path
+) -> None:
+    controller, metrics = Controller(), Metrics()
+    cluster = cast("Cluster", Silent())
+    liveness = Liveness(asyncio.get_running_loop().time)
+    cache = Cache(controller.changed)
+    controller.settle_in(
+        Context(
+            settings=settings,
+            cluster=cluster,
+            cache=cache,
+            servers=RedisConnections(cluster, tmp_path),
+            ownership=Ownership(cluster, settings),
+            recorder=EventRecorder(cluster, lambda: 0.0, "me"),
+            metrics=metrics,
+            liveness=liveness,
+            wall=lambda: 0.0,
+        )
+    )
+    controller.listed.set()
+    working = asyncio.create_task(controller.work())
+    cache.see_queue(queue(1, "old"))
+    await eventually(lambda: "queue media/thumbs" in liveness.ages())
+    (first,) = runners()
+    cache.see_queue(queue(2, "new"))
+    await eventually(first.done)
+    (second,) = runners()
+    assert second is not first
+    # What the first let go of at its end, it did before the second took it.
+    await eventually(lambda: "queue media/thumbs" in liveness.ages())
+    cache.see_queue(queue(2, "new"), is_gone=True)
+    await eventually(lambda: runners() == [])
+    assert "queue media/thumbs" not in liveness.ages()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)

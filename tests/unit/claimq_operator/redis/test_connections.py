@@ -1,0 +1,98 @@
+"""Connections to servers and what they are made from: Secrets, and files with certificates."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any, cast
+
+from claimq_operator.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
+from claimq_operator.redis.certificates import LARGEST, NAMESPACE_BYTES
+from claimq_operator.redis.connections import NoAccess, RedisConnections
+from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
+
+Json = dict[str, Any]
+THUMBS, VIDEOS = ("media", "thumbs"), ("media", "videos")
+BY_TLS = RedisSpec(url="rediss://redis:6379/0", tls=TlsSpec(ca_secret_ref=CaSecretRef(name="redis")))
+
+
+class Secrets:
+    """The part of a cluster that is asked for Secrets: all of them hold the same certificates."""
+
+    def __init__(self) -> None:
+        self.certificates = b"first"
+        self.is_down = False
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del kind, namespace, name
+        if self.is_down:
+            raise ClusterUnavailable("the API server gives no answer")
+        return {"data": {"ca.crt": base64.b64encode(self.certificates).decode()}}
+
+
+def kept(directory: Path) -> list[bytes]:
+    return sorted(path.read_bytes() for path in directory.iterdir())
+
+
+def test_certificates_are_removed_when_the_last_queue_has_the_new_ones_and_when_none_is_left(
+    tmp_path: Path,
+) -> None:
+    async def rotate() -> list[list[bytes]]:
+        secrets = Secrets()
+        servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+        for key in (THUMBS, VIDEOS):
+            await servers.server_for(key, BY_TLS)
+        seen = [kept(tmp_path)]
+        secrets.certificates = b"second"
+        servers.distrust(THUMBS, BY_TLS)
+        await servers.server_for(THUMBS, BY_TLS)
+        seen.append(kept(tmp_path))
+        await servers.server_for(VIDEOS, BY_TLS)
+        seen.append(kept(tmp_path))
+        for key in (THUMBS, VIDEOS):
+            await servers.release(key)
+        seen.append(kept(tmp_path))
+        return seen
+
+    assert asyncio.run(rotate()) == [[b"first"], [b"first", b"second"], [b"second"], []]
+
+
+def test_a_secret_that_no_queue_names_any_more_is_forgotten(tmp_path: Path) -> None:
+    async def forgotten() -> list[str]:
+        secrets = Secrets()
+        servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+        for key in (THUMBS, VIDEOS):
+            await servers.server_for(key, BY_TLS)
+        secrets.is_down = True
+        answers: list[str] = []
+        for left in (VIDEOS, THUMBS):
+            await servers.release(left)
+            try:
+                await servers.server_for(THUMBS, BY_TLS)
+                answers.append("remembered")
+            except NoAccess as error:
+                answers.append(error.fault.reason)
+        return answers
+
+    assert asyncio.run(forgotten()) == ["remembered", "SecretUnreadable"]
+
+
+def test_one_tenants_certificates_do_not_take_the_room_of_another(tmp_path: Path) -> None:
+    """On a file system as small as the operator's, each queue of one namespace names a Secret of its own."""
+
+    async def fill() -> tuple[set[str], bool]:
+        secrets = Secrets()
+        servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+        refused: set[str] = set()
+        for number in range(20):
+            secrets.certificates = b"%d" % number + b"x" * (LARGEST["ca.crt"] - 2)
+            redis = RedisSpec(url="rediss://r", tls=TlsSpec(ca_secret_ref=CaSecretRef(name=f"s{number}")))
+            try:
+                await servers.server_for(("media", f"q{number}"), redis)
+            except NoAccess as error:
+                refused.add(error.fault.reason)
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= NAMESPACE_BYTES
+        secrets.certificates = b"another tenant's"
+        await servers.server_for(("print", "q"), BY_TLS)
+        return refused, b"another tenant's" in kept(tmp_path)
+
+    assert asyncio.run(fill()) == ({"CertificateTooLarge"}, True)

@@ -1,0 +1,81 @@
+"""What Prometheus is told of queues: every series bounded, right, and gone with its queue."""
+
+import math
+
+from claimq.model import COUNTERS, Snapshot, State
+from claimq_operator.telemetry.metrics import Metrics
+
+KEY = ("team", "thumbs")
+
+
+def snapshot(**counters: int) -> Snapshot:
+    lengths = dict.fromkeys(State, 0) | {State.MAIN: 7, State.BUSY: 2}
+    ages: dict[State, float | None] = dict.fromkeys(State, None)
+    return Snapshot(
+        now=100.0,
+        seq=1,
+        lengths=lengths,
+        ages={**ages, State.MAIN: 12.5},
+        counters={**dict.fromkeys(COUNTERS, 0), **counters},
+        next_due_in=None,
+        paused=False,
+    )
+
+
+def series(metrics: Metrics, start: str) -> dict[str, float]:
+    """Labels (and name) to value."""
+    lines = [line for line in metrics.render().decode().splitlines() if line.startswith(start)]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def seen(**counters: int) -> Metrics:
+    metrics = Metrics()
+    metrics.see_queue(KEY, snapshot(**counters), {"desired": 3, "ready": 2, "busy": 1})
+    return metrics
+
+
+def test_attempts_that_failed_are_told_by_what_ended_them() -> None:
+    metrics = seen(enqueued=10, done=4, fails=3, crashes=5, expired=2, failed=1)
+    start = 'claimq_queue_transitions_total{kind="attempt_failed",name="thumbs",namespace="team",reason='
+    assert series(metrics, start) == {start + '"fail"}': 3, start + '"crash"}': 3, start + '"expired"}': 2}
+    whole = 'claimq_queue_transitions_total{kind="enqueued",name="thumbs",namespace="team",reason=""}'
+    assert series(metrics, whole) == {whole: 10}
+
+
+def test_every_counter_is_told_also_while_it_is_zero() -> None:
+    told = series(seen(), "claimq_queue_transitions_total{")
+    assert set(told.values()) == {0}
+    assert len(told) == len(COUNTERS), "fails, crashes and expired are three reasons of one kind"
+
+
+def test_items_ages_and_workers_are_told_by_state_and_kind() -> None:
+    metrics = seen()
+    assert (
+        series(metrics, 'claimq_queue_items{name="thumbs",namespace="team",state="main"}').popitem()[1] == 7
+    )
+    age = 'claimq_queue_oldest_age_seconds{name="thumbs",namespace="team",state="main"}'
+    assert series(metrics, age).popitem()[1] == 12.5
+    assert set(series(metrics, "claimq_queue_workers").values()) == {3, 2, 1}
+
+
+def test_of_an_unknown_queue_the_last_numbers_are_not_repeated() -> None:
+    metrics = seen(done=4)
+    metrics.see_queue(KEY, None, {"desired": 3, "ready": 2, "busy": 0})
+    items = series(metrics, "claimq_queue_items{")
+    assert len(items) == len(State)
+    assert all(map(math.isnan, items.values()))
+    assert series(metrics, "claimq_queue_redis_reachable").popitem()[1] == 0
+
+
+def test_every_series_of_a_queue_goes_with_it_and_those_of_others_stay() -> None:
+    metrics = seen(done=4)
+    other = ("team", "videos")
+    for key in (KEY, other):
+        metrics.see_queue(key, snapshot(), {"desired": 1, "ready": 1, "busy": 0})
+        metrics.decisions.labels(*key, "Hold").inc()
+        metrics.released.labels(*key, "crashed").inc()
+        metrics.passes.labels(*key, "ok").inc()
+    assert b'name="thumbs"' in metrics.render()
+    metrics.forget_queue(KEY)
+    assert b'name="thumbs"' not in metrics.render()
+    assert b'name="videos"' in metrics.render()

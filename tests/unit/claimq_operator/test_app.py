@@ -1,0 +1,89 @@
+"""What an operator does at its start: the Lease does not wait for anything else."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from claimq_operator import app
+from claimq_operator.kubernetes_api.port import LEASES, Kind
+from claimq_operator.settings import OperatorSettings
+from testkit.waiting import eventually
+
+Json = dict[str, Any]
+
+
+class Connections:
+    """One set of connections to an API server that leaves every request but those for the Lease without an answer.
+
+    What hangs here is what stands in line there: a request behind it on the same connections waits too.
+    """
+
+    made: list["Connections"]
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self.lease: Json = {"metadata": {"name": "l", "namespace": "n", "resourceVersion": "1"}, "spec": {}}
+
+    @classmethod
+    async def connect(cls, told: object) -> "Connections":
+        del told
+        cls.made.append(cls())
+        return cls.made[-1]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        del namespace, name
+        return await self._answer(kind)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        del namespace, name
+        await self._answer(kind)
+        self.lease = {**self.lease, "spec": changes["spec"]}
+        return self.lease
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        keep: Callable[[Json], Json] | None = None,
+    ) -> list[Json]:
+        del namespace, selector, keep
+        await self._answer(kind)
+        raise AssertionError("unreachable")
+
+    async def _answer(self, kind: Kind) -> Json:
+        if self.is_taken or kind != LEASES:
+            self.is_taken = True
+            await asyncio.Event().wait()
+        return self.lease
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_the_lease_is_renewed_while_other_requests_take_all_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Connections.made = []
+    monkeypatch.setattr(app, "KubernetesClient", Connections)
+    settings = OperatorSettings(
+        sidecar_image="s", identity="me", lease_duration=0.5, http_host="127.0.0.1", http_port=0
+    )
+    running = asyncio.ensure_future(app._run(settings))  # pyright: ignore[reportPrivateUsage]  # the whole process is what begins there
+    try:
+        await eventually(lambda: any(one.is_taken for one in Connections.made))
+        await eventually(
+            lambda: any(one.lease["spec"].get("holderIdentity") == "me" for one in Connections.made)
+        )
+        renewed = [one.lease for one in Connections.made]
+        await eventually(lambda: [one.lease for one in Connections.made] != renewed)
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        code = await running
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+    assert code == 0
+    assert [one.lease["spec"].get("holderIdentity", "") for one in Connections.made] == ["", ""]

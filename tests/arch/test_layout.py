@@ -64,4 +64,6 @@ def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _packages_above(path: Path) -> list[str]:
-    return [folder.name for folder in path.parents if (folder / "__init__.py").exists()]
+    """The top-level package of a module: absolute imports never find the others by their bare names."""
+    packages = [folder for folder in path.parents if (folder / "__init__.py").exists()]
+    return [folder.name for folder in packages[-1:]]

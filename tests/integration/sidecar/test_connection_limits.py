@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from claimq_sidecar.connection import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
+from claimq_sidecar.http.protocol import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
 

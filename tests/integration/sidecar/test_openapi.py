@@ -20,7 +20,7 @@ METHODS = {"get", "post", "put", "delete", "patch"}
 def document(shared_sidecar: Sidecar) -> Any:
     answer = shared_sidecar.ask("GET", "/v1/openapi.json")
     assert answer.headers["content-type"] == "application/json"
-    assert answer.body == (files("claimq_sidecar") / "openapi.json").read_bytes()
+    assert answer.body == (files("claimq_sidecar.http") / "openapi.json").read_bytes()
     return answer.json
 
 

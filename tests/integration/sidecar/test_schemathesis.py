@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks
 from testkit.server import Server
 from testkit.sidecars import Sidecar, UnixConnection
 
-DOCUMENT: dict[str, Any] = json.loads((files("claimq_sidecar") / "openapi.json").read_bytes())
+DOCUMENT: dict[str, Any] = json.loads((files("claimq_sidecar.http") / "openapi.json").read_bytes())
 OF_REPLIES: list[Any] = [
     not_a_server_error,
     checks.status_code_conformance,

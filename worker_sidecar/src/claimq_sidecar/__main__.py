@@ -18,7 +18,7 @@ def main() -> int:
     end while it starts would live until its grace period is over.
     """
     signal.signal(signal.SIGTERM, _end)
-    from claimq_sidecar.starting import main as start
+    from claimq_sidecar.app import main as start
 
     return start()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from claimq.codec import check_name
 from claimq.redis_store.settings import RedisSettings, parse_url
-from claimq_sidecar.budget import LEAST_MEMORY, Allowance
+from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 from claimq_spec.manifest import RedisSpec, SentinelSpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import claimq_sidecar.probes
+import claimq_sidecar.http.probes
 from claimq_operator.children.budget import budget
 from claimq_operator.children.deployment import WorkerDeployment, deployment
 from claimq_operator.children.sidecar import lifecycle_key
@@ -113,7 +113,7 @@ def test_the_hooks_show_the_key_that_the_sidecar_asks_for(build: Build) -> None:
     key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
     for container in (app_of(made), sidecar_of(made)):
         shown = container["lifecycle"]["preStop"]["httpGet"]["httpHeaders"]
-        assert shown == [{"name": claimq_sidecar.probes.KEY_HEADER, "value": key}]
+        assert shown == [{"name": claimq_sidecar.http.probes.KEY_HEADER, "value": key}]
     assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
 
 

@@ -7,22 +7,22 @@ import logging
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Verdict
-from claimq_sidecar.hands import Hands
-from claimq_sidecar.verdicts import Verdicts
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_spec.log_lines import LogEvent
 
 _SHARE = 3
 _AFTER_FAULT = 0.5
 """After an outage the store gives holders a third of a lease, at most ten seconds, to renew: no whole period may be
 left to wait when it answers again."""
-_log = logging.getLogger("claimq_sidecar.renewer")
+_log = logging.getLogger("claimq_sidecar.claims.renewer")
 
 
 class Renewer:
     """Renews three times a lease. What the store says is lost is dropped; its verdict will say so to the app."""
 
-    def __init__(self, hands: Hands, verdicts: Verdicts) -> None:
-        self._hands = hands
+    def __init__(self, in_flight: InFlight, verdicts: Verdicts) -> None:
+        self._in_flight = in_flight
         self._verdicts = verdicts
         self._period: float | None = None
         self._sooner = asyncio.Event()
@@ -36,7 +36,7 @@ class Renewer:
         """Renews until it is cancelled. An outage is tried through: the store gives holders time to renew after it."""
         is_answered = True
         while True:
-            lease = self._hands.shortest_lease()
+            lease = self._in_flight.shortest_lease()
             self._period = None if lease is None else lease / _SHARE
             pause = self._period
             if pause is not None and not is_answered:
@@ -50,7 +50,7 @@ class Renewer:
 
     async def _renew(self) -> bool:
         """Whether the store answered, or nothing had to be asked."""
-        tokens = self._hands.to_renew(asyncio.get_running_loop().time())
+        tokens = self._in_flight.to_renew(asyncio.get_running_loop().time())
         if not tokens:
             return True
         try:

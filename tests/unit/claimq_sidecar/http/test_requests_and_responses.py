@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from claimq.model import Claim, Item
-from claimq_sidecar.bodies import claim_request, enqueue_request, read_json, session_request, verdict_request
-from claimq_sidecar.problems import Refusal
-from claimq_sidecar.replies import claims_body, is_json
+from claimq_sidecar.http.problems import Refusal
+from claimq_sidecar.http.requests import (
+    claim_request,
+    enqueue_request,
+    read_json,
+    session_request,
+    verdict_request,
+)
+from claimq_sidecar.http.responses import claims_body, is_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -18,8 +24,8 @@ JSON = st.recursive(
 
 
 def test_an_empty_body_asks_for_one_item_and_waits_as_the_policy_says() -> None:
-    request = claim_request(read_json(b""))
-    assert (request.most, request.wait, request.session, request.encoding) == (1, None, None, "auto")
+    request, encoding = claim_request(read_json(b""))
+    assert (request.most, request.wait, request.session, encoding) == (1, None, None, "auto")
 
 
 def test_tokens_are_taken_once_in_their_order() -> None:

@@ -7,13 +7,14 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
 )
+
+from claimq_sidecar.claims.client import Connection
 
 LONGEST_HEAD = 16 * 1024
 """Bytes that a request line, its headers and its trailers may have together."""
@@ -29,18 +30,6 @@ KEY: Final = "claimq.connection"
 """Where the scope of a request has its :class:`Connection`."""
 _READ_BYTES = 16 * 1024
 _BUFFER_BYTES = 16 * 1024
-
-
-class Connection:
-    """One connection. ``handed``: claims in the last reply, until the next request shows that it was read."""
-
-    def __init__(self) -> None:
-        self.gone = asyncio.Event()
-        self.flushed = asyncio.Event()
-        self.flushed.set()
-        self.handed: tuple[str, ...] = ()
-        self.on_unread: Callable[[tuple[str, ...]], None] | None = None
-        self.pid = 0
 
 
 class BoundedProtocol(HttpToolsProtocol):

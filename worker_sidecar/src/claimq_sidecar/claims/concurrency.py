@@ -16,7 +16,7 @@ class Turn:
     given: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Places:
+class Concurrency:
     """As many places as the app may have items in hand. A claim asks for a turn, and claims no more than it is given.
 
     Turns are given in the order of asking: the first one waits for a single place and then gets what is free, so that

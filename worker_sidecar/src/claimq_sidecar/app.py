@@ -1,57 +1,52 @@
-"""Starts everything, takes the signals, ends everything."""
+"""The sidecar process: reads its settings, starts the servers and loops, handles signals, stops everything."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
+import sys
 
-from uvicorn.config import Config
-from uvicorn.server import Server
-
-from claimq_sidecar.asgi import App
-from claimq_sidecar.connection import AppProtocol, BoundedProtocol
-from claimq_sidecar.listening import (
+from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.http.app_api import AppApi
+from claimq_sidecar.http.listening import (
+    CannotListen,
     allow_many_connections,
     identity,
     open_app_socket,
     open_health_port,
     remove_app_socket,
 )
-from claimq_sidecar.probes import Probes
-from claimq_sidecar.settings import SidecarSettings
-from claimq_sidecar.sidecar import Sidecar
-from claimq_sidecar.socket_api import SocketApi
-from claimq_spec.log_lines import LogEvent
+from claimq_sidecar.http.probes import Probes
+from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
+from claimq_sidecar.http.server import HttpServer
+from claimq_sidecar.settings import SidecarSettings, unknown_variables
+from claimq_spec.environment import InvalidSettings
+from claimq_spec.log_lines import LogEvent, write_log
 
 _IDLE_SECONDS = 3600
 _log = logging.getLogger("claimq_sidecar")
 
 
-class HttpServer:
-    """One of the two HTTP servers in this event loop, on a socket that is listening already."""
-
-    def __init__(
-        self, app: App, listening: socket.socket, protocol: type[BoundedProtocol], idle: int
-    ) -> None:
-        self._listening = listening
-        config = Config(
-            app, http=protocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=idle,
-            timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, date_header=False,
-        )  # fmt: skip
-        config.load()
-        self._server = Server(config)
-        self._server.lifespan = config.lifespan_class(config)
-
-    async def start(self) -> None:
-        """Takes connections from now on."""
-        await self._server.startup(sockets=[self._listening])
-
-    async def stop(self) -> None:
-        """Takes no more, and ends those that are open once their replies are out."""
-        await self._server.shutdown(sockets=[self._listening])
+def main() -> int:
+    """Runs the sidecar and returns its exit code."""
+    try:
+        settings = SidecarSettings.from_environment(os.environ)
+    except InvalidSettings as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
+        return 2
+    # An error may quote a payload: the log has where it happened, not what it says.
+    write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
+    for name in unknown_variables(os.environ):
+        _log.warning(LogEvent("unknown_variable", name=name))
+    try:
+        return asyncio.run(run(settings))
+    except CannotListen as error:
+        _log.error(LogEvent("cannot_listen", error=error))
+        return 1
 
 
 async def run(settings: SidecarSettings) -> int:
@@ -64,7 +59,7 @@ async def run(settings: SidecarSettings) -> int:
         host, port = health_port.getsockname()[:2]
         sidecar = Sidecar(settings)
         servers = [
-            HttpServer(SocketApi(sidecar, host, port).app(), app_socket, AppProtocol, _IDLE_SECONDS),
+            HttpServer(AppApi(sidecar, host, port).app(), app_socket, AppProtocol, _IDLE_SECONDS),
             HttpServer(Probes(sidecar).app(), health_port, BoundedProtocol, 5),
         ]
         return await _serve(sidecar, servers, health_port)

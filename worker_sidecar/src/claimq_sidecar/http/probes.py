@@ -7,10 +7,10 @@ import ipaddress
 import re
 from typing import Final
 
-from claimq_sidecar.asgi import App, Exchange
+from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
+from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
-from claimq_sidecar.problems import foreign_host, from_a_web_page, key_needed
-from claimq_sidecar.sidecar import Sidecar
 
 KEY_HEADER: Final = "Claimq-Lifecycle-Key"
 """The header of a hook in which it shows CLAIMQ_LIFECYCLE_KEY."""
@@ -56,17 +56,17 @@ class Probes:
         self._check_key(exchange)
         self._sidecar.begin_drain()
         drained = await self._sidecar.rested()
-        await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.hands)})
+        await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
         """For the app's preStop hook: like /drain, but claims go on if only the app is restarted."""
         self._check_key(exchange)
         await self._sidecar.app_told_to_end()
-        await exchange.reply_json({"in_hand": len(self._sidecar.hands)})
+        await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:
         """Whether the app gets on: no item has been in its hands for longer than the processing time-out."""
-        overdue = self._sidecar.hands.overdue(self._sidecar.now)
+        overdue = self._sidecar.in_flight.overdue(self._sidecar.now)
         if not overdue:
             await exchange.reply_json({"status": "ok"})
             return

@@ -1,7 +1,8 @@
 """What is in hand and what was settled, as tables with time as an argument."""
 
 from claimq.model import Claim, Item
-from claimq_sidecar.hands import Hands, Settled
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
 
 
 def claim(number: int, lease: float = 30.0) -> Claim:
@@ -9,7 +10,7 @@ def claim(number: int, lease: float = 30.0) -> Claim:
 
 
 def test_claims_are_in_hand_in_order_until_they_are_let_go() -> None:
-    hands = Hands()
+    hands = InFlight()
     hands.take([claim(1), claim(2)], "s", 5.0)
     hands.take([claim(3)], None, 6.0)
     assert (hands.all(), len(hands), hands.of_session("s")) == (["w/1", "w/2", "w/3"], 3, ["w/1", "w/2"])
@@ -20,14 +21,14 @@ def test_claims_are_in_hand_in_order_until_they_are_let_go() -> None:
 
 
 def test_only_claims_of_sessions_are_renewed() -> None:
-    hands = Hands()
+    hands = InFlight()
     hands.take([claim(1, lease=9.0)], "s", 0.0)
     hands.take([claim(2, lease=1.0)], None, 0.0)
     assert (hands.to_renew(5.0), hands.shortest_lease()) == (["w/1"], 9.0)
 
 
 def test_a_plain_claim_is_forgotten_when_its_lease_is_over_unless_renewed() -> None:
-    hands = Hands()
+    hands = InFlight()
     hands.take([claim(1, lease=3.0), claim(2, lease=3.0)], None, 10.0)
     assert hands.expire(12.9) == []
     hands.renewed(["w/2", "w/9"], 12.0, 5.0)
@@ -37,13 +38,13 @@ def test_a_plain_claim_is_forgotten_when_its_lease_is_over_unless_renewed() -> N
 
 
 def test_a_claim_of_a_session_never_expires_here() -> None:
-    hands = Hands()
+    hands = InFlight()
     hands.take([claim(1, lease=1.0)], "s", 0.0)
     assert hands.expire(1000.0) == []
 
 
 def test_beyond_the_processing_time_a_claim_is_overdue_and_not_renewed() -> None:
-    hands = Hands(processing_timeout=10.0)
+    hands = InFlight(processing_timeout=10.0)
     hands.take([claim(1)], "s", 0.0)
     hands.take([claim(2)], "s", 5.0)
     assert (hands.to_renew(9.9), hands.overdue(9.9)) == (["w/1", "w/2"], [])
@@ -51,7 +52,7 @@ def test_beyond_the_processing_time_a_claim_is_overdue_and_not_renewed() -> None
 
 
 def test_a_lost_claim_is_dropped_but_an_overdue_one_is_still_worked_on() -> None:
-    hands = Hands(processing_timeout=10.0)
+    hands = InFlight(processing_timeout=10.0)
     hands.take([claim(1)], "s", 0.0)
     hands.take([claim(2)], "s", 5.0)
     hands.to_renew(12.0)
@@ -60,14 +61,14 @@ def test_a_lost_claim_is_dropped_but_an_overdue_one_is_still_worked_on() -> None
 
 
 def test_a_claim_that_another_session_takes_over_is_held_once() -> None:
-    hands = Hands()
+    hands = InFlight()
     hands.hold("w/1", "old", 0.0, 30.0)
     hands.hold("w/1", "new", 1.0, 30.0)
     assert (hands.of_session("old"), hands.of_session("new"), len(hands)) == ([], ["w/1"], 1)
 
 
 def test_the_oldest_claim_is_the_one_longest_in_hand() -> None:
-    hands = Hands()
+    hands = InFlight()
     assert hands.oldest(5.0) == 0.0
     hands.take([claim(1)], None, 1.0)
     hands.take([claim(2)], None, 4.0)
@@ -75,14 +76,14 @@ def test_the_oldest_claim_is_the_one_longest_in_hand() -> None:
 
 
 def test_the_same_verb_again_is_a_repetition_and_another_is_not() -> None:
-    settled = Settled()
+    settled = RecentVerdicts()
     settled.note("w/1", "fail", "requeued")
     assert settled.repeated("fail", ["w/1", "w/2"]) == {"w/1": "requeued"}
     assert settled.repeated("done", ["w/1"]) == {}
 
 
 def test_the_memory_of_verdicts_is_bounded() -> None:
-    settled = Settled(remembered=2)
+    settled = RecentVerdicts(remembered=2)
     for number in range(4):
         settled.note(f"w/{number}", "done", "done")
     assert len(settled) == 2

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from claimq_sidecar.json_size import MOST_VALUES, has_too_many_values
+from claimq_sidecar.http.json_size import MOST_VALUES, has_too_many_values
 
 MANY = MOST_VALUES + 1
 

@@ -1,6 +1,6 @@
 """Decisions of a drain."""
 
-from claimq_sidecar.drain import Drain, Step
+from claimq_sidecar.claims.drain import Drain, Step
 
 
 def test_before_a_drain_the_sidecar_serves() -> None:

@@ -10,11 +10,11 @@ import pytest
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.bodies import ClaimRequest
-from claimq_sidecar.budget import Share
-from claimq_sidecar.claimer import Claimer
+from claimq_sidecar.claims.calls import ClaimRequest
+from claimq_sidecar.claims.claimer import Claimer
+from claimq_sidecar.claims.notify import Notifier
+from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.pulse import Pulse
 from claimq_sidecar.settings import RedisSource
 from claimq_sidecar.store import Store
 from testkit.skipping_loop import run_skipping
@@ -60,7 +60,7 @@ async def _claim_in_vain(claimer: Claimer) -> None:
 def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, changed := Pulse())
+        claimer = Claimer(store, metrics, changed := Notifier())
         await _claim_in_vain(claimer)
         assert not await changed.wait(3600.0)
         assert claimer.doubtful == 1  # no size is known yet: it asked for a single item
@@ -75,7 +75,7 @@ def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
 def test_a_place_is_free_when_the_store_answers_on_other_connections_and_will_not_tell() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, changed := Pulse())
+        claimer = Claimer(store, metrics, changed := Notifier())
         await _claim_in_vain(claimer)
         store.answers = True
         assert await changed.wait(10.0)

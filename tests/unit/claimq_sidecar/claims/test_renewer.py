@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.model import Outcome
-from claimq_sidecar.hands import Hands
-from claimq_sidecar.renewer import Renewer
-from claimq_sidecar.verdicts import Verdicts
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.renewer import Renewer
+from claimq_sidecar.claims.verdicts import Verdicts
 from testkit.skipping_loop import run_skipping
 
 LEASE = 60.0
@@ -30,7 +30,7 @@ class Tried(Verdicts):
 
 def tries(*failures: ClaimqError, seconds: float) -> list[float]:
     """When a sidecar that holds one claim from 0 on tries to renew it."""
-    hands, tried = Hands(), Tried(*failures)
+    hands, tried = InFlight(), Tried(*failures)
     hands.hold("worker/1", "session", 0.0, LEASE)
 
     async def run() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_sidecar.listening import CannotListen, identity, open_app_socket, remove_app_socket
+from claimq_sidecar.http.listening import CannotListen, identity, open_app_socket, remove_app_socket
 
 
 def test_the_directory_is_made_and_the_permissions_hold_from_the_start(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.bodies import Ending, VerdictRequest
-from claimq_sidecar.hands import Hands
+from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.notify import Notifier
+from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.pulse import Pulse
 from claimq_sidecar.settings import RedisSource
 from claimq_sidecar.store import VERDICT_SECONDS, Store
-from claimq_sidecar.verdicts import Verdicts
 from testkit.skipping_loop import run_skipping
 
 T = TypeVar("T")
@@ -30,13 +30,13 @@ class Away(Store):
 
 
 def test_what_a_dead_app_held_is_renewed_no_more_though_its_last_verdict_is_still_tried() -> None:
-    hands, metrics = Hands(), Metrics()
+    hands, metrics = InFlight(), Metrics()
     for token in ("worker/1", "worker/2"):
         hands.hold(token, "session", 0.0, 30.0)
 
     async def run() -> None:
         store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
-        verdicts = Verdicts(store, hands, metrics, Pulse())
+        verdicts = Verdicts(store, hands, metrics, Notifier())
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
         await asyncio.sleep(1)

@@ -14,47 +14,23 @@ from typing import Any, Final, NoReturn, cast
 from claimq.codec import check_name
 from claimq.model import NewItem
 from claimq.tokens import may_be_token
-from claimq_sidecar.json_size import MOST_VALUES, has_too_many_values
-from claimq_sidecar.problems import FieldProblem, body_too_wide, invalid_fields, not_json, too_many_values
+from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, Ending, VerdictRequest
+from claimq_sidecar.http.json_size import MOST_VALUES, has_too_many_values
+from claimq_sidecar.http.problems import (
+    FieldProblem,
+    body_too_wide,
+    invalid_fields,
+    not_json,
+    too_many_values,
+)
 
 MOST = 1000
 """Items or tokens in one request."""
-LONGEST_WAIT = 300.0
-"""Seconds that one claim may wait; ask again for more."""
 LONGEST_DELAY = 1e9
 ENCODINGS = ("auto", "base64", "text")
 _LONGEST_TOKEN = 300
 _MALFORMED = "no token of a claim; give one as the claim answered it, like WORKER/17.Zk3q-u5H"
 _ABSENT: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
-    """Up to ``most`` items. ``wait`` None: as long as the policy says. ``encoding``: how payloads are written."""
-
-    most: int = 1
-    wait: float | None = None
-    session: str | None = None
-    encoding: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How some claims end: the words beside their tokens."""
-
-    tokens: tuple[str, ...]
-    error: str = ""
-    permanent: bool = False
-    delay: float | None = None
-    enqueue: tuple[NewItem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictRequest:
-    """What a done, fail, requeue, unclaim or renew asks for. ``tokens``: in the order of the request, each once."""
-
-    tokens: tuple[str, ...]
-    endings: tuple[Ending, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +68,17 @@ def read_json(raw: bytes, widest: int | None = None) -> Mapping[str, object]:
     return cast("dict[str, object]", value)
 
 
-def claim_request(body: Mapping[str, object]) -> ClaimRequest:
-    """Reads the body of POST /v1/claim."""
+def claim_request(body: Mapping[str, object]) -> tuple[ClaimRequest, str]:
+    """Reads the body of POST /v1/claim: the claim, and the encoding of payloads in its response."""
     fields = _Fields(body, "", ("max", "wait", "session", "encoding"))
     request = ClaimRequest(
         most=fields.whole("max", 1, 1, MOST),
         wait=fields.seconds("wait", LONGEST_WAIT),
         session=fields.text("session", None, 64),
-        encoding=fields.choice("encoding", ENCODINGS, "auto"),
     )
+    encoding = fields.choice("encoding", ENCODINGS, "auto")
     fields.end()
-    return request
+    return request, encoding
 
 
 def session_request(body: Mapping[str, object]) -> SessionRequest:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class Pulse:
+class Notifier:
     """``fire`` wakes all that wait now; who comes later waits for the next one."""
 
     def __init__(self) -> None:

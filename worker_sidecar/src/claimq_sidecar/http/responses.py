@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from claimq.model import Claim, Enqueued, Outcome
-from claimq_sidecar.json_size import has_too_many_values
+from claimq_sidecar.http.json_size import has_too_many_values
 
 _quote = json.encoder.encode_basestring_ascii
 _SLICE = 64 * 1024
@@ -79,8 +79,10 @@ def _refuse(name: str) -> object:
     raise ValueError(name)
 
 
-def outcome_of(outcome: Outcome) -> dict[str, object]:
-    """One outcome; fields that say nothing are left out."""
+def outcome_of(outcome: Outcome, earlier: str | None = None) -> dict[str, object]:
+    """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
+    if earlier is not None:
+        return {"token": outcome.token, "outcome": "already_done", "earlier": earlier}
     whole: dict[str, object] = {"token": outcome.token, "outcome": outcome.verdict.value}
     if outcome.id is not None:
         whole["id"] = outcome.id
@@ -89,11 +91,6 @@ def outcome_of(outcome: Outcome) -> dict[str, object]:
     if outcome.lease_until is not None:
         whole["lease_until"] = outcome.lease_until
     return whole
-
-
-def already(token: str, earlier: str) -> dict[str, object]:
-    """The same verdict was given before and had its effect then."""
-    return {"token": token, "outcome": "already_done", "earlier": earlier}
 
 
 def enqueued_of(done: Enqueued) -> dict[str, object]:

@@ -11,10 +11,9 @@ from typing import Any
 
 from claimq.errors import ClaimqError
 from claimq.model import NewItem
-from claimq_sidecar.budget import BODY_FACTOR, SMALL, Bodies, Share
-from claimq_sidecar.connection import KEY, Connection
-from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.problems import (
+from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.claims.sessions import SessionNotOpen
+from claimq_sidecar.http.problems import (
     Refusal,
     body_too_large,
     body_too_slow,
@@ -23,7 +22,11 @@ from claimq_sidecar.problems import (
     no_room,
     not_found,
     of_library,
+    session_not_open,
 )
+from claimq_sidecar.http.protocol import KEY
+from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
+from claimq_sidecar.metrics import Metrics
 from claimq_spec.log_lines import LogEvent
 
 BODY_SECONDS = 60.0
@@ -199,6 +202,8 @@ class App:
             await self._handler(exchange)(exchange)
         except Refusal as refusal:
             await exchange.refuse(refusal)
+        except SessionNotOpen as error:
+            await exchange.refuse(session_not_open(error.session))
         except (ClaimqError, ValueError, TypeError) as error:
             if not isinstance(error, ClaimqError):
                 _log.warning(LogEvent("refused", path=exchange.path[:100], error=type(error).__name__))

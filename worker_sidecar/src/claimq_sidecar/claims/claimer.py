@@ -11,10 +11,10 @@ from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.loop import in_background
 from claimq.model import Claim
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
-from claimq_sidecar.budget import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
+from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
+from claimq_sidecar.claims.notify import Notifier, unless
+from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.pulse import Pulse, unless
 from claimq_sidecar.store import Store
 from claimq_spec.log_lines import LogEvent
 
@@ -28,13 +28,15 @@ _ROOM_SECONDS = 1.0
 _SMALLEST_GUESS = 8 * 1024
 _LOOK_SECONDS = 1.0
 
-_log = logging.getLogger("claimq_sidecar.claimer")
+_log = logging.getLogger("claimq_sidecar.claims.claimer")
 
 
 class Claimer:
     """Claims up to what is asked, in as many calls as the size of payloads allows."""
 
-    def __init__(self, store: Store, metrics: Metrics, changed: Pulse, room: int = 64 * CALL_BYTES) -> None:
+    def __init__(
+        self, store: Store, metrics: Metrics, changed: Notifier, room: int = 64 * CALL_BYTES
+    ) -> None:
         """``room``: bytes that claims may take at once; those that wait on the server may take as many again."""
         self._store = store
         self._metrics = metrics

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from claimq_sidecar.places import Places, Turn
+from claimq_sidecar.claims.concurrency import Concurrency, Turn
 
 
 def places_of(turns: list[Turn]) -> list[int]:
@@ -12,20 +12,20 @@ def places_of(turns: list[Turn]) -> list[int]:
 
 
 def test_a_claim_gets_what_is_free_and_the_next_one_waits() -> None:
-    places = Places(3, lambda: 0)
+    places = Concurrency(3, lambda: 0)
     assert places_of([places.ask(2), places.ask(10), places.ask(1)]) == [2, 1, 0]
     assert places.waiting == 1
 
 
 def test_without_a_limit_nobody_waits() -> None:
-    places = Places(None, lambda: 1_000_000)
+    places = Concurrency(None, lambda: 1_000_000)
     assert places_of([places.ask(1000), places.ask(1000)]) == [1000, 1000]
     assert (places.limit, places.waiting) == (None, 0)
 
 
 def test_what_a_claim_did_not_get_is_for_the_next_in_line() -> None:
     hand: list[str] = []
-    places = Places(3, lambda: len(hand))
+    places = Concurrency(3, lambda: len(hand))
     first, second, third = places.ask(3), places.ask(1), places.ask(5)
     hand.append("an item")
     places.leave(first)
@@ -35,7 +35,7 @@ def test_what_a_claim_did_not_get_is_for_the_next_in_line() -> None:
 
 def test_a_claim_for_many_is_not_passed_by_claims_for_one() -> None:
     hand = ["an item", "another"]
-    places = Places(2, lambda: len(hand))
+    places = Concurrency(2, lambda: len(hand))
     many, one = places.ask(2), places.ask(1)
     hand.pop()
     places.look()
@@ -44,7 +44,7 @@ def test_a_claim_for_many_is_not_passed_by_claims_for_one() -> None:
 
 def test_who_leaves_the_line_holds_nobody_up() -> None:
     hand = ["an item"]
-    places = Places(1, lambda: len(hand))
+    places = Concurrency(1, lambda: len(hand))
     gone, waiting = places.ask(1), places.ask(1)
     places.leave(gone)
     hand.clear()
@@ -54,7 +54,7 @@ def test_who_leaves_the_line_holds_nobody_up() -> None:
 
 def test_nothing_is_free_while_a_session_took_over_more_than_there_may_be() -> None:
     hand = ["taken over"] * 5
-    places = Places(2, lambda: len(hand))
+    places = Concurrency(2, lambda: len(hand))
     waiting = places.ask(1)
     del hand[2:]
     places.look()
@@ -76,14 +76,14 @@ class AnyClaims(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 6))
     def start(self, limit: int) -> None:
         self.limit = limit
-        self.places = Places(limit, lambda: self.hand)
+        self.concurrency = Concurrency(limit, lambda: self.hand)
 
     def given(self) -> list[Turn]:
         return [turn for turn in self.asked if turn.given.is_set()]
 
     @rule(most=st.integers(1, 10))
     def a_claim_asks(self, most: int) -> None:
-        self.asked.append(self.places.ask(most))
+        self.asked.append(self.concurrency.ask(most))
 
     @precondition(lambda self: self.given())
     @rule(data=st.data())
@@ -91,20 +91,20 @@ class AnyClaims(RuleBasedStateMachine):
         turn = data.draw(st.sampled_from(self.given()))
         self.hand += data.draw(st.integers(0, turn.places))
         self.asked.remove(turn)
-        self.places.leave(turn)
+        self.concurrency.leave(turn)
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
     def a_client_hangs_up(self, data: st.DataObject) -> None:
         turn = data.draw(st.sampled_from(self.asked))
         self.asked.remove(turn)
-        self.places.leave(turn)
+        self.concurrency.leave(turn)
 
     @precondition(lambda self: self.hand)
     @rule(data=st.data())
     def items_leave_the_hands(self, data: st.DataObject) -> None:
         self.hand -= data.draw(st.integers(1, self.hand))
-        self.places.look()
+        self.concurrency.look()
 
     @rule(count=st.integers(1, 8))
     def a_session_takes_items_over(self, count: int) -> None:
@@ -122,7 +122,7 @@ class AnyClaims(RuleBasedStateMachine):
     @invariant()
     def nobody_waits_while_a_place_is_free(self) -> None:
         waiting = [turn for turn in self.asked if not turn.given.is_set()]
-        assert self.places.waiting == len(waiting)
+        assert self.concurrency.waiting == len(waiting)
         assert not waiting or sum(turn.places for turn in self.given()) + self.hand >= self.limit
 
     @invariant()

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from importlib.resources import files
 
-from claimq_sidecar.asgi import App, Exchange, Handler
-from claimq_sidecar.bodies import (
+from claimq_sidecar.claims.notify import first_of
+from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.http.requests import (
     VERDICT_FIELDS,
     claim_request,
     enqueue_request,
@@ -15,17 +16,16 @@ from claimq_sidecar.bodies import (
     session_request,
     verdict_request,
 )
-from claimq_sidecar.budget import Allowance, Bodies
-from claimq_sidecar.pulse import first_of
-from claimq_sidecar.replies import claims_body, enqueued_of, outcome_of
-from claimq_sidecar.sidecar import Sidecar
+from claimq_sidecar.http.responses import claims_body, enqueued_of, outcome_of
+from claimq_sidecar.http.router import App, Exchange, Handler
+from claimq_sidecar.memory import Allowance, Bodies
 
 SIGN_OF_LIFE_SECONDS = 10.0
 """A session's stream has a line at least so often."""
 _TEXT_MARGIN = 1024
 
 
-class SocketApi:
+class AppApi:
     """The handlers of the socket's paths."""
 
     def __init__(self, sidecar: Sidecar, health_host: str, health_port: int) -> None:
@@ -55,12 +55,12 @@ class SocketApi:
         return read_json(await exchange.body(), 2 * self._sidecar.settings.max_body + _TEXT_MARGIN)
 
     async def _claim(self, exchange: Exchange) -> None:
-        request = claim_request(await self._json(exchange))
+        request, encoding = claim_request(await self._json(exchange))
         began = self._sidecar.now
         exchange.share.end()  # of the body, which says nothing more
         claims = await self._sidecar.claim(request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
-        body = claims_body(claims, request.encoding, draining=self._sidecar.draining.is_set())
+        body = claims_body(claims, encoding, draining=self._sidecar.draining.is_set())
         claims.clear()
         await exchange.reply(body)
         exchange.share.shrink(2 * len(body))
@@ -71,7 +71,8 @@ class SocketApi:
         async def handle(exchange: Exchange) -> None:
             request = verdict_request(verb, await self._json(exchange))
             await exchange.expect(item for ending in request.endings for item in ending.enqueue)
-            await exchange.reply_json({"outcomes": await self._sidecar.verdicts.answer(verb, request)})
+            outcomes = await self._sidecar.verdicts.answer(verb, request)
+            await exchange.reply_json({"outcomes": [outcome_of(one, earlier) for one, earlier in outcomes]})
 
         return handle
 
@@ -122,7 +123,7 @@ class SocketApi:
 
     async def _prestop(self, exchange: Exchange) -> None:
         await self._sidecar.app_told_to_end()
-        await exchange.reply_json({"in_hand": len(self._sidecar.hands)})
+        await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _info(self, exchange: Exchange) -> None:
         sidecar = self._sidecar
@@ -134,15 +135,15 @@ class SocketApi:
             "drain_timeout": sidecar.settings.drain_timeout,
             "draining": sidecar.draining.is_set(),
             "ready": sidecar.store.ready.is_set(),
-            "concurrency": sidecar.places.limit,
-            "in_hand": len(sidecar.hands),
+            "concurrency": sidecar.concurrency.limit,
+            "in_hand": len(sidecar.in_flight),
             "sessions": len(sidecar.sessions),
             **self._health,
         }
         await exchange.reply_json(info)
 
     async def _openapi(self, exchange: Exchange) -> None:
-        await exchange.reply((files("claimq_sidecar") / "openapi.json").read_bytes())
+        await exchange.reply((files("claimq_sidecar.http") / "openapi.json").read_bytes())
 
 
 def _line(value: dict[str, object]) -> bytes:

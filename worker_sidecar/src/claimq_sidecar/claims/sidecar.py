@@ -10,21 +10,20 @@ from dataclasses import replace
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.loop import in_background
 from claimq.model import Claim, Enqueued, NewItem, Verdict
-from claimq_sidecar.bodies import LONGEST_WAIT, ClaimRequest
-from claimq_sidecar.budget import Allowance, Share
-from claimq_sidecar.claimer import Claimer
-from claimq_sidecar.connection import Connection
-from claimq_sidecar.drain import Drain, Step
-from claimq_sidecar.hands import Hands
+from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
+from claimq_sidecar.claims.claimer import Claimer
+from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.claims.concurrency import Concurrency, Turn
+from claimq_sidecar.claims.drain import Drain, Step
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.notify import Notifier, first_of
+from claimq_sidecar.claims.renewer import Renewer
+from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
+from claimq_sidecar.claims.verdicts import Verdicts
+from claimq_sidecar.memory import Allowance, Share
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.places import Places, Turn
-from claimq_sidecar.problems import session_not_open
-from claimq_sidecar.pulse import Pulse, first_of
-from claimq_sidecar.renewer import Renewer
-from claimq_sidecar.sessions import Session, Sessions
 from claimq_sidecar.settings import SidecarSettings
 from claimq_sidecar.store import Store
-from claimq_sidecar.verdicts import Verdicts
 from claimq_spec.log_lines import LogEvent
 
 _LEAVE_SECONDS = 5.0
@@ -42,17 +41,17 @@ class Sidecar:
         self.settings = settings
         self.metrics = Metrics()
         self.store = Store(settings.redis, settings.queue, settings.worker, self.metrics)
-        self.hands = Hands(settings.processing_timeout)
-        self.changed = Pulse()
-        self.verdicts = Verdicts(self.store, self.hands, self.metrics, self.changed)
+        self.in_flight = InFlight(settings.processing_timeout)
+        self.changed = Notifier()
+        self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.changed)
         self.sessions = Sessions()
         self.draining = asyncio.Event()
         self.leaving = asyncio.Event()
         self._claimer = Claimer(self.store, self.metrics, self.changed, Allowance(settings.memory).claims)
-        self.places = Places(settings.concurrency, self._unsettled)
-        self.changed.listen(self.places.look)
+        self.concurrency = Concurrency(settings.concurrency, self._unsettled)
+        self.changed.listen(self.concurrency.look)
         self._told_of_limit = False
-        self._renewer = Renewer(self.hands, self.verdicts)
+        self._renewer = Renewer(self.in_flight, self.verdicts)
         self._drain = Drain(settings.drain_timeout)
         self._returning: set[asyncio.Task[None]] = set()
 
@@ -66,22 +65,22 @@ class Sidecar:
         """Claims for the app, as many as may be in hand; with none of them free it waits for one as for an item.
 
         Empty in a drain, or when the client went away meanwhile (what was claimed goes back). Raises what the library
-        raises, and a Refusal for a session that is not open.
+        raises, and SessionNotOpen.
         """
         if self.draining.is_set():
             return []
         session = None if request.session is None else self.sessions.get(request.session)
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
-        if not self.places.free(1):
+        if not self.concurrency.free(1):
             self._forget_expired()
         self._tell_of_limit(request.most)
-        turn = self.places.ask(request.most)
+        turn = self.concurrency.ask(request.most)
         try:
             allowed = await self._wait_for_turn(turn, request, *stops)
             claims = [] if allowed is None else await self._claimer.claim(allowed, share, *stops)
             return self._hand_out(claims, session, connection)
         finally:
-            self.places.leave(turn)
+            self.concurrency.leave(turn)
 
     async def _wait_for_turn(
         self, turn: Turn, request: ClaimRequest, *stops: asyncio.Event
@@ -116,10 +115,10 @@ class Sidecar:
             return []
         if session is not None and session.closed.is_set():
             self._claimer.give_back(claims, cause="stopped")
-            raise session_not_open(session.id)
+            raise SessionNotOpen(session.id)
         if not claims:
             return []
-        self.hands.take(claims, None if session is None else session.id, self.now)
+        self.in_flight.take(claims, None if session is None else session.id, self.now)
         if session is not None:
             self._renewer.held(claims[0].lease_until - claims[0].claimed_at)
         connection.handed = tuple(claim.token for claim in claims)
@@ -129,14 +128,16 @@ class Sidecar:
 
     def _tell_of_limit(self, asked: int) -> None:
         """Says once in the log that the app asks for more than it will ever get."""
-        limit = self.places.limit
+        limit = self.concurrency.limit
         if limit is not None and asked > limit and not self._told_of_limit:
             self._told_of_limit = True
             _log.info(LogEvent("claim_over_concurrency", asked=asked, concurrency=limit))
 
     def _unsettled(self) -> int:
         """Items of which nobody knows yet that they are settled: in the app's hands, or on their way back."""
-        return len(self.hands) + self.verdicts.returning + self._claimer.returning + self._claimer.doubtful
+        return (
+            len(self.in_flight) + self.verdicts.returning + self._claimer.returning + self._claimer.doubtful
+        )
 
     def _unread(self, tokens: tuple[str, ...]) -> None:
         """The client went away before it had read the reply with these claims."""
@@ -161,7 +162,7 @@ class Sidecar:
         await self.store.look()
         lease = self.store.busy_expiry or _LEASE_UNTIL_KNOWN
         for token in tokens:
-            self.hands.hold(token, session.id, self.now, lease)
+            self.in_flight.hold(token, session.id, self.now, lease)
         self._renewer.held(lease)
         try:
             outcomes = await self.verdicts.renew(tokens)
@@ -172,7 +173,7 @@ class Sidecar:
     def close_session(self, session: Session) -> None:
         """Its connection has ended: what it holds goes back at once, as a crash, or in a drain as an interruption."""
         self.sessions.close(session)
-        tokens = self.hands.of_session(session.id)
+        tokens = self.in_flight.of_session(session.id)
         _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_hand=len(tokens)))
         if tokens:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
@@ -207,7 +208,9 @@ class Sidecar:
         self._drain = begun
         if not self.draining.is_set():
             _log.info(
-                LogEvent("drain_began", in_hand=len(self.hands), timeout=f"{self.settings.drain_timeout:g}")
+                LogEvent(
+                    "drain_began", in_hand=len(self.in_flight), timeout=f"{self.settings.drain_timeout:g}"
+                )
             )
             self.draining.set()
         self.changed.fire()
@@ -219,7 +222,7 @@ class Sidecar:
         sidecar's own hook (/drain) at the same time; in the second that does not come, and claims go on. An app
         that is restarted since an item is over its processing time is not waited for.
         """
-        if self.draining.is_set() or not self.hands.overdue(self.now):
+        if self.draining.is_set() or not self.in_flight.overdue(self.now):
             self.begin_drain(final=False)
             await self.rested()
         asyncio.get_running_loop().call_later(_OWN_HOOK_SECONDS, self._go_on_unless_ending)
@@ -233,16 +236,16 @@ class Sidecar:
 
     async def rested(self) -> bool:
         """Waits until nothing is in hand or the drain time is over; whether the hands are empty."""
-        while self._drain.step(self.now, len(self.hands)) is Step.WAIT:
+        while self._drain.step(self.now, len(self.in_flight)) is Step.WAIT:
             await self.changed.wait(self._drain.left(self.now))
-        return not self.hands
+        return not self.in_flight
 
     async def left(self) -> None:
         """Waits for the end of a drain that a signal began, then gives back what is left, uncounted and in order."""
-        while (step := self._drain.step(self.now, len(self.hands))) is not Step.LEAVE:
+        while (step := self._drain.step(self.now, len(self.in_flight))) is not Step.LEAVE:
             await self.changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
         self.leaving.set()
-        tokens = self.hands.all()
+        tokens = self.in_flight.all()
         _log.info(LogEvent("leaving", in_hand=len(tokens)))
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
@@ -266,7 +269,7 @@ class Sidecar:
             self._forget_expired()
 
     def _forget_expired(self) -> None:
-        if self.hands and (over := self.hands.expire(self.now)):
+        if self.in_flight and (over := self.in_flight.expire(self.now)):
             _log.warning(LogEvent("leases_over", claims=len(over)))
             self.changed.fire()
 
@@ -274,11 +277,11 @@ class Sidecar:
         """Sets the gauges to what holds now."""
         now = self.now
         age = self.store.age(now)
-        metrics.in_hand.set(len(self.hands))
-        metrics.concurrency.set(float("inf") if self.places.limit is None else self.places.limit)
-        metrics.waiting.set(self.places.waiting)
-        metrics.oldest.set(self.hands.oldest(now))
-        metrics.overdue.set(len(self.hands.overdue(now)))
+        metrics.in_hand.set(len(self.in_flight))
+        metrics.concurrency.set(float("inf") if self.concurrency.limit is None else self.concurrency.limit)
+        metrics.waiting.set(self.concurrency.waiting)
+        metrics.oldest.set(self.in_flight.oldest(now))
+        metrics.overdue.set(len(self.in_flight.overdue(now)))
         metrics.sessions.set(len(self.sessions))
         metrics.draining.set(self.draining.is_set())
         metrics.ready.set(self.store.ready.is_set())

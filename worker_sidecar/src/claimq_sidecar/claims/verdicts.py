@@ -10,11 +10,11 @@ from claimq.claiming import Done
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.bodies import Ending, VerdictRequest
-from claimq_sidecar.hands import Hands, Settled
+from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.notify import Notifier
+from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
 from claimq_sidecar.metrics import Metrics
-from claimq_sidecar.pulse import Pulse
-from claimq_sidecar.replies import already, outcome_of
 from claimq_sidecar.store import Store
 
 ANSWER_SECONDS = 15.0
@@ -26,30 +26,29 @@ Work = Callable[[ReliableQueue], Awaitable[list[Outcome]]]
 class Verdicts:
     """Ends claims and renews them. One attempt per claim at a time: a second request for it waits for the first."""
 
-    def __init__(self, store: Store, hands: Hands, metrics: Metrics, changed: Pulse) -> None:
+    def __init__(self, store: Store, in_flight: InFlight, metrics: Metrics, changed: Notifier) -> None:
         self._store = store
-        self._hands = hands
+        self._in_flight = in_flight
         self._metrics = metrics
         self._changed = changed
-        self._settled = Settled()
+        self._settled = RecentVerdicts()
         self._trying: dict[str, asyncio.Task[list[Outcome]]] = {}
         self.returning = 0
         """Claims that the app will not settle and that are not known to be back yet."""
 
-    async def answer(self, verb: str, request: VerdictRequest) -> list[dict[str, object]]:
-        """The outcomes in the order of the request. Raises what the library raises."""
+    async def answer(self, verb: str, request: VerdictRequest) -> list[tuple[Outcome, str | None]]:
+        """The outcomes in the order of the request. Raises what the library raises.
+
+        Beside a lost claim: the verdict with which the same verb ended it before, None if it did not.
+        """
         await self.ended(request.tokens)
-        outcomes: dict[str, dict[str, object]] = {}
+        outcomes: dict[str, tuple[Outcome, str | None]] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
                 said = await self._in_time(self._attempt(verb, tokens, self._work(verb, tokens, endings)))
                 known = self._repeated(verb, said)
-                for outcome in said:
-                    earlier = known.get(outcome.token)
-                    outcomes[outcome.token] = (
-                        already(outcome.token, earlier) if earlier else outcome_of(outcome)
-                    )
+                outcomes |= {outcome.token: (outcome, known.get(outcome.token)) for outcome in said}
         return [outcomes[token] for token in request.tokens]
 
     def _repeated(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
@@ -86,7 +85,7 @@ class Verdicts:
             await self.ended(tokens)
         except StoreUnavailable:
             # Nobody else would let go of them: they would be renewed for ever, and keep their places.
-            self._hands.let_go([token for token in tokens if token in self._trying])
+            self._in_flight.let_go([token for token in tokens if token in self._trying])
             await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
             raise
         await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
@@ -95,10 +94,10 @@ class Verdicts:
         self, tokens: Sequence[str], *, cause: str, crash: str | None, why: str
     ) -> None:
         """Gives back those that are in hand; no verdict on any of them is under way."""
-        rest = [token for token in tokens if token in self._hands]
+        rest = [token for token in tokens if token in self._in_flight]
         if not rest:
             return
-        self._hands.let_go(rest)
+        self._in_flight.let_go(rest)
         work: Work = (
             (lambda queue: queue.unclaim(rest, why=why))
             if crash is None
@@ -132,7 +131,7 @@ class Verdicts:
             outcomes = await self._store.call(work, verdict=True)
         except NotReplicated as error:
             missing, outcomes = error, cast("list[Outcome]", error.result)
-        self._hands.let_go(tokens)
+        self._in_flight.let_go(tokens)
         known = self._repeated(verb, outcomes) if remember else {}
         for outcome in outcomes:
             label = "already_done" if outcome.token in known else outcome.verdict.value
@@ -167,11 +166,11 @@ class Verdicts:
         """Renews leases now; who is lost is not in hand any more."""
         asked = asyncio.get_running_loop().time()
         outcomes = await self._store.call(lambda queue: queue.renew(tokens))
-        self._hands.lost([outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST])
+        self._in_flight.lost([outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST])
         renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
         if renewed:
             lease = self._store.lease(renewed[0].lease_until, asked)
-            self._hands.renewed([outcome.token for outcome in renewed], asked, lease)
+            self._in_flight.renewed([outcome.token for outcome in renewed], asked, lease)
         for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(outcomes) - len(renewed))):
             self._metrics.verdicts.labels(verdict.value).inc(count)
         self._changed.fire()

@@ -6,7 +6,13 @@ import asyncio
 import secrets
 from dataclasses import dataclass, field
 
-from claimq_sidecar.problems import session_not_open
+
+class SessionNotOpen(Exception):
+    """The session has ended, or belongs to a sidecar that is not running any more."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(session)
+        self.session = session
 
 
 @dataclass(slots=True, eq=False)
@@ -44,8 +50,8 @@ class Sessions:
         session.closed.set()
 
     def get(self, session: str) -> Session:
-        """The open session of that id; a Refusal (409) if there is none."""
+        """The open session with this id. Raises SessionNotOpen."""
         found = self._open.get(session)
         if found is None:
-            raise session_not_open(session)
+            raise SessionNotOpen(session)
         return found

@@ -1,0 +1,38 @@
+"""What the app asks for, as the HTTP layer passes it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from claimq.model import NewItem
+
+LONGEST_WAIT = 300.0
+"""Seconds that one claim may wait. The client claims again to wait longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """A claim of up to ``most`` items. ``wait``: seconds; None: as long as the policy says."""
+
+    most: int = 1
+    wait: float | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How some claims end. Only the fields of the verb are used."""
+
+    tokens: tuple[str, ...]
+    error: str = ""
+    permanent: bool = False
+    delay: float | None = None
+    enqueue: tuple[NewItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRequest:
+    """A done, fail, requeue, unclaim or renew. ``tokens``: in the order of the request, without duplicates."""
+
+    tokens: tuple[str, ...]
+    endings: tuple[Ending, ...]

@@ -1,0 +1,22 @@
+"""The app's connection, as far as its claims depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Connection:
+    """One connection of the app to the sidecar.
+
+    ``handed``: tokens in the last response, until the next request shows that the client has read it. ``on_unread`` is
+    called with them when the client disconnects before that. ``pid``: the app's process, 0 if unknown.
+    """
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self.flushed = asyncio.Event()
+        self.flushed.set()
+        self.handed: tuple[str, ...] = ()
+        self.on_unread: Callable[[tuple[str, ...]], None] | None = None
+        self.pid = 0

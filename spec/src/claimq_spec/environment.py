@@ -1,4 +1,4 @@
-"""Reading a component's settings from environment variables: nothing is repaired, and every problem is told at once."""
+"""Reads a component's settings from environment variables and reports all problems at once."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _end_of_process(kind: type[BaseException], error: BaseException, trace: Trac
     if not isinstance(error, Exception):  # Ctrl-C
         sys.__excepthook__(kind, error, trace)
         return
-    # With its words: nobody will ask this process again.
+    # With its message: the process cannot be asked later.
     logging.getLogger("claimq").critical(LogEvent("defect", error=_summary(error)), exc_info=error)
 
 

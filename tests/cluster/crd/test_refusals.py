@@ -16,7 +16,7 @@ from testkit.api_server import ApiServer, Refused
 from testkit.tree import ROOT
 
 PATH = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues?dryRun=All&fieldValidation=Strict"
-TABLE = Path(ROOT / "tests" / "unit" / "claimq" / "bad_manifests.yaml")
+TABLE = Path(ROOT / "tests" / "unit" / "claimq_spec" / "bad_manifests.yaml")
 MISTAKES: dict[str, dict[str, Any]] = {entry["mistake"]: entry for entry in yaml.safe_load(TABLE.read_text())}
 
 # What the API server names where the parser names more: a rule on a list or map has no index, and a path has [key].
@@ -38,6 +38,8 @@ BY_KUBECTL = {
     "another api version": 'no matches for kind "ReliableQueue" in version "claimq.dev/v1"',
     "another kind": 'no matches for kind "Deployment" in version "claimq.dev/v1alpha1"',
 }
+# What only the parser checks, so that the operator reports it: it would take a regular expression in the CRD.
+BY_THE_PARSER = re.compile(r"has an address that is not HOST:PORT|has a database that is not a number")
 # The API server's own messages that are as good as ours.
 OWN_WORDS = [
     r"Required value",
@@ -114,12 +116,15 @@ def test_a_mistake_is_refused_with_its_field_and_what_to_do(api_server: ApiServe
     entry = MISTAKES[mistake]
     document = with_changes(entry.get("set", {}), tuple(entry.get("without", ())))
     message, causes = refusal(api_server, document)
+    if BY_THE_PARSER.search(_fault(document)):
+        assert not message
+        return
     assert message, "it was accepted"
     assert str(NAMES_INSTEAD.get(mistake, entry["field"])) in message
     assert not POOR.search(message)
     assert FIX.search(message) or any(re.search(words, message) for words in OWN_WORDS)
-    told = [cause for cause in causes if "accessor error" not in cause["message"]]
-    assert len(told) <= 1, "one mistake, told once"
+    reported = [cause for cause in causes if "accessor error" not in cause["message"]]
+    assert len(reported) <= 1, "one mistake, reported once"
 
 
 ADDRESSES = [
@@ -232,6 +237,15 @@ SPECS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def _fault(document: dict[str, Any]) -> str:
+    """What the parser reports; empty when it accepts the document."""
+    try:
+        parse_manifest(document)
+    except InvalidSpec as error:
+        return str(error)
+    return ""
+
+
 def _all() -> Iterator[dict[str, Any]]:
     for address, companion in product(ADDRESSES, COMPANIONS):
         yield {"spec.redis": {"url": address, **companion}}
@@ -244,12 +258,8 @@ def test_the_api_server_and_the_parser_are_of_one_mind(api_server: ApiServer) ->
     different: list[str] = []
     for changes in _all():
         document = with_changes(changes)
-        try:
-            parse_manifest(document)
-            fault = ""
-        except InvalidSpec as error:
-            fault = str(error)
+        fault = _fault(document)
         message, _ = refusal(api_server, document)
-        if bool(message) != bool(fault):
+        if bool(message) != bool(fault) and not (not message and BY_THE_PARSER.search(fault)):
             different.append(f"{changes}: API server {message or 'accepts'}; parser {fault or 'accepts'}")
     assert not different, "\n".join(different)

@@ -1,6 +1,6 @@
 """The CustomResourceDefinition, made from the declarations. ``crds/`` holds it as a file, held equal to this by a test.
 
-``python scripts/make_crd.py`` writes the file anew.
+``python scripts/make_crd.py`` writes the file.
 """
 
 from __future__ import annotations

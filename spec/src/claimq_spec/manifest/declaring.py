@@ -260,10 +260,10 @@ def objects(doc: str, spec: type[Any], *, most: int = 256, absent: str) -> Any:
 
 
 def free(doc: str, *, absent: str) -> Any:
-    """An object of somebody else's (Kubernetes), passed on as it is."""
+    """An object of Kubernetes, passed on unchanged."""
     return field(default_factory=dict[str, object], metadata={_KEY: Declared(Kind.FREE, doc, absent=absent)})
 
 
 def free_list(doc: str, *, most: int = 256, absent: str) -> Any:
-    """A list of objects of somebody else's, passed on as they are."""
+    """A list of objects of Kubernetes, passed on unchanged."""
     return _field(Declared(Kind.FREE_LIST, doc, most=most, absent=absent), ())

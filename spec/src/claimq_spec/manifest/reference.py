@@ -1,6 +1,6 @@
 """The reference page of the manifest, made from the declarations. ``docs/manifest.md`` is held equal to it by a test.
 
-``python -m claimq_spec.manifest.reference > docs/manifest.md`` writes it anew.
+``python -m claimq_spec.manifest.reference > docs/manifest.md`` writes it.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ LONGEST = CENTURY
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3}))?(ms|h|m|s)")
 _WHOLE = re.compile(DURATION_PATTERN)
 _UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_READABLE = ((119.5, "s", 1), (119.5 * 60, "min", 60), (47.5 * 3600, "h", 3600), (LONGEST + 1, "d", 86400))
+"""Up to which number of seconds each unit is used, and its seconds."""
 
 
 def parse_duration(text: str) -> float:
@@ -60,6 +62,21 @@ def format_duration(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
+
+
+def readable_duration(seconds: float) -> str:
+    """A measured duration for people, rounded: ``250 ms``, ``3.4 s``, ``57 s``, ``12 min``, ``2.5 h``, ``3 d``.
+
+    Seconds below zero, from a clock that was set back, read as ``0 s``.
+    """
+    seconds = max(0.0, seconds)
+    if 0.0005 <= seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    for limit, unit, size in _READABLE:
+        if seconds < limit:
+            rounded = f"{seconds / size:.1f}" if seconds / size < 9.95 else f"{seconds / size:.0f}"
+            return f"{rounded.removesuffix('.0')} {unit}"
+    return "more than a century"
 
 
 def _advice(text: str) -> str:

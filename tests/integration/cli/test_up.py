@@ -72,7 +72,7 @@ def test_items_are_worked_on_by_workers_that_come_and_go(
     assert claimq("enqueue", "trial", "a", "b", "c", "broken").code == 0
     eventually_sync(lambda: done(tmp_path) == ["a", "b", "c"])
     up.until_says(r"0 -> 2 workers \(ItemsPerReplica\): 4 items waiting")
-    up.until_says(r"-> 0 workers \(Idle\): no item and no claim for 1s or longer")
+    up.until_says(r"-> 0 workers \(Idle\): idle for 1 s or longer")
     up.until_pids("app", 0)
     up.until_pids("sidecar", 0)
     (failed,) = claimq("failed", "list", "trial", "-o", "json").json["items"]

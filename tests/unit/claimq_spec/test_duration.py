@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq_spec.duration import DURATION_PATTERN, LONGEST, format_duration, parse_duration
+from claimq_spec.duration import DURATION_PATTERN, LONGEST, format_duration, parse_duration, readable_duration
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,15 @@ def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
         assert not text or not re.fullmatch(DURATION_PATTERN, text)
     else:
         assert re.fullmatch(DURATION_PATTERN, text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3.0, "0 s"), (0.0, "0 s"), (0.0004, "0 s"), (0.25, "250 ms"), (0.9996, "1 s"), (3.44, "3.4 s"),
+        (9.96, "10 s"), (56.973, "57 s"), (119.4, "119 s"), (119.6, "2 min"), (750.0, "12 min"), (7200.0, "2 h"),
+        (9000.0, "2.5 h"), (47 * 3600.0, "47 h"), (72 * 3600.0, "3 d"), (1e12, "more than a century"),
+    ],
+)  # fmt: skip
+def test_a_measured_duration_is_rounded_for_people(seconds: float, text: str) -> None:
+    assert readable_duration(seconds) == text

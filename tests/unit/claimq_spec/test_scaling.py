@@ -95,7 +95,7 @@ def test_a_lowered_max_takes_workers_at_once_even_busy_ones() -> None:
 def test_an_idle_queue_keeps_one_worker_and_goes_to_zero_after_idle_after() -> None:
     waiting = run(SPEC, seen(replicas=4), until=59.0)
     assert (waiting.replicas, waiting.rule) == (1, ScalingRule.IDLE_WAIT)
-    assert waiting.reason.endswith("the last worker stops in 1s")
+    assert waiting.reason.endswith("scales to 0 in 1 s")
     gone = decide(SPEC, seen(replicas=1), waiting.state, 60.0)
     assert (gone.replicas, gone.rule) == (0, ScalingRule.IDLE)
 
@@ -122,7 +122,7 @@ def test_workers_are_taken_away_only_after_the_window() -> None:
     high = decide(SPEC, seen(main=60, replicas=6), EMPTY, 0.0)
     low = run(SPEC, seen(main=15, replicas=6), start=1.0, until=19.0, state=high.state)
     assert (low.replicas, low.rule) == (6, ScalingRule.STABILIZING)
-    assert "6 workers were wanted within the last 20s" in low.reason
+    assert "6 workers were wanted within the last 20 s" in low.reason
     assert run(SPEC, seen(main=15, replicas=6), start=1.0, until=20.0, state=high.state).replicas == 3
 
 

@@ -156,7 +156,7 @@ def test_the_reason_shows_the_arithmetic() -> None:
         0.0,
     )
     assert decision.reason == (
-        "300 items waiting, 10 in progress, the oldest 12s old; 1.5 arrive per second, an item takes 2s: "
+        "300 items waiting, 10 in progress, the oldest 12 s old; 1.5 arrive per second, an item takes 2 s: "
         f"{decision.replicas} workers for the target of 30s"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from claimq_spec.duration import format_duration
+from claimq_spec.duration import format_duration, readable_duration
 from claimq_spec.manifest.scaling_spec import ScalingMode, ScalingSpec
 from claimq_spec.scaling.demand import Demand, demand
 from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
@@ -32,7 +32,7 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
     state = _remembered(spec, seen, state, now)
     if _may_go_to_zero(spec, state, now):
-        reason = f"no item and no claim for {format_duration(round(idle_after(spec, state)))} or longer"
+        reason = f"idle for {readable_duration(idle_after(spec, state))} or longer"
         return Decision(0, ScalingRule.IDLE, reason, state)
     asked = demand(spec.target_age, seen, state.estimates)
     unbounded = _wanted(spec, seen, state, now, asked)
@@ -86,9 +86,9 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
     """What the items ask for, before bounds, window and steps: the larger of the two rules."""
     if state.idle_since is not None:
         if seen.replicas == 0 or spec.min_replicas > 0:
-            return Wish(0, ScalingRule.IDLE, "no item and no claim")
-        left = format_duration(round(max(0.0, idle_after(spec, state) - (now - state.idle_since))))
-        reason = f"no item and no claim; the last worker stops in {left}"
+            return Wish(0, ScalingRule.IDLE, "idle: no item and no claim")
+        left = readable_duration(idle_after(spec, state) - (now - state.idle_since))
+        reason = f"idle; scales to 0 in {left}"
         return Wish(1, ScalingRule.IDLE_WAIT, reason)
     if seen.is_paused:
         reason = f"the queue is paused; {_items(seen)}"
@@ -102,7 +102,7 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
     wish = max(wishes, key=lambda one: one.replicas)
     if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or seen.delayed_soon):
-        return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker: one is started")
+        return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker; starting 1")
     return wish
 
 
@@ -114,9 +114,9 @@ def _for_target(spec: ScalingSpec, seen: Seen, asked: Demand) -> Wish:
     count = asked.replicas
     if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason for more than there are
         count = min(count, seen.replicas)
-    old = "" if seen.oldest_age is None else f", the oldest {_seconds(seen.oldest_age)} old"
+    old = "" if seen.oldest_age is None else f", the oldest {readable_duration(seen.oldest_age)} old"
     reason = (
-        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {_seconds(asked.service)}: "
+        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {readable_duration(asked.service)}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
     return Wish(max(1, count), ScalingRule.TARGET_AGE, reason)
@@ -144,7 +144,3 @@ def _items(seen: Seen) -> str:
     if seen.delayed_soon:
         parts.append(f"{seen.delayed_soon:,} due soon")
     return ", ".join([*parts, f"{seen.busy:,} in progress"])
-
-
-def _seconds(seconds: float) -> str:
-    return format_duration(round(seconds) if seconds >= 10 else round(seconds, 1 if seconds >= 0.1 else 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from claimq_spec.duration import format_duration
+from claimq_spec.duration import format_duration, readable_duration
 from claimq_spec.manifest.scaling_spec import ScalingSpec
 from claimq_spec.scaling.values import (
     MOST_WANTED,
@@ -61,7 +61,9 @@ def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wis
     least a sixth of it apart."""
     is_small = 0 < wish.replicas - seen.replicas <= max(1, _SMALL_STEP * seen.replicas)
     if is_small and wish.rule is ScalingRule.TARGET_AGE and _changed_within(state, now, spec.target_age / 6):
-        return Decision(seen.replicas, wish.rule, f"{wish.reason}, a moment after the last change", state)
+        return Decision(
+            seen.replicas, wish.rule, f"{wish.reason}; waiting, since the last change was recent", state
+        )
     step, period = spec.scale_up.max_step, spec.scale_up.period
     allowed, last = wish.replicas, None
     if step is not None:
@@ -85,14 +87,14 @@ def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: W
         reason = f"maxReplicas is {spec.max_replicas}, and there are {seen.replicas}"
     recent = min(current, max(count for _, count in state.wanted))
     if target < recent:
-        span = format_duration(round(window(spec, state)))
+        span = readable_duration(window(spec, state))
         reason = f"{wish.reason}; {workers(recent)} were wanted within the last {span}"
         target, rule = recent, ScalingRule.STABILIZING
     is_small = current - target <= max(1, _SMALL_STEP * current) and target > 0
     patience = window(spec, state) * (_SMALL_STEP_WINDOWS if is_small else 1)
     if target < current and _changed_within(state, now, patience):
         target, rule = current, ScalingRule.STABILIZING
-        reason = f"{wish.reason}; the last change was a moment ago"
+        reason = f"{wish.reason}; waiting, since the last change was recent"
     held = min(current, seen.busy_workers)
     if target < held:
         target, rule = held, ScalingRule.BUSY_WORKERS

@@ -6,7 +6,7 @@ import click
 
 import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
-from claimq.redis_store.settings import parse_url
+from claimq.redis_url import parse_url
 from claimq_cli import json_shapes
 from claimq_cli.answers import age, instant, payload
 from claimq_cli.context import Context, with_context

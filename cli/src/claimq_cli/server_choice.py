@@ -8,7 +8,7 @@ from pathlib import Path
 
 import claimq
 from claimq import local_mode
-from claimq.finding import settings_from
+from claimq.default_server import settings_from
 from claimq_cli.failures import USAGE, CommandError
 
 RETRY_SECONDS = 3.0

@@ -11,8 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from claimq.claiming import DEFAULT, Done
-    from claimq.consuming import Consumed, OnFailure
     from claimq.errors import (
         ClaimLost,
         ClaimqError,
@@ -52,14 +50,16 @@ if TYPE_CHECKING:
         WorkerInfo,
     )
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-    from claimq.reaper import Reaper
+    from claimq.queue.claiming import DEFAULT, Done
+    from claimq.queue.consuming import Consumed, OnFailure
+    from claimq.queue.reaper import Reaper
+    from claimq.queue.reliable_queue import ReliableQueue
     from claimq.redis_store.settings import RedisSettings
-    from claimq.reliable_queue import ReliableQueue
     from claimq.server import Server, connect
 
 _HOMES = {
-    "claimq.claiming": ("DEFAULT", "Done"),
-    "claimq.consuming": ("Consumed", "OnFailure"),
+    "claimq.queue.claiming": ("DEFAULT", "Done"),
+    "claimq.queue.consuming": ("Consumed", "OnFailure"),
     "claimq.errors": (
         "ClaimLost",
         "ClaimqError",
@@ -99,9 +99,9 @@ _HOMES = {
         "WorkerInfo",
     ),
     "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
-    "claimq.reaper": ("Reaper",),
+    "claimq.queue.reaper": ("Reaper",),
     "claimq.redis_store.settings": ("RedisSettings",),
-    "claimq.reliable_queue": ("ReliableQueue",),
+    "claimq.queue.reliable_queue": ("ReliableQueue",),
     "claimq.server": ("Server", "connect"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

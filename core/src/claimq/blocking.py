@@ -25,9 +25,9 @@ import claimq.server
 from claimq.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_store.threads import ThreadedClient
-from claimq.reliable_queue import ReliableQueue
+from claimq.redis_store.threaded_client import ThreadedClient
 
 P = ParamSpec("P")
 R = TypeVar("R")

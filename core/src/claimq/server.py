@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from claimq import queue_index
+from claimq.default_server import found_settings
 from claimq.errors import ClaimqError
-from claimq.finding import found_settings
 from claimq.model import Enqueued, ServerReport, ServerWarning
-from claimq.producing import batch_of, check_one_step, run_enqueue
+from claimq.queue import index
+from claimq.queue.producing import batch_of, check_one_step, run_enqueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.clients import decodes_replies
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
-from claimq.reliable_queue import ReliableQueue
 
 _PROBE = "cq:{report}:main"
 _WORD = re.compile("[a-z0-9.-]{1,40}")
@@ -105,10 +105,10 @@ class Server:
         (:meth:`ReliableQueue.add_to_index`): only they write the list, and only with a right to ``cq:queues``.
         A queue that was deleted is left out and forgotten. O(queues), up to four round trips for each.
         """
-        names = await queue_index.known_names(self._connection)
+        names = await index.known_names(self._connection)
         there = [name for name in names if await self.queue(name).exists()]
         if len(there) < len(names):
-            await queue_index.remove_names(self._connection, sorted({*names} - {*there}))
+            await index.remove_names(self._connection, sorted({*names} - {*there}))
         return there
 
     async def report(self) -> ServerReport:

@@ -9,7 +9,7 @@ import redis.asyncio
 
 import claimq
 from claimq import Item, Policy, RedisSettings, ReliableQueue, State
-from claimq.lease_keeper import LeaseKeeper
+from claimq.queue.lease_keeper import LeaseKeeper
 from testkit.handlers import Seen, fill
 from testkit.plugin import ProxyFactory
 from testkit.server import Server

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from claimq.reliable_queue import ReliableQueue
+    from claimq.queue.reliable_queue import ReliableQueue
 
 
 async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import claimq
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
-from claimq.claiming import new_nonce
 from claimq.owner import Owner
+from claimq.queue.claiming import new_nonce
 from testkit.clock import move_clock
 from testkit.server import Server
 

@@ -9,7 +9,7 @@ import pytest
 
 import claimq.blocking
 from claimq import NoServer, local_mode
-from claimq.finding import found_settings
+from claimq.default_server import found_settings
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local.state_directory import StateDirectory
 

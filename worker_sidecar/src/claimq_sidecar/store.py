@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.policy import Policy
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource

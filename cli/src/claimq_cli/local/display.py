@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from claimq.loop import in_background
+from claimq.background_work import in_background
 from claimq.model import State
 from claimq_cli import printing
 from claimq_cli.answers import age

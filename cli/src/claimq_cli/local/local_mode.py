@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claimq.loop import in_background
+from claimq.background_work import in_background
 from claimq.model import State
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local import embedded_valkey, proc, remains, running

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import claimq
+from claimq.background_work import in_background, run_every
 from claimq.errors import ClaimqError
-from claimq.loop import in_background, run_every
 from claimq.model import Snapshot
-from claimq.reaper import Reaper
+from claimq.queue.reaper import Reaper
 from claimq_cli.answers import count
 from claimq_cli.local import plan
 from claimq_cli.local.board import QueueBoard, WorkerRow

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from claimq.loop import in_background
+from claimq.background_work import in_background
 from claimq.model import Reason
 from claimq_cli.local import environment, http_get
 from claimq_cli.local.backoff import Backoff

@@ -19,8 +19,9 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from claimq.errors import StoreMisused
-from claimq.redis_store.direct import DirectClient, ListeningParser
-from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
+from claimq.redis_store.direct_client import DirectClient, ListeningParser
+from claimq.redis_store.settings import RedisSettings
+from claimq.redis_url import Endpoint, parse_url
 
 LONGEST_BLOCK = 2.0
 """Seconds that one blocking command may last; a longer wait is made of several."""

@@ -22,10 +22,10 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client
-from claimq.redis_store.direct import DirectClient
-from claimq.redis_store.doubts import Doubts
+from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
+from claimq.redis_store.lost_claims import Doubts
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 

@@ -12,7 +12,7 @@ from typing import Any
 from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
-from claimq.redis_store.spoken import refused_right, why
+from claimq.redis_store.causes import refused_right, why
 
 # The beginning of an error reply of the server -> what to do. Any other reply is told as it is.
 _LATER = {

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from claimq.errors import ClaimqError
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.kubernetes_api.worker_pods import has_ended

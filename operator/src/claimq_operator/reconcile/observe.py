@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.model import ServerReport
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.children.redis_secrets import place
 from claimq_operator.decide.observed import Observed
 from claimq_operator.fault import Fault

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from claimq.errors import ClaimqError
 from claimq.model import ServerReport
-from claimq.redis_store.settings import Endpoint, RedisSettings, parse_url
+from claimq.redis_store.settings import RedisSettings
+from claimq.redis_url import Endpoint, parse_url
 from claimq.server import Server, connect
 from claimq_operator.children.redis_secrets import place, projections
 from claimq_operator.fault import Fault

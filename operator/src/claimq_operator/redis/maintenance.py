@@ -14,7 +14,7 @@ from claimq.errors import StoreFull, StoreMisused
 from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy
 from claimq.policy_changes import PolicyFields
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.kubernetes_api.terminations import Termination, dead_workers
 
 POLICY_SECONDS = 30.0

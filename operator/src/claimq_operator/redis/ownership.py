@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimq.owner import Owner, read_owner
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.grants import matches
 from claimq_operator.kubernetes_api.labels import TAKE_OVER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimq.redis_store.settings import Endpoint
+from claimq.redis_url import Endpoint
 from claimq_operator.fault import Fault
 from claimq_operator.grants import matches
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec

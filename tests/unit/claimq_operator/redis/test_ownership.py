@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.redis_store.settings import parse_url
+from claimq.redis_url import parse_url
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault

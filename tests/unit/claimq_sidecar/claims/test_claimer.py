@@ -9,7 +9,7 @@ import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.notify import Notifier

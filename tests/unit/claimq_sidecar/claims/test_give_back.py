@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from claimq.errors import StoreUnavailable
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.notify import Notifier

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from claimq.claiming import DEFAULT
+from claimq.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.loop import in_background
 from claimq.model import Claim
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.claiming import DEFAULT
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
 from claimq_sidecar.claims.notify import Notifier, unless
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share

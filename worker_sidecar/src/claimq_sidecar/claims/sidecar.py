@@ -7,8 +7,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
+from claimq.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.loop import in_background
 from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer

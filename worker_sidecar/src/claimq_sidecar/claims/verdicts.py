@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import cast
 
-from claimq.claiming import Done
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.claiming import Done
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.notify import Notifier

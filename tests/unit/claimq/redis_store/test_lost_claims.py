@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from claimq.redis_store.doubts import Doubts
+from claimq.redis_store.lost_claims import Doubts
 
 
 def test_an_attempt_that_was_ended_before_it_began_leaves_nothing_behind() -> None:

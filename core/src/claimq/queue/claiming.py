@@ -14,8 +14,9 @@ from claimq.arguments import Duration, optional_seconds
 from claimq.codec import kept_detail, kept_error, read_envelope
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
-from claimq.producing import Batch, batch_of, check_one_step, queue_words, raise_refusal
-from claimq.queue_part import BATCH, Claims, QueuePart, TokenGroups
+from claimq.queue.producing import Batch, batch_of, check_one_step, queue_words, raise_refusal
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.token_groups import BATCH, Claims, TokenGroups
 from claimq.redis_store.connection import Arg, Call
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys

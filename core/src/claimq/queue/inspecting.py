@@ -6,9 +6,9 @@ from typing import Any
 
 from claimq import arguments
 from claimq.codec import check_name, read_envelope
-from claimq.failed_items import FailedItems, read_fields
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
-from claimq.queue_part import BATCH
+from claimq.queue.failed_items import FailedItems, read_fields
+from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Arg
 from claimq.tokens import read_token
 

@@ -6,12 +6,13 @@ from typing import Unpack
 
 from claimq.arguments import count
 from claimq.codec import check_name, kept_error
-from claimq.failed_items import read_policy
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
 from claimq.policy_changes import PolicyChanges, changed_fields
-from claimq.queue_index import add_name
-from claimq.queue_part import BATCH, QueuePart
+from claimq.queue.failed_items import read_policy
+from claimq.queue.index import add_name
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.token_groups import BATCH
 from claimq.tokens import number_of
 
 _RELEASED_AT_ONCE = 500

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from claimq.claiming import Claiming
-from claimq.consuming import Consuming
-from claimq.inspecting import Inspecting
-from claimq.maintaining import Maintaining
-from claimq.operating import Operating
-from claimq.producing import Producing
+from claimq.queue.claiming import Claiming
+from claimq.queue.consuming import Consuming
+from claimq.queue.inspecting import Inspecting
+from claimq.queue.maintaining import Maintaining
+from claimq.queue.operating import Operating
+from claimq.queue.producing import Producing
 
 
 class ReliableQueue(Producing, Consuming, Claiming, Maintaining, Inspecting, Operating):

@@ -13,7 +13,8 @@ from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
-from claimq.queue_part import BATCH, QueuePart
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Arg
 
 _LEAST_STRETCH = 3000

@@ -6,8 +6,8 @@ import pytest
 from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+from claimq.redis_store.causes import COMMANDS
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
-from claimq.redis_store.spoken import COMMANDS
 from testkit import roles
 
 LATER: list[Exception] = [

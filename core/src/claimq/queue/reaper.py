@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from claimq.arguments import Duration, seconds
-from claimq.loop import run_every
-from claimq.reliable_queue import ReliableQueue
+from claimq.background_work import run_every
+from claimq.queue.reliable_queue import ReliableQueue
 
 
 class Reaper:

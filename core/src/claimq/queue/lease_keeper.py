@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from claimq.claiming import Claiming
 from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, Verdict
+from claimq.queue.claiming import Claiming
 
 _SHARE = 3
 _AFTER_FAULT = 0.5

@@ -15,12 +15,12 @@ from typing import Any
 
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
-from claimq.claiming import Claiming
 from claimq.errors import StoreUnavailable
-from claimq.handling import Handler, call_handler, last_frames
-from claimq.lease_keeper import LeaseKeeper
 from claimq.model import Claim, Outcome, Verdict
-from claimq.queue_part import BATCH
+from claimq.queue.claiming import Claiming
+from claimq.queue.handling import Handler, call_handler, last_frames
+from claimq.queue.lease_keeper import LeaseKeeper
+from claimq.queue.token_groups import BATCH
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from claimq.arguments import Duration, Instant, instant, seconds
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
 from claimq.model import Enqueued, NewItem
-from claimq.queue_part import BATCH, QueuePart
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Arg, Connection
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys

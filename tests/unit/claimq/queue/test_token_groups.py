@@ -1,8 +1,8 @@
 """Tokens of one call as the scripts read them: grouped by worker, no token twice, none that is no token."""
 
-from claimq.claiming import new_nonce
 from claimq.model import Claim, Item
-from claimq.queue_part import TokenGroups
+from claimq.queue.claiming import new_nonce
+from claimq.queue.token_groups import TokenGroups
 from claimq.tokens import Token, make_token, number_of, read_token
 
 NO_TOKENS = [

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from claimq.errors import InvalidName
 from claimq.model import NewItem
-from claimq.producing import Batch, batch_of, queue_words
-from claimq.producing import _batches as batches  # the cutting itself has no public name
+from claimq.queue.producing import Batch, batch_of, queue_words
+from claimq.queue.producing import _batches as batches  # the cutting itself has no public name
 from claimq.redis_store.connection import Arg
 
 Group = tuple[str, str, list[tuple[str, bytes]]]

@@ -32,7 +32,7 @@ def run(place: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]
     ]
     return subprocess.run(
         [*command, f"--rootdir={ROOT}", *options, str(place)],
-        cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=110,
     )  # fmt: skip
 
 

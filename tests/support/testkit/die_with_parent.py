@@ -19,7 +19,6 @@ def main() -> None:
         sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
     if os.getppid() != int(sys.argv[1]):
         sys.exit("the parent is already gone")
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell ignores it for what it starts in the background
     os.execvp(sys.argv[2], sys.argv[2:])
 
 

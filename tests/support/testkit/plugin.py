@@ -1,5 +1,6 @@
 """The pytest plugin: servers as fixtures, their logs with a failure, and a summary that hides nothing."""
 
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -133,8 +134,17 @@ def start_proxy() -> Iterator[ProxyFactory]:
         made.close()
 
 
+def _let_programs_receive_signals() -> None:
+    """Ignores SIGINT and SIGHUP by a handler where a shell (``&``, ``nohup``) made this process ignore them: what is
+    ignored stays so in every program that is started, what has a handler does not."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Clears up after runs that were killed."""
+    _let_programs_receive_signals()
     if not hasattr(config, "workerinput"):
         remove_left_behind()
 

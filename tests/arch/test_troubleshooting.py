@@ -10,8 +10,8 @@ from testkit.tree import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 CODE = ROOT / "operator" / "src" / "claimq_operator"
-TOLD_BY = {"Fault", "Finding", "Trouble", "Note", "tell"}
-"""What a reason is given to."""
+SETTERS = {"Fault", "Condition", "PodProblem", "EventNote", "emit"}
+"""Calls that take a reason."""
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 NOT_REASONS = {"True", "False", "Ready", "Progressing"}
 """Statuses, and types of conditions."""
@@ -25,11 +25,11 @@ def words(node: ast.AST) -> Iterator[str]:
 
 
 def reasons(file: Path) -> Iterator[str]:
-    """The reasons that a module can set: what it gives to those that tell, by itself or by a name."""
+    """The reasons that a module can set: arguments of SETTERS, and assignments to names of reasons."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in TOLD_BY:
+            if name in SETTERS:
                 for argument in node.args:
                     yield from words(argument)
         elif isinstance(node, ast.Assign):

@@ -1,1 +1,1 @@
-"""The claimq operator: looks at each ReliableQueue, decides, and makes it so, again and again."""
+"""The claimq operator: reconciles ReliableQueues with their workers and their queues on Redis."""

@@ -1,7 +1,7 @@
-"""``python -m claimq_operator``: settings from the environment, then all loops in one event loop.
+"""``python -m claimq_operator``: runs the operator.
 
-Exit codes: 0 after SIGTERM, 1 when a loop ended by itself (a defect, or no way to the cluster), 2 for settings that are
-not valid.
+Exit codes: 0 after SIGTERM; 1 if a loop ended by itself (a defect, or no access to the cluster); 2 for invalid
+settings.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NoReturn
 
 
 def main() -> int:
-    """Starts it. A SIGTERM that comes before it is ready to take one ends it at once.
+    """Runs the operator. A SIGTERM during the start ends the process at once.
 
-    Whoever is process 1 of a container gets no signal that it has not asked for: without this, a pod that is told to
-    end while it starts would live until its grace period is over.
+    Process 1 of a container gets only signals that it has a handler for. Without this handler, a pod that is deleted
+    while it starts would live until its grace period is over.
     """
     signal.signal(signal.SIGTERM, _end)
     from claimq_operator.app import main as start

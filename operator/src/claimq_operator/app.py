@@ -1,4 +1,4 @@
-"""The way in: settings from the environment, then all loops in one event loop."""
+"""Starts the operator: settings from the environment, then all loops in one event loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from claimq_spec.log_lines import LogEvent, write_log
 
 _log = logging.getLogger("claimq_operator")
 _TICK = 1.0
-_LAST_SECONDS = 5.0
+_WATCH_STOP_SECONDS = 5.0
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def main() -> int:
         settings = OperatorSettings.from_environment(os.environ)
     except InvalidSettings as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
+            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and bare lines are easier to read
         return 2
     write_log(settings.log_level, quotes_errors=True, quiet=("kopf", "aiohttp", "asyncio"))
     try:
@@ -51,106 +51,109 @@ def main() -> int:
         return 1
 
 
-def _wall() -> float:
-    return time.time()  # noqa: TID251 - for what the API's objects show; nothing is measured by it
+def _wall_clock() -> float:
+    return time.time()  # noqa: TID251 - only for timestamps in API objects; nothing is measured with it
 
 
 async def _run(settings: OperatorSettings) -> int:
     metrics, controller = Metrics(), Controller()
     liveness = Liveness(asyncio.get_running_loop().time)
-    cluster = await KubernetesClient.connect(metrics.told)
-    # On connections of its own: behind the requests of hundreds of queues a renewal would come too late.
-    leases = await KubernetesClient.connect(metrics.told)
+    cluster = await KubernetesClient.connect(metrics.count_request)
+    # Its own connections: behind the requests of hundreds of queues, a renewal of the Lease could be late.
+    lease_client = await KubernetesClient.connect(metrics.count_request)
     with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
-        servers = RedisConnections(cluster, Path(directory), settings.password_hosts)
+        connections = RedisConnections(cluster, Path(directory), settings.password_hosts)
         context = Context(
             settings=settings,
             cluster=cluster,
             cache=Cache(controller.changed),
-            servers=servers,
+            connections=connections,
             ownership=Ownership(cluster, settings),
-            recorder=EventRecorder(cluster, _wall, settings.identity),
+            recorder=EventRecorder(cluster, _wall_clock, settings.identity),
             metrics=metrics,
             liveness=liveness,
-            wall=_wall,
+            wall_clock=_wall_clock,
         )
-        controller.settle_in(context)
+        controller.attach(context)
         try:
-            return await _until_told(context, controller, leases)
+            return await _run_until_stopped(context, controller, lease_client)
         finally:
-            await servers.close()
+            await connections.close()
             await cluster.close()
-            await leases.close()
+            await lease_client.close()
 
 
-async def _until_told(context: Context, controller: Controller, leases: Cluster) -> int:
-    """Runs every loop until a signal comes, or until one of them ends by itself."""
-    settings, stop, over = context.settings, asyncio.Event(), asyncio.Event()
-    port = HttpServer(context.metrics, context.liveness, controller.listed.is_set)
+async def _run_until_stopped(context: Context, controller: Controller, lease_client: Cluster) -> int:
+    """Runs all loops until a signal arrives or a loop ends by itself; returns the exit code."""
+    settings, stop, stop_watching = context.settings, asyncio.Event(), asyncio.Event()
+    server = HttpServer(context.metrics, context.liveness, controller.listed.is_set)
     loops: dict[str, Coroutine[Any, Any, None]] = {
         "resync": controller.resync(stop),
-        "http": port.serve(settings.http_host, settings.http_port),
-        "lead": _lead(context, controller, leases),
+        "http": server.serve(settings.http_host, settings.http_port),
+        "lead": _lead(context, controller, lease_client),
         "tick": _tick(context.liveness),
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
-    watching = asyncio.create_task(_watch_when_listed(context, controller, stop, over), name="watch")
-    told = asyncio.create_task(_told_to_end(stop))
-    _take_signals(stop)
-    await asyncio.wait({*tasks, watching, told}, return_when=asyncio.FIRST_COMPLETED)
+    watching = asyncio.create_task(_watch_when_listed(context, controller, stop, stop_watching), name="watch")
+    stopping = asyncio.create_task(_wait_for(stop))
+    _install_signal_handlers(stop)
+    await asyncio.wait({*tasks, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
     ended = [task for task in (*tasks, watching) if task.done()]
     for task in ended:
         error = task.exception()
         _log.error(LogEvent("loop_ended", loop=task.get_name(), error=error and repr(error)), exc_info=error)
     code = 1 if ended and not stop.is_set() else 0
     stop.set()
-    for task in {*tasks, told}:
+    for task in {*tasks, stopping}:
         task.cancel()
-    await asyncio.gather(*tasks, told, return_exceptions=True)
-    # Last, since kopf cancels every task that it does not know when it ends: the lease is given up by then.
-    over.set()
-    if not controller.listed.is_set():  # kopf has not begun
+    await asyncio.gather(*tasks, stopping, return_exceptions=True)
+    # kopf last: when it ends, it cancels all tasks that it did not start. The Lease is released before that.
+    stop_watching.set()
+    if not controller.listed.is_set():  # kopf has not started
         watching.cancel()
-    await asyncio.wait({watching}, timeout=_LAST_SECONDS)
+    await asyncio.wait({watching}, timeout=_WATCH_STOP_SECONDS)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     _log.info(LogEvent("ended", code=code))
     return code
 
 
-def _take_signals(stop: asyncio.Event) -> None:
+def _install_signal_handlers(stop: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 async def _watch_when_listed(
-    context: Context, controller: Controller, stop: asyncio.Event, over: asyncio.Event
+    context: Context, controller: Controller, stop: asyncio.Event, stop_watching: asyncio.Event
 ) -> None:
-    """Kopf looks for the kinds that it watches once, at its start: they must be there by then."""
+    """Starts kopf after the first listing: kopf looks up the watched kinds only once, so the CRD must exist by then."""
     await controller.listed.wait()
-    await watch(registry(context.cache), context.settings, over, lambda: _take_signals(stop))
+    await watch(
+        registry(context.cache), context.settings, stop_watching, lambda: _install_signal_handlers(stop)
+    )
 
 
-async def _lead(context: Context, controller: Controller, leases: Cluster) -> None:
+async def _lead(context: Context, controller: Controller, lease_client: Cluster) -> None:
     if not context.settings.elects_leader:
         context.metrics.is_leader.set(1)
-        await controller.work()
+        await controller.lead()
         return
     duration = context.settings.lease_duration
 
-    def told(is_leader: bool) -> None:
+    def on_attempt(is_leader: bool) -> None:
         context.metrics.is_leader.set(is_leader)
-        context.liveness.ran("election", silent_for=3 * duration)
+        context.liveness.beat("election", timeout=3 * duration)
 
-    await LeaderElection(leases, context.settings, context.wall).run(controller.work, told)
+    election = LeaderElection(lease_client, context.settings, context.wall_clock)
+    await election.run(controller.lead, on_attempt)
 
 
-async def _told_to_end(stop: asyncio.Event) -> None:
-    await stop.wait()
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _tick(liveness: Liveness) -> None:
-    """Shows that the event loop turns: a call that blocks it shows as a silence."""
+    """Sends a heartbeat of the event loop, so that a call that blocks it is detected."""
     while True:
-        liveness.ran("event-loop", silent_for=15.0)
+        liveness.beat("event-loop", timeout=15.0)
         await asyncio.sleep(_TICK)

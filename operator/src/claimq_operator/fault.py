@@ -14,6 +14,6 @@ class Fault:
 
     reason: str
     message: str
-    needs_person: bool = False
+    needs_action: bool = False
     denied: bool = False
     """Whether the queue may not be used as its manifest asks. Its children are not applied then."""

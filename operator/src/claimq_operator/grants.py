@@ -1,4 +1,4 @@
-"""What the operator's settings allow the queues of a namespace: patterns, each for some namespaces. Pure."""
+"""Patterns of what the queues of a namespace may use, as the operator's settings grant them. Pure."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ RESTRICTIONS = (
     "Unconfined",
     "ProbeHost",
 )
-"""What worker pods may ask for if a setting allows it, each by its word."""
+"""What worker pods may use only if the setting CLAIMQ_WORKERS_MAY contains the word."""
 _GRANT = re.compile("(?P<namespaces>[a-z0-9*?-]{1,63})=(?P<pattern>[!-~]{1,253})")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """Pairs of patterns: of namespaces, and of what their queues may use. ``*`` and ``?`` stand for any characters."""
+class Grants:
+    """Pairs of patterns: namespaces, and what their queues may use. ``*`` matches any text, ``?`` one character."""
 
     grants: tuple[tuple[str, str], ...] = ()
 
     def patterns(self, namespace: str) -> tuple[str, ...]:
-        """What queues of a namespace may use."""
+        """The patterns that apply to the queues of a namespace."""
         return tuple(pattern for namespaces, pattern in self.grants if matches(namespace, namespaces))
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether the whole text is as the pattern says; all but ``*`` and ``?`` stands for itself."""
-    words = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(words, text) is not None
+    """Whether the pattern matches the whole text. Only ``*`` and ``?`` are special."""
+    regex = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(regex, text) is not None
 
 
-NO_GRANTS = Allowed()
+NO_GRANTS = Grants()
 
 
-def read_grant(text: str) -> tuple[str, str] | None:
-    """``NAMESPACES=PATTERN`` as a pair; None if it is not of this form."""
+def parse_grant(text: str) -> tuple[str, str] | None:
+    """Parses ``NAMESPACES=PATTERN`` into a pair; None if the text has another form."""
     found = _GRANT.fullmatch(text)
     return None if found is None else (found["namespaces"], found["pattern"])

@@ -1,4 +1,4 @@
-"""What the operator is told by its environment, read once, with every problem reported at once."""
+"""The operator's settings, read once from the environment; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq_operator.grants import NO_GRANTS, RESTRICTIONS, Allowed, read_grant
+from claimq_operator.grants import NO_GRANTS, RESTRICTIONS, Grants, parse_grant
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 
@@ -25,39 +25,39 @@ class OperatorSettings:
     namespaces: tuple[str, ...] = ()
     """CLAIMQ_NAMESPACES, separated by commas: the namespaces to serve; empty: the whole cluster."""
     own_namespace: str = "default"
-    """CLAIMQ_OPERATOR_NAMESPACE: where the operator itself runs; its Lease is there."""
+    """CLAIMQ_OPERATOR_NAMESPACE: the namespace of the operator and its Lease."""
     identity: str = "claimq-operator"
-    """CLAIMQ_OPERATOR_ID: this process's name in the Lease: the pod's name."""
+    """CLAIMQ_OPERATOR_ID: the name of this process in the Lease, normally the pod's name."""
     elects_leader: bool = True
-    """CLAIMQ_LEADER_ELECTION: whether several operators agree on one that works."""
+    """CLAIMQ_LEADER_ELECTION: whether several operators elect one that reconciles."""
     lease_name: str = "claimq-operator"
-    """CLAIMQ_LEASE_NAME: the Lease that they agree by."""
+    """CLAIMQ_LEASE_NAME: the Lease of the leader election."""
     lease_duration: float = 15.0
-    """CLAIMQ_LEASE_DURATION: how long the others wait for a leader that says nothing."""
+    """CLAIMQ_LEASE_DURATION: how long the others wait for a leader that does not renew the Lease."""
     http_host: str = ""
-    """CLAIMQ_HTTP_HOST: the address of the port for probes and metrics; empty: all."""
+    """CLAIMQ_HTTP_HOST: the address that serves probes and metrics; empty: all addresses."""
     http_port: int = 8080
-    """CLAIMQ_HTTP_PORT: that port; 0 takes a free one and the log says which."""
+    """CLAIMQ_HTTP_PORT: the port of probes and metrics; 0: a free port, which is logged."""
     busy_period: float = 1.0
     """CLAIMQ_BUSY_PERIOD: the time between two passes over a queue that has items or workers."""
     idle_period: float = 10.0
-    """CLAIMQ_IDLE_PERIOD: the same for one that has neither; an item wakes it at once."""
+    """CLAIMQ_IDLE_PERIOD: the same for a queue without items and workers; a new item starts a pass at once."""
     status_period: float = 10.0
-    """CLAIMQ_STATUS_PERIOD: the least time between two writes of a status whose conditions have not changed."""
+    """CLAIMQ_STATUS_PERIOD: the minimum time between two writes of a status whose conditions have not changed."""
     resync_period: float = 60.0
-    """CLAIMQ_RESYNC_PERIOD: how often everything is listed anew, so that a missed event costs no more than this."""
+    """CLAIMQ_RESYNC_PERIOD: how often all objects are listed again, which bounds the effect of a missed event."""
     deletion_patience: float = 300.0
-    """CLAIMQ_DELETION_PATIENCE: how long a deleted queue waits for its server before its items are left behind."""
+    """CLAIMQ_DELETION_PATIENCE: how long a deletion waits for the queue's server before it leaves the items there."""
     cluster_id: str = ""
     """CLAIMQ_CLUSTER_ID: this cluster's name in the owner records of queues; empty: the uid of kube-system."""
-    queue_names: Allowed = NO_GRANTS
-    """CLAIMQ_QUEUE_NAMES, separated by commas: NAMESPACES=PATTERN, names of queues on servers that queues of those
-    namespaces may have beside those that begin with their own namespace."""
-    password_hosts: Allowed = NO_GRANTS
+    queue_names: Grants = NO_GRANTS
+    """CLAIMQ_QUEUE_NAMES, separated by commas: NAMESPACES=PATTERN, names on the server that queues of those
+    namespaces may have in addition to names that begin with their own namespace."""
+    password_hosts: Grants = NO_GRANTS
     """CLAIMQ_PASSWORD_HOSTS, separated by commas: NAMESPACES=PATTERN, hosts that passwords of Secrets in those
-    namespaces may be sent to beside those that the Secrets name."""
+    namespaces may be sent to in addition to hosts that the Secrets list."""
     workers_may: tuple[str, ...] = ()
-    """CLAIMQ_WORKERS_MAY, separated by commas: what templates of worker pods may ask for beside the harmless."""
+    """CLAIMQ_WORKERS_MAY, separated by commas: restricted features that pod templates may use."""
     log_level: str = "info"
     """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
@@ -96,7 +96,7 @@ class OperatorSettings:
 def _image(reader: Environment) -> str:
     image = reader.text("CLAIMQ_SIDECAR_IMAGE")
     if image is None:
-        reader.bad("CLAIMQ_SIDECAR_IMAGE", "is not set; give the image of this release's sidecar")
+        reader.bad("CLAIMQ_SIDECAR_IMAGE", "is not set; set it to the sidecar image of this release")
     return image or ""
 
 
@@ -105,14 +105,16 @@ def _namespaces(reader: Environment) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if not _NAMESPACE.fullmatch(name):
-            reader.bad("CLAIMQ_NAMESPACES", f'"{name}" is no namespace; give names separated by commas')
+            reader.bad(
+                "CLAIMQ_NAMESPACES", f'"{name}" is not a valid namespace; give names separated by commas'
+            )
     return names
 
 
 def _cluster_id(reader: Environment) -> str:
     text = reader.text("CLAIMQ_CLUSTER_ID") or ""
     if text and not _CLUSTER_ID.fullmatch(text):
-        reader.bad("CLAIMQ_CLUSTER_ID", "is no name; give up to 63 letters, digits, '-' and '.'")
+        reader.bad("CLAIMQ_CLUSTER_ID", "is not a valid name; give up to 63 letters, digits, '-' and '.'")
     return text
 
 
@@ -121,17 +123,17 @@ def _workers_may(reader: Environment) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     for word in words:
         if word not in RESTRICTIONS:
-            reader.bad("CLAIMQ_WORKERS_MAY", f'"{word}" is none of {", ".join(RESTRICTIONS)}')
+            reader.bad("CLAIMQ_WORKERS_MAY", f'"{word}" is not one of {", ".join(RESTRICTIONS)}')
     return words
 
 
-def _allowed(reader: Environment, name: str) -> Allowed:
-    """Grants, separated by commas."""
+def _allowed(reader: Environment, name: str) -> Grants:
+    """Parses grants that are separated by commas."""
     grants: list[tuple[str, str]] = []
     for text in (reader.text(name) or "").split(","):
-        grant = read_grant(text.strip())
+        grant = parse_grant(text.strip())
         if grant is not None:
             grants.append(grant)
         elif text.strip():
             reader.bad(name, f'"{text.strip()}" is not NAMESPACES=PATTERN; write one such as team-a=orders-*')
-    return Allowed(tuple(grants))
+    return Grants(tuple(grants))

@@ -67,7 +67,7 @@ def test_a_queue_with_an_owner_is_left_alone_by_another_object(world: World, ite
     assert (items().length("main"), items().policy().requeue_limit) == (3, 7)
     assert not items().snapshot().paused
     assert world.replicas("attack") is None
-    assert world.condition("Stalled") == "False NothingInTheWay"
+    assert world.condition("Stalled") == "False NotStalled"
 
 
 def test_taking_over_is_one_annotation_and_the_former_owner_steps_back(world: World, items: Items) -> None:
@@ -197,7 +197,7 @@ def test_an_object_of_another_app_is_not_taken_over(world: World, kind: str) -> 
     assert world.get(kind, "thumbs-worker") == before
     # As the message says: once it is gone, the queue makes its own.
     world.api.kubectl("delete", kind, "thumbs-worker", "-n", world.namespace)
-    eventually_sync(lambda: world.condition("Stalled") == "False NothingInTheWay")
+    eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")
     uid = world.get("rq", "thumbs")["metadata"]["uid"]
     assert world.get(kind, "thumbs-worker")["metadata"]["ownerReferences"][0]["uid"] == uid
 

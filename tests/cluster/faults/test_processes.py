@@ -59,7 +59,8 @@ def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCl
     queue.wait(
         "it is told as an event",
         lambda: (
-            f"3 claims of dead containers went back: {told}" in (queue.events().get("ClaimsGivenBack", ""))
+            f"returned 3 claims of terminated containers: {told}"
+            in (queue.events().get("ClaimsGivenBack", ""))
         ),
     )
 

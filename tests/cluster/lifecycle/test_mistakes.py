@@ -149,9 +149,9 @@ def test_what_the_message_names_mends_it(mistaken: Mistaken, name: str) -> None:
 
     def is_mended() -> bool:
         verdicts = [queue.condition(kind) for kind in ("Ready", WORKERS, "Stalled")]
-        is_well = verdicts == ["True Working", "True AllReady", "False NothingInTheWay"]
+        is_well = verdicts == ["True Working", "True AllReady", "False NotStalled"]
         # Some mistakes leave the workers ready: that they are is no sign that the change has been acted on.
-        return is_well and "left out" not in queue.message(WORKERS)
+        return is_well and "not injected" not in queue.message(WORKERS)
 
     queue.wait("it works with a worker, and nothing is in the way", is_mended, timeout=300)
 

@@ -13,7 +13,7 @@ from testkit.server import Server
 POLICY = PolicyFields(requeue_limit=0, failed=FailedPolicy(requeue_min_age=0.001, max_items=1))
 
 
-async def test_a_full_server_is_kept_in_order_and_looked_at_so_that_workers_can_come(
+async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_start(
     start_server: Callable[..., Server],
 ) -> None:
     full = start_server("valkey", {"maxmemory-policy": "noeviction"})
@@ -23,28 +23,28 @@ async def test_a_full_server_is_kept_in_order_and_looked_at_so_that_workers_can_
         await queue.fail(await queue.claim(2, wait=0), "broken", permanent=True)
         full.call("CONFIG", "SET", "maxmemory", "1")
         # As an operator does that has just started, or has just seen a fault: nothing is written yet.
-        kept = await Maintenance().run(queue, POLICY, (), now=100.0, asks_workers=True)
+        kept = await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=True)
         assert await queue.policy() == Policy(**POLICY)
     assert kept.snapshot.lengths[State.MAIN] == 1
     # What has to be kept no longer is removed; what should be sent back waits in failed for room.
     assert kept.snapshot.lengths[State.FAILED] == 1
 
 
-async def test_what_the_manifest_leaves_open_stays_as_a_program_set_it(valkey: Server) -> None:
+async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Server) -> None:
     async with claimq.connect(valkey.url) as store:
         queue = store.queue("q", worker="w")
         await queue.set_policy(Policy(requeue_limit=9, id_window=60.0, claim_wait_timeout=0.5))
-        upkeep = Maintenance()
-        await upkeep.run(queue, POLICY, (), now=100.0, asks_workers=False)
+        maintenance = Maintenance()
+        await maintenance.run(queue, POLICY, (), now=100.0, has_pods=False)
         assert await queue.policy() == replace(Policy(**POLICY), id_window=60.0, claim_wait_timeout=0.5)
         await queue.update_policy(id_window=120.0, requeue_limit=3)
-        await upkeep.run(queue, POLICY, (), now=100.0 + POLICY_SECONDS, asks_workers=False)
+        await maintenance.run(queue, POLICY, (), now=100.0 + POLICY_SECONDS, has_pods=False)
         assert await queue.policy() == replace(Policy(**POLICY), id_window=120.0, claim_wait_timeout=0.5)
 
 
-async def test_a_field_that_cannot_be_read_is_replaced(valkey: Server) -> None:
+async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> None:
     valkey.call("HSET", "cq:{q}:config", "requeue_limit", "many")
     async with claimq.connect(valkey.url) as store:
         queue = store.queue("q", worker="w")
-        await Maintenance().run(queue, POLICY, (), now=100.0, asks_workers=False)
+        await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=False)
         assert await queue.policy() == Policy(**POLICY)

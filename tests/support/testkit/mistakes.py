@@ -110,7 +110,7 @@ MISTAKES: dict[str, Mistake] = {
         by_secret("tls-where-there-is-none"),
         "RedisReachable",
         ("False Unreachable", "False Misused"),
-        ("spec.redis.secretRef", "asked by TLS", "correct"),
+        ("spec.redis.secretRef", "used with TLS", "correct"),
         with_secret(url="redis://{}/0"),
     ),
     "wrong-password": Mistake(
@@ -249,14 +249,14 @@ MISTAKES: dict[str, Mistake] = {
         app(lifecycle={"preStop": {"exec": {"command": ["true"]}}}),
         WORKERS,
         ("True AllReady",),
-        ("preStop hook of its own", "POST /v1/prestop", "remove it"),
+        ("its own preStop hook", "POST /v1/prestop", "remove it"),
         NO_TEMPLATE,
     ),
     "own-liveness-probe": Mistake(
         {"processingTimeout": "1h", **app(livenessProbe={"exec": {"command": ["true"]}})},
         WORKERS,
         ("True AllReady",),
-        ("livenessProbe of its own", "processingTimeout"),
+        ("its own livenessProbe", "processingTimeout"),
         NO_TEMPLATE,
     ),
 }

@@ -1,4 +1,4 @@
-"""States of the world for the operator's pure parts: objects as the API gives them."""
+"""API objects and observations for tests of the operator's pure modules."""
 
 import copy
 from collections.abc import Callable

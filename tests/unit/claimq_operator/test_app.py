@@ -1,4 +1,4 @@
-"""What an operator does at its start: the Lease does not wait for anything else."""
+"""The start of an operator: its Lease does not wait for other requests."""
 
 import asyncio
 import signal
@@ -28,8 +28,8 @@ class Connections:
         self.lease: Json = {"metadata": {"name": "l", "namespace": "n", "resourceVersion": "1"}, "spec": {}}
 
     @classmethod
-    async def connect(cls, told: object) -> "Connections":
-        del told
+    async def connect(cls, on_request: object) -> "Connections":
+        del on_request
         cls.made.append(cls())
         return cls.made[-1]
 

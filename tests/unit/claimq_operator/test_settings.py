@@ -1,13 +1,13 @@
-"""The operator's environment: read once, all mistakes at once."""
+"""The operator's settings, with all problems at once."""
 
 import pytest
 
-from claimq_operator.grants import Allowed
+from claimq_operator.grants import Grants
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.environment import InvalidSettings
 
 
-def test_only_the_sidecars_image_has_to_be_given() -> None:
+def test_only_the_sidecar_image_is_required() -> None:
     settings = OperatorSettings.from_environment({"CLAIMQ_SIDECAR_IMAGE": "s:1"})
     assert settings == OperatorSettings(sidecar_image="s:1")
 
@@ -54,15 +54,15 @@ def test_every_setting_can_be_given() -> None:
         resync_period=120.0,
         deletion_patience=60.0,
         cluster_id="east-1",
-        queue_names=Allowed((("team-*", "orders.*"), ("a", "b"))),
-        password_hosts=Allowed((("*", "*.redis.svc:6379"),)),
+        queue_names=Grants((("team-*", "orders.*"), ("a", "b"))),
+        password_hosts=Grants((("*", "*.redis.svc:6379"),)),
         workers_may=("Root", "HostPath"),
         log_level="debug",
     )
 
 
-def test_all_mistakes_are_told_at_once() -> None:
-    with pytest.raises(InvalidSettings) as told:
+def test_all_problems_are_reported_at_once() -> None:
+    with pytest.raises(InvalidSettings) as raised:
         OperatorSettings.from_environment(
             {
                 "CLAIMQ_SIDECAR_PULL_POLICY": "Sometimes",
@@ -78,7 +78,7 @@ def test_all_mistakes_are_told_at_once() -> None:
                 "CLAIMQ_LOG_LEVEL": "loud",
             }
         )
-    assert [problem.partition(":")[0] for problem in told.value.problems] == [
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == [
         "CLAIMQ_SIDECAR_IMAGE",
         "CLAIMQ_SIDECAR_PULL_POLICY",
         "CLAIMQ_NAMESPACES",

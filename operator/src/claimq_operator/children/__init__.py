@@ -1,1 +1,1 @@
-"""The child objects of a queue, one builder each. Pure: from the queue and the settings to plain JSON."""
+"""Builders of a queue's child objects: from the queue and the settings to plain JSON. Pure."""

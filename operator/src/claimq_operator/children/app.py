@@ -1,4 +1,4 @@
-"""The app's container: what the manifest says, what the template adds, and what claimq injects. Pure."""
+"""The app's container, from spec.worker, the pod template and what claimq injects. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq_operator.children.merging import by_name, over, without_empty
+from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import (
     LOCKED_DOWN,
     SOCKET,
@@ -19,18 +19,18 @@ from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
 
 OWN_PRE_STOP = (
-    'the app has a preStop hook of its own, so claimq\'s is left out: end it with "POST /v1/prestop" on the '
-    "socket $CLAIMQ_SOCKET, or remove it, else the app gets SIGTERM with items in hand"
+    'the app has its own preStop hook, so claimq\'s is not injected: end it with "POST /v1/prestop" on the socket '
+    "$CLAIMQ_SOCKET, or remove it; otherwise the app gets SIGTERM while it works on items"
 )
 OWN_LIVENESS = (
-    "the app has a livenessProbe of its own, so claimq's is left out: an item over processingTimeout restarts the app "
-    "only if that probe finds it"
+    "the app has its own livenessProbe, so claimq's is not injected: an item that exceeds processingTimeout restarts "
+    "the app only if that probe detects it"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The container, and what was left out of it since the template says something else."""
+    """The container, and a sentence for each part that was not injected because the template has its own."""
 
     container: Json
     left_out: tuple[str, ...] = ()
@@ -38,13 +38,13 @@ class App:
 
 def app(spec: QueueSpec, key: str) -> App:
     """The app's container; ``key`` is the queue's lifecycle key."""
-    given = _given(spec.worker)
+    given = _from_template(spec.worker)
     left_out: list[str] = []
     lifecycle: Json = {**part(given, "lifecycle")}
     if "preStop" in lifecycle:
         left_out.append(OWN_PRE_STOP)
     else:
-        # Answers when nothing is in hand or the drain time is over; SIGTERM comes after that.
+        # Returns when no item is in progress or the drain timeout is over; SIGTERM follows.
         lifecycle["preStop"] = {"httpGet": hook("/worker/prestop", key)}
     injected: Json = {"lifecycle": lifecycle}
     if spec.processing_timeout is not None:
@@ -52,21 +52,21 @@ def app(spec: QueueSpec, key: str) -> App:
             left_out.append(OWN_LIVENESS)
         else:
             injected["livenessProbe"] = _liveness()
-    container = over({**_told(spec.worker), **injected}, given)
-    container["securityContext"] = over(part(given, "securityContext"), LOCKED_DOWN)
-    container["env"] = by_name([{"name": "CLAIMQ_SOCKET", "value": SOCKET}], container.get("env", []))
+    container = merge({**_from_spec(spec.worker), **injected}, given)
+    container["securityContext"] = merge(part(given, "securityContext"), LOCKED_DOWN)
+    container["env"] = merge_by_name([{"name": "CLAIMQ_SOCKET", "value": SOCKET}], container.get("env", []))
     mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
-    container["volumeMounts"] = by_name([mount], parts(given, "volumeMounts"))
+    container["volumeMounts"] = merge_by_name([mount], parts(given, "volumeMounts"))
     return App(container, tuple(left_out))
 
 
-def _given(worker: WorkerSpec) -> Mapping[str, Any]:
+def _from_template(worker: WorkerSpec) -> Mapping[str, Any]:
     containers: Any = parts(worker.template.spec, "containers")
     found: list[Json] = [one for one in containers if one.get("name") == APP_CONTAINER]
     return found[0] if found else {}
 
 
-def _told(worker: WorkerSpec) -> Json:
+def _from_spec(worker: WorkerSpec) -> Json:
     return without_empty(
         {
             "name": APP_CONTAINER,

@@ -8,7 +8,7 @@ from claimq_operator.kubernetes_api.queue_resource import QueueResource
 
 
 def budget(resource: QueueResource) -> Json:
-    """At most a quarter of the workers (but always one) is taken at a time. Each drains first; none blocks a node."""
+    """A budget of a quarter of the workers, at least one, so that it never blocks the drain of a node."""
     return {
         "apiVersion": BUDGETS.api_version,
         "kind": BUDGETS.kind,

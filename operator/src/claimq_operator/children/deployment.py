@@ -9,7 +9,7 @@ from typing import Any
 
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
-from claimq_operator.children.merging import by_name, over, without_empty
+from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import lifecycle_key, sidecar, socket_volume
 from claimq_operator.kubernetes_api.labels import APP_CONTAINER, child_labels, child_name, selector_labels
 from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, part, parts
@@ -18,14 +18,14 @@ from claimq_operator.settings import OperatorSettings
 from claimq_spec.manifest import QueueSpec
 
 GRACE_MARGIN = 10
-"""Seconds of a pod's grace beyond drainTimeout: for the app to end, then for the sidecar to give back what is left."""
+"""Seconds of a pod's grace period after drainTimeout: for the app to exit, then for the sidecar to return items."""
 SHARED_GROUP = 64646
-"""The group of the socket's directory, so that app and sidecar may run as different users."""
+"""The group that owns the socket's directory, so that app and sidecar can run as different users."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeployment:
-    """The object, and what was left out of it since the template says something else."""
+    """The Deployment, and a sentence for each part that was not injected because the template has its own."""
 
     body: Json
     left_out: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class WorkerDeployment:
 def deployment(
     resource: QueueResource, spec: QueueSpec, settings: OperatorSettings, *, replicas: int | None = None
 ) -> WorkerDeployment:
-    """The Deployment; ``replicas`` only when it is made, since the number has another owner afterwards."""
+    """The Deployment. Give ``replicas`` only to create it: another field manager owns the number afterwards."""
     template, left_out = _template(resource, spec, settings)
     body: Json = {
         "apiVersion": DEPLOYMENTS.api_version,
@@ -70,22 +70,22 @@ def _template(
     others = [one for one in parts(given, "containers") if one.get("name") != APP_CONTAINER]
     own: Json = {
         "containers": [made.container, *others],
-        # Behind the template's own: a network proxy among those is there when the sidecar starts.
+        # After the template's own, so that a network proxy among those runs when the sidecar starts.
         "initContainers": [*parts(given, "initContainers"), sidecar(spec, settings, key)],
-        "volumes": by_name(_volumes(spec), parts(given, "volumes")),
-        "securityContext": over(part(given, "securityContext"), _pod_security()),
+        "volumes": merge_by_name(_volumes(spec), parts(given, "volumes")),
+        "securityContext": merge(part(given, "securityContext"), _pod_security()),
     }
     defaults: Json = {
         "automountServiceAccountToken": False,
-        # Said even where the template is silent: the API server copies the name into the old field `serviceAccount`,
-        # which nobody owns, and would take it from there again when the template drops it.
+        # Always set: the API server copies the name into the deprecated field `serviceAccount`, which has no field
+        # manager, and would restore it from there when the template drops it.
         "serviceAccountName": given.get("serviceAccount") or "default",
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": math.ceil(spec.worker.drain_timeout) + GRACE_MARGIN,
     }
     labels = {**metadata.labels, **child_labels(resource.name)}
     head = without_empty({"labels": labels, "annotations": dict(metadata.annotations)})
-    return {"metadata": head, "spec": over(own, over(given, defaults))}, made.left_out
+    return {"metadata": head, "spec": merge(own, merge(given, defaults))}, made.left_out
 
 
 def _volumes(spec: QueueSpec) -> list[Json]:
@@ -94,7 +94,7 @@ def _volumes(spec: QueueSpec) -> list[Json]:
 
 
 def _pod_security() -> Json:
-    """What Pod Security `restricted` asks of a pod; the template's own settings win."""
+    """What the Pod Security level `restricted` requires of a pod; the template's own settings win."""
     return {
         "runAsNonRoot": True,
         "fsGroup": SHARED_GROUP,

@@ -1,6 +1,6 @@
-"""How a sidecar is told where the server is: addresses by environment, secrets as files. Pure.
+"""The sidecar's access to its server: addresses as environment variables, secrets as files. Pure.
 
-Secrets are mounted, never put into the environment: a file follows a rotation, and shows in no listing of processes.
+Secrets are mounted, never put into the environment: a file follows a rotation and does not show in process listings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def environment(redis: RedisSpec) -> list[Json]:
 
 
 def projections(redis: RedisSpec) -> list[tuple[str, str, str]]:
-    """What of which Secret is needed: (Secret, key, file)."""
+    """The entries of Secrets that are needed: (Secret, key, file)."""
     found: list[tuple[str, str, str]] = []
     if redis.secret_ref is not None:
         found.append((redis.secret_ref.name, redis.secret_ref.key, "url"))
@@ -55,15 +55,15 @@ def projections(redis: RedisSpec) -> list[tuple[str, str, str]]:
     return found
 
 
-def place(redis: RedisSpec) -> str:
-    """Where the queue's manifest says how to reach the server, for messages."""
+def address_field(redis: RedisSpec) -> str:
+    """The field of the manifest that holds the server's address, for messages."""
     if redis.secret_ref is None:
         return "spec.redis.url"
     return f'spec.redis.secretRef (key "{redis.secret_ref.key}" of the Secret "{redis.secret_ref.name}")'
 
 
 def volume(redis: RedisSpec) -> Json | None:
-    """The volume with the secrets' files; None when there is none to mount."""
+    """The volume with the files of the secrets; None if there are no secrets."""
     sources = [
         {"secret": {"name": secret, "items": [{"key": key, "path": file}]}}
         for secret, key, file in projections(redis)

@@ -1,6 +1,6 @@
-"""What a queue's template may not ask for its pods unless a setting of the operator allows it. Pure.
+"""Fields of a pod template that are rejected unless a setting of the operator allows them. Pure.
 
-The operator creates the pods, so permission to create a queue must not become permission to create any pod.
+The operator creates the pods, so permission to create a queue must not grant permission to create any pod.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
     ("Unconfined", "seLinuxOptions", bool),
     ("Unconfined", "sysctls", bool),
 )
-"""Of a security context: what a field asks for, the field, and the values that do."""
+"""Fields of a security context: the restriction, the field, and whether a value needs the restriction lifted."""
 Found = tuple[str, str]
-"""A word of RESTRICTIONS, and the field that needs it."""
+"""A word of RESTRICTIONS, and the path of the field that needs it."""
 
 
 def refused(template: TemplateSpec, allowed: Collection[str]) -> str:
-    """Every field of the template that is not allowed, in one sentence with what to do; empty when there is none."""
+    """One sentence with every field that is not allowed and the fix; empty if all are allowed."""
     found = [one for one in (*_pod(template.spec), *_annotations(template)) if one[0] not in allowed]
     if not found:
         return ""
     fields = ", ".join(f"{field} ({word})" for word, field in dict.fromkeys(found))
     words = ", ".join(dict.fromkeys(word for word, _ in found))
     return (
-        f"{fields}: not allowed for worker pods; remove it, or let them by operator.workersMay of the operator's chart "
-        f"({words})"
+        f"{fields}: not allowed for worker pods; remove it, or allow it with operator.workersMay in the operator's "
+        f"chart ({words})"
     )
 
 
@@ -74,7 +74,7 @@ def _container(container: Mapping[str, Any], path: str) -> Iterator[Found]:
 
 
 def _security(context: Mapping[str, Any], path: str) -> Iterator[Found]:
-    """Of a pod or a container."""
+    """The rejected fields of a security context of a pod or a container."""
     for word, field, is_refused in _SECURITY:
         value: object = context
         for name in field.split("."):
@@ -90,7 +90,7 @@ def _annotations(template: TemplateSpec) -> Iterator[Found]:
 
 
 def _map(value: object) -> Mapping[str, Any]:
-    """The object that a field should hold; an empty one for what the API server will refuse anyway."""
+    """``value`` if it is a map; else an empty one, since the API server rejects the field anyway."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

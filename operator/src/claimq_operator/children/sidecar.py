@@ -1,4 +1,4 @@
-"""The sidecar that is put into every worker pod: a native one, which starts before the app and outlives it. Pure."""
+"""The sidecar container: a native sidecar, which starts before the app and stops after it. Pure."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ SOCKET_DIRECTORY = "/run/claimq"
 SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
 HEALTH_PORT = 9464
 KEY_HEADER = "Claimq-Lifecycle-Key"
-"""The header in which a hook shows the key; the sidecar goes by the same name."""
+"""The header with the lifecycle key. The sidecar expects the same name."""
 
 LOCKED_DOWN: Json = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
 }
-"""What Pod Security `restricted` asks of every container."""
+"""What the Pod Security level `restricted` requires of every container."""
 
 
 def socket_volume() -> Json:
-    """Where the socket is: in memory, shared by the containers of the pod."""
+    """The volume of the socket: in memory, shared by the containers of the pod."""
     return {"name": SOCKET_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
 
 
 def lifecycle_key(uid: str) -> str:
-    """What the hooks of a queue's pods show, so that no other pod can begin a drain: made from the queue's uid, which
-    is random and stays. Whoever may read the queue, its pods or its Events has it: it keeps out pods, not people."""
+    """The key that the hooks of a queue's pods send, so that no other pod can start a drain.
+
+    It is derived from the queue's uid, which is random and never changes. Any user who may read the queue, its pods or
+    its Events can compute it: it keeps out pods, not people.
+    """
     return hashlib.sha256(f"claimq lifecycle {uid}".encode()).hexdigest()[:32]
 
 
@@ -57,11 +60,11 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
                     "limits": dict(spec.sidecar.resources.limits),
                 }
             ),
-            # The app starts when this has passed: its socket is there then.
+            # The app starts after this probe has passed, when the socket exists.
             "startupProbe": _probe("/healthz", period=1, failures=60),
             "readinessProbe": _probe("/readyz", period=5, failures=3),
             "livenessProbe": _probe("/healthz", period=10, failures=6),
-            # Called when the pod is told to end: claims stop at once. SIGTERM comes when the app has exited.
+            # Called when the pod begins to terminate: claims stop at once. SIGTERM follows after the app has exited.
             "lifecycle": {"preStop": {"httpGet": hook("/drain", key)}},
             "securityContext": {**LOCKED_DOWN, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
             "volumeMounts": mounts,
@@ -70,12 +73,12 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
 
 
 def http_get(path: str) -> Json:
-    """A probe: a call of the kubelet's to the sidecar, which changes nothing."""
+    """An HTTP request of the kubelet to the sidecar that changes nothing."""
     return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
 
 
 def hook(path: str, key: str) -> Json:
-    """A hook: a call of the kubelet's that begins a drain, so it shows the key. The kubelet can only GET."""
+    """An HTTP request of the kubelet that starts a drain, with the lifecycle key. The kubelet can only send GET."""
     return {**http_get(path), "httpHeaders": [{"name": KEY_HEADER, "value": key}]}
 
 
@@ -92,14 +95,14 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
     own: list[Json] = [
         _field("POD_NAME", "metadata.name"),
         _field("POD_UID", "metadata.uid"),
-        # To this the sidecar adds the instant of its start, so that each start of it claims under a name of its own.
+        # The sidecar appends the time of its start, so that each run claims under its own worker name.
         {"name": "CLAIMQ_WORKER_PREFIX", "value": "$(POD_NAME).$(POD_UID)"},
         {"name": "CLAIMQ_QUEUE", "value": spec.queue_name},
         {"name": "CLAIMQ_SOCKET", "value": SOCKET},
         _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
         {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
         {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},
-        # It comes when the app has exited, or two seconds before the kubelet kills both: no time to wait.
+        # SIGTERM comes after the app has exited, or two seconds before the kubelet kills both: do not wait.
         {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
         {"name": "CLAIMQ_CONCURRENCY", "value": str(spec.worker.concurrency)},
         {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},

@@ -1,4 +1,4 @@
-"""What one look at a queue found: in the cluster, and on its server. Values only."""
+"""What one pass observed of a queue, in the cluster and on its server. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from claimq_operator.kubernetes_api.worker_pods import WorkerPod
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One look. ``snapshot`` is None when the queue is unknown, and ``redis_fault`` then says why."""
+    """One observation. ``snapshot`` is None while the queue is unknown; ``redis_fault`` then has the cause."""
 
     resource: QueueResource
     deployment: Json | None = None
@@ -23,37 +23,37 @@ class Observed:
     report: ServerReport | None = None
     redis_fault: Fault | None = None
     refusal: Fault | None = None
-    """What the API server said when the children were written last, if it would not."""
+    """Why the API server rejected the children in the previous pass, if it did."""
 
     @property
     def full(self) -> str:
-        """What the report says of a server that takes no new items; empty while it does. Its workers go on."""
+        """The warning of a server that has no memory for new items; else empty. Workers go on."""
         warnings = () if self.report is None or self.snapshot is None else self.report.warnings
         return next((one.message for one in warnings if one.code == "Full"), "")
 
     @property
     def replicas(self) -> int:
-        """Workers ordered now."""
+        """The Deployment's number of replicas."""
         return 0 if self.deployment is None else int(self.deployment["spec"].get("replicas", 1))
 
     @property
     def live_pods(self) -> tuple[WorkerPod, ...]:
-        """The pods that are not on their way out."""
-        return tuple(pod for pod in self.pods if not pod.is_ending)
+        """The pods that are not terminating."""
+        return tuple(pod for pod in self.pods if not pod.is_terminating)
 
     @property
     def ready(self) -> int:
-        """Workers that can claim."""
+        """Workers that are ready."""
         return sum(pod.is_ready for pod in self.live_pods)
 
     @property
     def busy_workers(self) -> int:
-        """Workers that hold claims and are not on their way out."""
+        """Workers that hold claims and are not terminating."""
         return sum(pod.busy > 0 for pod in self.live_pods)
 
     @property
     def newest_revision(self) -> str | None:
-        """The newer template, while pods of more than one are there; None while all are made from the same."""
+        """The revision of the newest pods while there are pods of several templates; else None."""
         revisions = {pod.revision for pod in self.live_pods}
         if len(revisions) < 2:
             return None
@@ -61,14 +61,13 @@ class Observed:
 
     @property
     def is_rolling_out(self) -> bool:
-        """Whether pods of an older template are still there, or the newest template is not acted on yet."""
+        """Whether there are pods of an older template, or the controller has not observed the newest template yet."""
         if self.deployment is None:
             return False
         status, metadata = part(self.deployment, "status"), self.deployment["metadata"]
         if any(one.get("reason") == "ProgressDeadlineExceeded" for one in parts(status, "conditions")):
-            return (
-                False  # it has given up: a template that never gets ready must not hold the workers for ever
-            )
+            # The Deployment controller gave up. A template that never becomes ready must not block scaling.
+            return False
         if status.get("observedGeneration", 0) < metadata.get("generation", 0):
             return len({pod.revision for pod in self.live_pods}) > 1
         return int(status.get("updatedReplicas", 0)) < int(status.get("replicas", 0))

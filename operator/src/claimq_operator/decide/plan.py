@@ -1,4 +1,4 @@
-"""From what is wanted and seen to what to do: the decision of one pass. Pure."""
+"""Plans one pass: the children, deletion costs, number of workers and status of a queue. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a pass hands on to the next one. An empty one is a fresh start, and only makes the operator more careful."""
+    """State that one pass keeps for the next. It may be lost: with an empty one the operator only scales down later."""
 
     scaling: ScalingState = field(default_factory=ScalingState)
     marks: Marks = field(default_factory=Marks)
@@ -33,25 +33,25 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in the order of the fields."""
+    """What to do in one pass, in the order of the fields."""
 
     children: tuple[Json, ...] = ()
-    """Objects to apply, where they differ from what was applied last."""
+    """Objects to apply if they differ from what was applied last."""
     hold_replicas: int | None = None
-    """The number to take over apart from the rest before the children are applied: nobody else owns it yet."""
+    """The number of replicas to apply as the scale field manager before the children; see :func:`replicas_to_hold`."""
     costs: dict[str, int] = field(default_factory=dict[str, int])
-    """Pod -> deletion cost to write."""
+    """Deletion costs to write, by pod name."""
     replicas: int | None = None
-    """The number of workers to order; None: leave it."""
+    """The number of workers to set; None: no change."""
     status: Json = field(default_factory=dict[str, Any])
     decision: Decision | None = None
     memory: Memory = field(default_factory=Memory)
 
 
 def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now: float, clock: float) -> Plan:
-    """What to do for one queue.
+    """Plans one pass over one queue.
 
-    ``now``: Unix seconds, for the status. ``clock``: seconds of a clock that does not go back, for everything else.
+    ``now``: Unix seconds, for the status. ``clock``: monotonic seconds, for everything else.
     """
     resource, spec = observed.resource, observed.resource.spec
     if spec is None:
@@ -66,7 +66,7 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
     if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
-        fault = Fault("TemplateForbidden", refusal, needs_person=True, denied=True)
+        fault = Fault("TemplateForbidden", refusal, needs_action=True, denied=True)
         return _denied(replace(observed, refusal=fault), seen, decision, fault, memory, now)
     if observed.redis_fault is not None and observed.redis_fault.denied:
         return _denied(observed, seen, decision, observed.redis_fault, memory, now)
@@ -85,9 +85,9 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
 def _denied(
     observed: Observed, seen: Seen | None, decision: Decision, fault: Fault, memory: Memory, now: float
 ) -> Plan:
-    """Of a queue that may not be used as it asks: no child is written, and workers are at most taken away.
+    """The plan for a queue that may not be used as its manifest asks: apply no children and add no workers.
 
-    Those of a queue with another owner go: they would work on its items.
+    If another object owns the queue, remove all workers: they would process the other object's items.
     """
     wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
     fewer = wanted if wanted is not None and wanted < observed.replicas else None
@@ -97,7 +97,7 @@ def _denied(
 
 
 def _continued(observed: Observed, memory: Memory) -> ScalingState:
-    """The scaling state of the last pass. In the first pass of an operator it begins with what the status holds."""
+    """The scaling state of the previous pass; in the first pass of a process, from the estimates in the status."""
     if memory.scaling.seen_at is not None or memory.scaling.estimates.at is not None:
         return memory.scaling
     stored = part(part(observed.resource.status, "scaling"), "estimates")
@@ -105,7 +105,7 @@ def _continued(observed: Observed, memory: Memory) -> ScalingState:
 
 
 def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
-    """The observation for the scaling function; None when the queue is unknown. ``now``: Unix seconds."""
+    """The input of the scaling rule; None while the queue is unknown. ``now``: Unix seconds."""
     snapshot = observed.snapshot
     if snapshot is None:
         return None
@@ -133,7 +133,7 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
 
 
 def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
-    """How many workers there should be; of an unknown queue, as many as there are."""
+    """The desired number of workers; while the queue is unknown, the current one."""
     if decision.replicas is not None:
         return decision.replicas
     if observed.deployment is not None:
@@ -144,23 +144,24 @@ def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
 def _change(
     observed: Observed, decision: Decision, memory: Memory, clock: float
 ) -> tuple[dict[str, int], int | None, Marks]:
-    """Costs to write, the number to order (None: leave it), and the marks to remember."""
+    """Deletion costs to write, the number of workers to set (None: no change), and the marks to keep."""
     wanted, current = decision.replicas, observed.replicas
     if observed.deployment is None or wanted is None or wanted == current:
         return {}, None, Marks()
     if wanted > current:
         return {}, wanted, Marks()
     if wanted > 0 and observed.is_rolling_out:
-        # Two sets of pods are there, and which of them loses a pod is not ours to say.
+        # There are pods of two ReplicaSets, and the Deployment controller decides which of them loses pods.
         return {}, None, Marks()
     step = scale_down.step_down(observed.pods, current, wanted, memory.marks, clock)
     return step.costs, step.replicas, step.marks
 
 
 def replicas_to_hold(observed: Observed) -> int | None:
-    """The number to take over, when only the manager of all other fields owns it.
+    """The number of replicas to apply as the scale manager, if only the manager of the other fields owns it.
 
-    The Deployment was just made with it; left out of the next apply, it would fall back to 1.
+    That is so after the Deployment was created. Without this, the next apply, which leaves ``replicas`` out, would
+    reset it to 1.
     """
     if observed.deployment is None:
         return None

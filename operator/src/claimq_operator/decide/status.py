@@ -1,7 +1,7 @@
-"""The status of a ReliableQueue: what it says, and whether a new one is worth a write. Pure.
+"""Builds the status of a ReliableQueue, and decides whether it has to be written. Pure.
 
-Its shape is described in docs/status.md and fixed by the CRD. Writing it on every tick would load the cluster's store,
-so numbers that have hardly changed wait.
+The fields are described in docs/status.md and declared in the CRD. A write on every pass would load etcd, so small
+changes of numbers are written later.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from claimq.model import Snapshot, State
-from claimq_operator.decide.conditions import View, all_conditions, dated
+from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
 from claimq_operator.kubernetes_api.labels import selector_text
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.timestamps import format_time
 from claimq_spec.scaling import Decision, Seen
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
-_CLOSE = 0.2
-"""Ages that differ by less than this share say the same."""
+_AGE_TOLERANCE = 0.2
+"""The relative difference up to which two ages count as equal."""
 
 
 def build(view: View, seen: Seen | None, *, now: float) -> Json:
-    """The whole status. ``now``: Unix seconds by the API's kind of clock. Unknown numbers keep their last value."""
+    """The whole status. ``now``: Unix seconds. Numbers that are unknown in this pass keep their last value."""
     observed = view.observed
     resource, before = observed.resource, observed.resource.status
     now_text = format_time(now)
-    conditions = dated(
+    conditions = with_transition_times(
         all_conditions(view),
         parts(before, "conditions"),
         generation=resource.generation,
@@ -59,7 +59,7 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
 
 def _workers(view: View, before: Mapping[str, Any]) -> Json:
     ready, wanted, busy = view.observed.ready, view.wanted, view.observed.busy_workers
-    if view.observed.snapshot is None:  # who holds claims is known from the server alone
+    if view.observed.snapshot is None:  # only the server knows which workers hold claims
         busy = part(before, "workers").get("busy", 0)
     return {
         "desired": wanted,
@@ -70,12 +70,12 @@ def _workers(view: View, before: Mapping[str, Any]) -> Json:
 
 
 def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
-    """Items and ages. Of an unknown queue the last known ones stay; RedisReachable says that they are old."""
+    """Numbers of items and ages. Without a snapshot the last values stay; RedisReachable reports that they are old."""
     if snapshot is None:
         return {key: before[key] for key in ("items", "ages", "oldest") if key in before}
     found: Json = {"items": {state.value: snapshot.lengths[state] for state in State}}
     ages = {state.value: round(age, 1) for state in _AGES if (age := snapshot.ages[state]) is not None}
-    if ages:  # an empty object that had entries before would become null, and be refused
+    if ages:  # the API server would turn an emptied object into null and reject it
         found["ages"] = ages
     oldest = snapshot.ages[State.MAIN]
     if oldest is not None:
@@ -111,18 +111,18 @@ def _scaling(decision: Decision, seen: Seen | None, before: Mapping[str, Any], n
     return found
 
 
-def is_news(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether conditions, workers or the spec acted on differ: that is written at once."""
+def is_urgent(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether conditions, workers or the observed generation differ. Such a status is written at once."""
     return (
-        _verdicts(new) != _verdicts(old)
+        _condition_states(new) != _condition_states(old)
         or new.get("observedGeneration") != old.get("observedGeneration")
         or any(new.get(key) != old.get(key) for key in ("selector", "queueName", "workers"))
     )
 
 
-def is_different(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether anything differs that people would look at: that is written when its time has come."""
-    if is_news(new, old) or new.get("items") != old.get("items"):
+def has_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether any visible value differs. Such a status is written once the status period has passed."""
+    if is_urgent(new, old) or new.get("items") != old.get("items"):
         return True
     if new.get("redis") != old.get("redis") or _messages(new) != _messages(old):
         return True
@@ -132,7 +132,7 @@ def is_different(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return not _are_close(part(new, "ages"), part(old, "ages"))
 
 
-def _verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [
         (one.get("type"), one.get("status"), one.get("reason"), one.get("observedGeneration"))
         for one in parts(status, "conditions")
@@ -146,11 +146,11 @@ def _messages(status: Mapping[str, Any]) -> list[Any]:
 def _are_close(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
     if new.keys() != old.keys():
         return False
-    return all(abs(new[key] - old[key]) <= max(_CLOSE * max(new[key], old[key]), 1.0) for key in new)
+    return all(abs(new[key] - old[key]) <= max(_AGE_TOLERANCE * max(new[key], old[key]), 1.0) for key in new)
 
 
 def age_text(seconds: float) -> str:
-    """An age for people, in its two largest units at most: 45s, 3m20s, 5h10m, 2d4h."""
+    """An age for people, with up to two units: 45s, 3m20s, 5h10m, 2d4h."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

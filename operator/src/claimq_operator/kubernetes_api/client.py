@@ -1,6 +1,6 @@
-"""ADAPTER: Cluster over the official client of Kubernetes. The only module that imports it.
+"""ADAPTER: Cluster over the official Kubernetes client. The only module that imports that client.
 
-Just its configuration and its HTTP client are used: objects stay plain JSON, and none of its thousand models is loaded.
+Only its configuration and its HTTP transport are used. Objects stay plain JSON; its generated models are not loaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kubernetes.aio.client.rest import RESTClientObject
 from claimq_operator.kubernetes_api.port import (
     BY_KIND,
     ClusterUnavailable,
-    Conflicting,
+    Conflict,
     Json,
     Kind,
-    NotThere,
+    NotFound,
     Refused,
     part,
     parts,
@@ -31,24 +31,24 @@ REQUEST_SECONDS = 15.0
 _loading: Any = client_config  # its functions have no types
 _CONNECTIONS = 32
 _PAGE = 100
-"""A page is parsed as a whole, at five times its size and more: it is what a listing costs at its peak."""
-Told = Callable[[str, str, str], None]
+"""Objects in a page. Parsing a page needs over five times its size in memory, which bounds the cost of a list."""
+OnRequest = Callable[[str, str, str], None]
 """Called after each request with its verb, the plural of its kind and the status code (or "unreachable")."""
 
 
 class KubernetesClient:
-    """A cluster by its API. Use it as an async context manager."""
+    """Requests to one API server, over a connection pool. Call :meth:`close` at the end."""
 
-    def __init__(self, configuration: Any, told: Told) -> None:
+    def __init__(self, configuration: Any, on_request: OnRequest) -> None:
         configuration.connection_pool_maxsize = _CONNECTIONS
         configuration.retries = 0
         self._configuration = configuration
         self._rest: Any = RESTClientObject(configuration)
-        self._told = told
+        self._on_request = on_request
 
     @classmethod
-    async def connect(cls, told: Told) -> KubernetesClient:
-        """By the service account of the pod, or else by the kubeconfig. ClusterUnavailable if there is neither."""
+    async def connect(cls, on_request: OnRequest) -> KubernetesClient:
+        """Uses the pod's service account, or else the kubeconfig. Raises ClusterUnavailable if there is neither."""
         configuration: Any = Configuration()
         try:
             _loading.load_incluster_config(client_configuration=configuration)
@@ -57,16 +57,16 @@ class KubernetesClient:
                 await _loading.load_kube_config(client_configuration=configuration, persist_config=False)
             except client_config.ConfigException as error:
                 raise ClusterUnavailable(
-                    f"no way to a cluster: not in a pod with a service account, and no kubeconfig ({error})"
+                    f"no access to a cluster: the process has no service account of a pod and no kubeconfig ({error})"
                 ) from error
-        return cls(configuration, told)
+        return cls(configuration, on_request)
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """Closes its connections."""
         await self._rest.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
-        """One object."""
+        """Reads one object. Raises NotFound."""
         return await self._request("get", kind, kind.path(namespace, name))
 
     async def list(
@@ -76,7 +76,7 @@ class KubernetesClient:
         selector: str = "",
         keep: Callable[[Json], Json] | None = None,
     ) -> list[Json]:
-        """All objects that the selector selects, in pages; of each what ``keep`` makes of it."""
+        """Lists the objects that match the selector, in pages; ``keep`` is applied to each."""
         found: list[Json] = []
         following = ""
         while True:
@@ -89,20 +89,20 @@ class KubernetesClient:
                 return found
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
-        """Server-side apply; fields of other managers are taken over with ``force``, those not in ``body`` are left."""
+        """Server-side apply; with ``force`` it takes over fields of other managers."""
         kind, metadata = BY_KIND[body["kind"]], body["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"], subresource)
         query = {"fieldManager": manager, "force": "true" if force else ""}
         return await self._request("apply", kind, path, body=body, query=query, content="apply-patch+yaml")
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
-        """A merge patch."""
+        """Sends a merge patch."""
         query = {"fieldManager": "claimq-operator"}
         path = kind.path(namespace, name)
         return await self._request("patch", kind, path, body=changes, query=query, content="merge-patch+json")
 
     async def create(self, kind: Kind, body: Json) -> Json:
-        """A new object."""
+        """Creates an object."""
         return await self._request("create", kind, kind.path(body["metadata"]["namespace"]), body=body)
 
     async def _request(
@@ -115,8 +115,8 @@ class KubernetesClient:
         query: Mapping[str, str] | None = None,
         content: str = "json",
     ) -> Json:
-        words = urlencode({key: value for key, value in (query or {}).items() if value})
-        url = f"{self._configuration.host}{path}{f'?{words}' if words else ''}"
+        parameters = urlencode({key: value for key, value in (query or {}).items() if value})
+        url = f"{self._configuration.host}{path}{f'?{parameters}' if parameters else ''}"
         method = {"get": "GET", "list": "GET", "create": "POST"}.get(verb, "PATCH")
         code = "unreachable"
         try:
@@ -129,10 +129,10 @@ class KubernetesClient:
             code = str(reply.status)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ClusterUnavailable(
-                f"the API server gives no answer ({type(error).__name__}: {error})"
+                f"the API server does not respond ({type(error).__name__}: {error})"
             ) from error
         finally:
-            self._told(verb, kind.plural, code)
+            self._on_request(verb, kind.plural, code)
         if reply.status >= 400:
             raise _error(int(reply.status), raw, f"{verb} of {path}")
         return cast("Json", json.loads(raw))
@@ -145,16 +145,16 @@ class KubernetesClient:
         return headers
 
 
-def _error(status: int, raw: bytes, doing: str) -> Exception:
+def _error(status: int, raw: bytes, request: str) -> Exception:
     try:
         message = str(json.loads(raw).get("message") or "")
     except (ValueError, AttributeError):
         message = raw[:200].decode("utf-8", "replace")
-    text = f"{doing}: {message or f'status {status}'}"
+    text = f"{request}: {message or f'status {status}'}"
     if status == 404:
-        return NotThere(text)
+        return NotFound(text)
     if status == 409:
-        return Conflicting(text)
+        return Conflict(text)
     if status in (401, 429) or status >= 500:
         return ClusterUnavailable(text)
     return Refused(text, forbidden=status == 403)

@@ -1,4 +1,4 @@
-"""Names that the operator writes into the cluster: labels, annotations, field managers, children."""
+"""Labels, annotations, field managers and names of child objects. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ QUEUE = PREFIX + "queue"
 COMPONENT = "app.kubernetes.io/component"
 WORKER = "worker"
 SELECTOR = f"{QUEUE},{COMPONENT}={WORKER}"
-"""What the operator watches pods and Deployments by."""
+"""The label selector of all worker pods and Deployments."""
 
 PAUSE = PREFIX + "pause-reconcile"
-"""Annotation of a ReliableQueue: "true" keeps the operator's hands off its children and its number of workers."""
+"""Annotation of a ReliableQueue: with "true" the operator does not change its children and its number of workers."""
 TAKE_OVER = PREFIX + "take-over-from"
-"""Annotation of a ReliableQueue: the owner of its queue on the server that it takes the queue over from."""
+"""Annotation of a ReliableQueue: the owner to take the queue on the server over from."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FINALIZER = PREFIX + "deletion-policy"
 
 FIELD_MANAGER = "claimq-operator"
 SCALE_MANAGER = "claimq-scale"
-"""Owns the number of replicas apart from all else, so that another controller can take just that over."""
+"""Owns only the number of replicas, so that another controller can take over that field alone."""
 STATUS_MANAGER = "claimq-status"
 
 APP_CONTAINER = "worker"
 SIDECAR_CONTAINER = "claimq-sidecar"
 SOCKET_VOLUME = "claimq-socket"
-"""The volume of the sidecar's socket: a container that mounts it may claim."""
+"""The volume of the sidecar's socket. A container that mounts it can claim."""
 
 
 def child_name(queue: str) -> str:
@@ -35,7 +35,7 @@ def child_name(queue: str) -> str:
 
 
 def selector_labels(queue: str) -> dict[str, str]:
-    """What selects a queue's worker pods. A Deployment's selector cannot be changed, so neither can this."""
+    """The labels that select a queue's worker pods. A Deployment's selector is immutable, so these must not change."""
     return {QUEUE: queue, COMPONENT: WORKER}
 
 
@@ -50,10 +50,10 @@ def child_labels(queue: str) -> dict[str, str]:
 
 
 def selector_text(queue: str) -> str:
-    """The same selector as one text, for status.selector."""
+    """The selector in text form, for status.selector."""
     return ",".join(f"{key}={value}" for key, value in sorted(selector_labels(queue).items()))
 
 
 def worker_prefix(pod: str, uid: str) -> str:
-    """What the names of all workers begin with that a pod's sidecar claims as, one for each start of it."""
+    """The common prefix of the worker names of a pod; each run of its sidecar appends the time of its start."""
     return f"{pod}.{uid}."

@@ -1,9 +1,8 @@
-"""Which of several operators works: a Lease that one of them holds and renews.
+"""Leader election by a Lease, so that only one of several operators reconciles.
 
-Nothing depends on there being only one: every call on a queue is atomic, and every request to the cluster says what
-shall
-be, not what to add. It saves the others' work. The clocks of the holders are not compared: a lease counts as given up
-when this process has seen no change in it for its duration, its holder's or our own, whichever is longer.
+This saves work; correctness does not depend on it: every call on a queue is atomic, and every request to the cluster
+is declarative. Clocks of different holders are never compared: a Lease counts as expired when this process has observed
+no change in it for the holder's lease duration or its own, whichever is longer.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from claimq_operator.kubernetes_api.port import LEASES, Cluster, ClusterError, Json, NotThere, part
+from claimq_operator.kubernetes_api.port import LEASES, Cluster, ClusterError, Json, NotFound, part
 from claimq_operator.kubernetes_api.timestamps import format_micro_time
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.log_lines import LogEvent
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Step(Enum):
-    """What to do about the lease now."""
+    """What a candidate does with the Lease now."""
 
     RENEW = "renew"
     TAKE = "take"
@@ -33,22 +32,22 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
-    """A lease as it was seen last (holder and instant of renewal), and when it was first seen so."""
+class ObservedLease:
+    """The last observed holder and renewal time of the Lease, and when they were first observed."""
 
     record: tuple[str, str] = ("", "")
     at: float = float("-inf")
     lasts: float = 0.0
-    """For how long the holder says that it holds: after a change of the setting, another's may be longer than ours."""
+    """The holder's lease duration in seconds. It may differ from ours after a change of the setting."""
 
-    def seen(self, spec: Mapping[str, Any], now: float) -> Sighted:
-        """With what it says now."""
+    def updated(self, spec: Mapping[str, Any], now: float) -> ObservedLease:
+        """Updates with the Lease's current spec; keeps ``at`` if nothing has changed."""
         record = (str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or ""))
         lasts = float(spec.get("leaseDurationSeconds") or 0)
-        return self if record == self.record else Sighted(record, now, lasts)
+        return self if record == self.record else ObservedLease(record, now, lasts)
 
     def step(self, identity: str, duration: float, now: float) -> Step:
-        """What ``identity`` does."""
+        """What the candidate ``identity`` does."""
         holder = self.record[0]
         if holder == identity:
             return Step.RENEW
@@ -56,20 +55,21 @@ class Sighted:
 
 
 class LeaderElection:
-    """Holds the Lease as long as it can, and works only while it does."""
+    """Acquires and renews the Lease, and reconciles only while it is held."""
 
-    def __init__(self, cluster: Cluster, settings: OperatorSettings, wall: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, settings: OperatorSettings, wall_clock: Callable[[], float]) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._wall = wall
-        self._sighted = Sighted()
+        self._wall_clock = wall_clock
+        self._observed = ObservedLease()
         self._own: Json | None = None
         self._held_until = float("-inf")
 
-    async def run(self, work: Callable[[], Awaitable[None]], told: Callable[[bool], None]) -> None:
-        """Runs ``work`` while the lease is held, cancels it when it is lost; for ever. ``told`` learns of each turn.
+    async def run(self, work: Callable[[], Awaitable[None]], on_attempt: Callable[[bool], None]) -> None:
+        """Runs ``work`` while the Lease is held and cancels it when the Lease is lost, until cancelled itself.
 
-        Cancelling gives the lease up, so that another need not wait for it to run out.
+        ``on_attempt`` is called after each attempt with whether this process leads. Cancelling releases the Lease, so
+        that another process need not wait until it expires.
         """
         loop = asyncio.get_running_loop()
         working: asyncio.Task[None] | None = None
@@ -81,34 +81,34 @@ class LeaderElection:
                 is_leader = loop.time() < self._held_until
                 if is_leader and working is None:
                     _log.info(LogEvent("leading", identity=self._settings.identity))
-                    working = asyncio.ensure_future(_awaited(work))
+                    working = asyncio.ensure_future(_call(work))
                 elif not is_leader and working is not None:
-                    _log.warning(LogEvent("lead_lost", identity=self._settings.identity))
-                    await _ended(working)
+                    _log.warning(LogEvent("leadership_lost", identity=self._settings.identity))
+                    await _cancel(working)
                     working = None
                 if working is not None and working.done():
-                    working.result()  # a defect ends the process
-                told(is_leader)
-                # No pause and no request that hangs lasts beyond what is held: others may begin soon after.
+                    working.result()  # an unexpected error ends the process
+                on_attempt(is_leader)
+                # Neither a pause nor a request that hangs may outlast the lease: another leader may start soon after.
                 left = self._held_until - loop.time() if is_leader else pause
                 await asyncio.sleep(max(min(pause, left), 0.0))
         finally:
             if working is not None:
-                await _ended(working)
-                await self._give_up()
+                await _cancel(working)
+                await self._release()
 
     async def _attempt(self, now: float) -> None:
-        """One look at the lease, and one try to have it. A fault leaves what was held until its time."""
+        """Reads the Lease, and acquires or renews it if possible. After an error, a held Lease stays valid."""
         settings = self._settings
         limit = settings.lease_duration / 2
         if now < self._held_until:
             limit = min(limit, self._held_until - now)
         try:
             async with asyncio.timeout(limit):
-                # What it wrote last need not be read again: a write of what somebody has changed is refused.
+                # The last written Lease need not be read again: a write fails with Conflict if it has changed since.
                 lease, self._own = self._own or await self._get(), None
-                self._sighted = self._sighted.seen(part(lease, "spec"), now)
-                step = self._sighted.step(settings.identity, settings.lease_duration, now)
+                self._observed = self._observed.updated(part(lease, "spec"), now)
+                step = self._observed.step(settings.identity, settings.lease_duration, now)
                 if step is Step.WAIT:
                     self._held_until = float("-inf")
                     return
@@ -116,15 +116,15 @@ class LeaderElection:
         except (ClusterError, TimeoutError) as error:
             _log.warning(LogEvent("lease_not_renewed", error=error))
             return
-        self._own, self._sighted = written, self._sighted.seen(part(written, "spec"), now)
-        # Given up here before the others may think so.
+        self._own, self._observed = written, self._observed.updated(part(written, "spec"), now)
+        # Stop leading before the others may consider the Lease expired.
         self._held_until = now + settings.lease_duration * 0.8
 
     async def _get(self) -> Json:
         settings = self._settings
         try:
             return await self._cluster.get(LEASES, settings.own_namespace, settings.lease_name)
-        except NotThere:
+        except NotFound:
             body: Json = {
                 "apiVersion": LEASES.api_version,
                 "kind": LEASES.kind,
@@ -134,8 +134,8 @@ class LeaderElection:
             return await self._cluster.create(LEASES, body)
 
     async def _write(self, lease: Json, holder: str, *, is_new: bool) -> Json:
-        """Takes or renews it, if nobody has changed it since it was read. Raises Conflicting otherwise."""
-        now = format_micro_time(self._wall())
+        """Acquires or renews the Lease. Raises Conflict if it has changed since it was read."""
+        now = format_micro_time(self._wall_clock())
         spec: Json = {
             "holderIdentity": holder,
             "leaseDurationSeconds": max(1, round(self._settings.lease_duration)),
@@ -148,20 +148,20 @@ class LeaderElection:
         changes = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": spec}
         return await self._cluster.patch(LEASES, metadata["namespace"], metadata["name"], changes)
 
-    async def _give_up(self) -> None:
+    async def _release(self) -> None:
         with suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(2.0):
                 settings = self._settings
-                # Not made anew where it is gone: then the operator is being uninstalled.
+                # Not created again if it is missing: then the operator is being uninstalled.
                 lease = await self._cluster.get(LEASES, settings.own_namespace, settings.lease_name)
                 if part(lease, "spec").get("holderIdentity") == settings.identity:
                     await self._write(lease, "", is_new=False)
 
 
-async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+async def _call(work: Callable[[], Awaitable[None]]) -> None:
     await work()
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""PORT: what the operator asks of a cluster, and how that can fail. Objects are plain JSON, as the API has them."""
+"""PORT: the requests that the operator makes to the Kubernetes API, and their errors. Objects are plain JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object and where the API serves it."""
+    """A kind of object and its path in the API."""
 
     api_version: str
     kind: str
@@ -19,7 +19,7 @@ class Kind:
 
     @property
     def root(self) -> str:
-        """The beginning of its paths."""
+        """The common prefix of its paths."""
         return f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
@@ -41,33 +41,33 @@ BY_KIND = {one.kind: one for one in (QUEUES, DEPLOYMENTS, BUDGETS, PODS, SECRETS
 
 
 def part(body: Mapping[str, Any] | None, key: str) -> Json:
-    """An object within an object; an empty one where there is none."""
+    """The object at ``key``; an empty one if it is missing or null."""
     return (body or {}).get(key) or {}
 
 
 def parts(body: Mapping[str, Any] | None, key: str) -> list[Json]:
-    """A list of objects within an object; an empty one where there is none."""
+    """The list at ``key``; an empty one if it is missing or null."""
     return (body or {}).get(key) or []
 
 
 class ClusterError(Exception):
-    """The root of what a cluster answers instead of doing what it was asked."""
+    """A request to the API server failed."""
 
 
 class ClusterUnavailable(ClusterError):
-    """The API server cannot be reached or cannot serve now, or asks for fewer requests. Try again later."""
+    """The API server cannot be reached, is overloaded or failing. Retry later."""
 
 
-class NotThere(ClusterError):
-    """There is no such object (or no such kind). Go by that, or wait for it."""
+class NotFound(ClusterError):
+    """The object, or its kind, does not exist."""
 
 
-class Conflicting(ClusterError):
-    """Somebody else has changed or made the object meanwhile. Look again, then decide anew."""
+class Conflict(ClusterError):
+    """Another client has changed or created the object. Read it again, then decide again."""
 
 
 class Refused(ClusterError):
-    """The answer will not change by itself: a permission is missing, or the object is not valid. Tell a person."""
+    """The API server rejected the request and retrying does not help: no permission, or an invalid object."""
 
     def __init__(self, message: str, *, forbidden: bool = False) -> None:
         super().__init__(message)
@@ -75,10 +75,10 @@ class Refused(ClusterError):
 
 
 class Cluster(Protocol):
-    """The verbs that the operator uses. Each call is one request, bounded in time; all raise ClusterError."""
+    """The requests that the operator uses. Each has a timeout; all raise ClusterError."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
-        """One object."""
+        """Reads one object. Raises NotFound."""
         ...
 
     async def list(
@@ -88,21 +88,23 @@ class Cluster(Protocol):
         selector: str = "",
         keep: Callable[[Json], Json] | None = None,
     ) -> list[Json]:
-        """All objects of a namespace (None: of the cluster) that a label selector selects.
+        """Lists the objects of a namespace (None: of the cluster) that match a label selector.
 
-        Of each what ``keep`` makes of it, so that a long listing is never in memory as a whole.
+        ``keep`` is applied to each object as its page arrives, so that a long list is never in memory as a whole.
         """
         ...
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
-        """Server-side apply as ``manager``; the object afterwards. ``force``: fields in ``body`` that others own are
-        taken over; else that is Conflicting."""
+        """Server-side apply as the field manager ``manager``; returns the object.
+
+        ``force``: take over fields that other managers own; without it, such a field raises Conflict.
+        """
         ...
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
-        """A merge patch; with ``metadata.resourceVersion`` in it only if the object is still that one."""
+        """Sends a merge patch. With ``metadata.resourceVersion`` in it, raises Conflict if the object has changed."""
         ...
 
     async def create(self, kind: Kind, body: Json) -> Json:
-        """A new object; Conflicting if there is one of that name."""
+        """Creates an object. Raises Conflict if the name exists."""
         ...

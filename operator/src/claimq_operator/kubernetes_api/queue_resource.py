@@ -1,4 +1,4 @@
-"""One ReliableQueue as the cluster holds it: parsed, not validated again."""
+"""A ReliableQueue object of the API, parsed. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QueueResource:
-    """What a person wants of one queue, and what the operator said of it last."""
+    """The spec that a user wants, and the status that the operator wrote last."""
 
     namespace: str
     name: str
@@ -26,12 +26,12 @@ class QueueResource:
     generation: int
     resource_version: str
     spec: QueueSpec | None
-    """None when it has mistakes; ``problems`` then holds them."""
+    """None if it is invalid; ``problems`` then lists why."""
     problems: tuple[Problem, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     finalizers: tuple[str, ...] = ()
     deleted_at: float | None = None
-    """When its deletion was asked for (Unix seconds by the API server's clock)."""
+    """When its deletion was requested: Unix seconds by the API server's clock."""
     status: Json = field(default_factory=dict[str, Any])
 
     @property
@@ -41,23 +41,23 @@ class QueueResource:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a person wants the operator's hands off it."""
+        """Whether the annotation claimq.dev/pause-reconcile is set."""
         return self.annotations.get(PAUSE, "").lower() == "true"
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether its deletion waits for the operator."""
+        """Whether it has the operator's finalizer."""
         return FINALIZER in self.finalizers
 
     def controls(self, child: Mapping[str, Any]) -> bool:
-        """Whether an object names this very queue as its controller."""
+        """Whether the object's controller is this queue, by uid."""
         return any(
             one.get("controller") and one.get("uid") == self.uid
             for one in parts(child["metadata"], "ownerReferences")
         )
 
     def reference(self) -> Json:
-        """What events about it refer to."""
+        """The object reference for Events."""
         return {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -67,7 +67,7 @@ class QueueResource:
         }
 
     def owner(self) -> Json:
-        """What its children name as their owner, so that the cluster removes them with it."""
+        """The owner reference for children, which the cluster deletes together with the queue."""
         return {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -79,7 +79,7 @@ class QueueResource:
 
 
 def read_queue(body: Mapping[str, Any]) -> QueueResource:
-    """The queue that an object of the API is. Its mistakes are part of the answer, never an exception."""
+    """Parses an object of the API. An invalid spec is reported in ``problems``, never raised."""
     metadata = body["metadata"]
     parsed: Manifest | None = None
     problems: tuple[Problem, ...] = ()

@@ -1,7 +1,7 @@
-"""Which containers of worker pods have ended for certain, whose claims those were, and what to say on the items. Pure.
+"""Finds containers of worker pods that have certainly terminated, which claims they held, and why. Pure.
 
-Proof is a terminated container status with the container's id: the kubelet wrote it. A pod object that is gone, a node
-that is silent, a status without an id prove nothing: the container may still run, and then the lease decides.
+Only a terminated container status with a container id is proof: the kubelet wrote it. A deleted pod object, a node that
+does not respond or a status without an id prove nothing: the container may still run, so its leases have to expire.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from claimq.model import Reason, WorkerInfo
 from claimq_operator.kubernetes_api.labels import APP_CONTAINER, SIDECAR_CONTAINER, worker_prefix
 from claimq_operator.kubernetes_api.port import part, parts
 from claimq_operator.kubernetes_api.timestamps import parse_time
-from claimq_operator.kubernetes_api.worker_pods import claiming_containers, finished_at, has_ended, started_at
+from claimq_operator.kubernetes_api.worker_pods import (
+    claiming_containers,
+    finished_at,
+    is_finished,
+    started_at,
+)
 
-# What ends a pod through no fault of what it works on (the reasons of the condition DisruptionTarget).
+# Reasons of the condition DisruptionTarget that do not blame the pod or its items.
 _INTERRUPTED = (
     "PreemptionByScheduler",
     "DeletionByTaintManager",
@@ -29,10 +34,10 @@ _EVICTED = "Evicted"
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """One container that has ended.
+    """One terminated container.
 
-    ``before`` is an instant by its node's clock, in whole seconds. Of a sidecar: workers that started before it are
-    dead. Of an app: what was claimed before it was in the hands of the app that ended.
+    ``before``: whole Unix seconds by its node's clock. For a sidecar: workers that started before it no longer exist.
+    For an app: it held the items that were claimed before it.
     """
 
     container_id: str
@@ -43,25 +48,29 @@ class Termination:
     reason: Reason = Reason.CRASHED
 
 
-def deaths_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
-    """All proven deaths that a pod's status tells of, whether they are news or not."""
+def terminations_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
+    """All certain terminations in a pod's status, including ones that were handled before."""
     status = part(pod, "status")
     found: list[Termination] = []
     for kind, name in (("initContainerStatuses", SIDECAR_CONTAINER), ("containerStatuses", APP_CONTAINER)):
         if name == APP_CONTAINER and len(claiming_containers(pod)) > 1:
-            continue  # another container holds claims through the same sidecar: whose they are nobody can tell
+            continue  # several containers share the sidecar, so it is unknown which of them held a claim
         named = (one for one in parts(status, kind) if one.get("name") == name)
-        found += [death for one in named if (death := _death(pod, one)) is not None]
-    if status.get("reason") == _EVICTED and has_ended(pod) and all(death.is_sidecar for death in found):
+        found += [termination for one in named if (termination := _termination(pod, one)) is not None]
+    if (
+        status.get("reason") == _EVICTED
+        and is_finished(pod)
+        and all(termination.is_sidecar for termination in found)
+    ):
         found += _eviction(pod)
     return tuple(found)
 
 
 def _eviction(pod: Mapping[str, Any]) -> list[Termination]:
-    """The eviction itself, where the kubelet had removed the app's container before it wrote how that ended, or where
-    several containers claimed: all of them have ended.
+    """The eviction as a termination of the app, if its status has no other: the kubelet removed the container before it
+    wrote a final state, or several containers can claim. All of them have terminated.
 
-    It gives nothing back, since no claim is from before its instant; but what the sidecar gave back is told the cause.
+    ``before`` is 0, so it returns no claims; but the cause is recorded on the items that the sidecar returned.
     """
     metadata, containers = pod["metadata"], parts(part(pod, "status"), "containerStatuses")
     return [
@@ -78,7 +87,7 @@ def _eviction(pod: Mapping[str, Any]) -> list[Termination]:
     ]
 
 
-def _death(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termination | None:
+def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termination | None:
     state = part(container, "state")
     terminated = state.get("terminated") or part(part(container, "lastState"), "terminated")
     container_id, ended = terminated.get("containerID"), finished_at(terminated)
@@ -97,7 +106,7 @@ def _death(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termination 
 
 
 def _before(state: Mapping[str, Any], ended: float) -> float:
-    """The next run's start, if there is one; else the end, and its whole second while no next run may begin."""
+    """The start of the next run; else the end, rounded up while a back-off delays the next run."""
     running = parse_time(part(state, "running").get("startedAt"))
     if running is not None:
         return running
@@ -105,12 +114,12 @@ def _before(state: Mapping[str, Any], ended: float) -> float:
 
 
 def _reason(pod: Mapping[str, Any]) -> Reason:
-    """A pod that was taken away is an interruption; a container that failed, or used more than it may, a crash."""
+    """INTERRUPTED if the cluster removed the pod; CRASHED if a container failed or exceeded its own limit."""
     status = part(pod, "status")
     if status.get("reason") == _EVICTED:
-        said = status.get("message", "")
-        is_anothers = "node was low on" in said or said.startswith(f"Container {SIDECAR_CONTAINER} ")
-        return Reason.INTERRUPTED if is_anothers else Reason.CRASHED
+        message = status.get("message", "")
+        is_external = "node was low on" in message or message.startswith(f"Container {SIDECAR_CONTAINER} ")
+        return Reason.INTERRUPTED if is_external else Reason.CRASHED
     for one in parts(status, "conditions"):
         if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
             return Reason.INTERRUPTED if one.get("reason") in _INTERRUPTED else Reason.CRASHED
@@ -118,7 +127,7 @@ def _reason(pod: Mapping[str, Any]) -> Reason:
 
 
 def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Mapping[str, Any]) -> str:
-    """One line for the item: what ended, how, on which node, with which image, for the how-manieth time."""
+    """One line for the item: the container, how it ended, the node, the image, and the number of the run."""
     status, name = part(pod, "status"), container["name"]
     how: list[str] = []
     if status.get("reason") == _EVICTED:
@@ -134,19 +143,20 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     return f"{name} ended: {', '.join(how)}; pod {pod['metadata']['name']}, node {node}, image {image}, run {run}"
 
 
-def dead_workers(death: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:
-    """The names of workers that a sidecar's death proves dead and that still hold claims."""
+def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:
+    """The workers that no longer exist after the termination of a sidecar, and that still hold claims."""
     return tuple(
         info.worker
         for info in workers
-        if death.is_sidecar
+        if termination.is_sidecar
         and info.busy
-        and info.worker.startswith(death.prefix)
-        and _is_before(info.worker, death)
+        and info.worker.startswith(termination.prefix)
+        and _is_before(info.worker, termination)
     )
 
 
-def _is_before(worker: str, death: Termination) -> bool:
+def _is_before(worker: str, termination: Termination) -> bool:
     started = started_at(worker)
-    # Whole seconds against milliseconds: a worker of the same second may be the next one, and is left to its lease.
-    return started is not None and started < death.before
+    # Whole seconds against milliseconds: a worker that started in the same second may be the next one, so its leases
+    # have to expire.
+    return started is not None and started < termination.before

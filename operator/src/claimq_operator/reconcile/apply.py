@@ -1,4 +1,4 @@
-"""A plan into requests to the cluster, in the order of its fields, and only those that change something."""
+"""Applies a plan to the cluster, in the order of its fields, and skips requests that would change nothing."""
 
 from __future__ import annotations
 
@@ -21,51 +21,47 @@ from claimq_operator.kubernetes_api.port import (
     PODS,
     QUEUES,
     Cluster,
-    Conflicting,
+    Conflict,
     Json,
-    NotThere,
+    NotFound,
     Refused,
     parts,
 )
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 
 REAPPLY_SECONDS = 600.0
-"""How often children are applied though nothing seems to have changed: what no event told of is repaired then."""
+"""How often children are applied without a known change, which repairs drift that no watch event reported."""
 
 
 class NotOurs(Refused):
-    """There is an object of a child's name that is not the queue's. It is never changed."""
+    """An object that the queue does not own has the name of a child. It is never changed."""
 
 
-Seen = Callable[[Json], None]
+_OnObject = Callable[[Json], None]
 
 
 class Applier:
     """Applies the plans of one queue; remembers what it applied last."""
 
-    def __init__(self, cluster: Cluster, see_deployment: Seen, see_queue: Seen) -> None:
-        """Both are given what the API server answers, so that the next pass need not wait for the event."""
+    def __init__(self, cluster: Cluster, update_deployment: _OnObject, update_queue: _OnObject) -> None:
+        """The callbacks get the objects that the API server returns; the next pass need not wait for the watch."""
         self._cluster = cluster
-        self._see_deployment = see_deployment
-        self._see_queue = see_queue
+        self._update_deployment = update_deployment
+        self._update_queue = update_queue
         self._applied: dict[str, tuple[str, float]] = {}
         self._generation: tuple[str, int] | None = None
 
-    def forget(self) -> None:
-        """Nothing is taken for applied any more."""
-        self._applied.clear()
-
     async def children(self, plan: Plan, observed: Observed, now: float) -> None:
-        """Children, deletion costs, number of workers. Raises ClusterError; the next pass goes on from there.
+        """Applies children, deletion costs and the number of workers. Raises ClusterError; the next pass continues.
 
-        A child that is Refused is told at the end: what is there already is scaled all the same.
+        A child that is Refused is told at the end: what is there already is workers_scaled all the same.
         """
         refused: Refused | None = None
         if plan.hold_replicas is not None and observed.deployment is not None:
             try:
-                await self._order(observed.deployment, plan.hold_replicas, if_unchanged=True)
-            except Conflicting:
-                return  # somebody changed the Deployment meanwhile, perhaps just that number: the next pass sees it
+                await self._scale(observed.deployment, plan.hold_replicas, if_unchanged=True)
+            except Conflict:
+                return  # another client has changed the Deployment, perhaps this number: the next pass sees it
         for body in plan.children:
             try:
                 await self._child(body, observed, now)
@@ -74,7 +70,7 @@ class Applier:
         for pod, cost in plan.costs.items():
             await self._cost(observed.resource.namespace, pod, cost)
         if plan.replicas is not None and observed.deployment is not None:
-            await self._order(observed.deployment, plan.replicas)
+            await self._scale(observed.deployment, plan.replicas)
         if refused is not None:
             raise refused
 
@@ -85,39 +81,39 @@ class Applier:
         has_drifted = kind == DEPLOYMENTS.kind and _generation(observed.deployment) != self._generation
         if text == was and not has_drifted and now - at < REAPPLY_SECONDS:
             return
-        there = await self._there(body, observed.resource)
+        current = await self._current(body, observed.resource)
         applied = await self._cluster.apply(
-            _onto(body, there), manager=FIELD_MANAGER, force=there is not None
+            _for_same_object(body, current), manager=FIELD_MANAGER, force=current is not None
         )
         if kind == DEPLOYMENTS.kind:
-            self._note(applied)
+            self._remember(applied)
         self._applied[kind] = (text, now)
 
-    async def _there(self, body: Json, resource: QueueResource) -> Json | None:
-        """The object that has the child's name now; None if there is none. Raises NotOurs, ClusterError."""
+    async def _current(self, body: Json, resource: QueueResource) -> Json | None:
+        """The object with the child's name; None if there is none. Raises NotOurs, ClusterError."""
         kind, metadata = BY_KIND[body["kind"]], body["metadata"]
         try:
             found = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
-        except NotThere:
+        except NotFound:
             return None
         if resource.controls(found):
             return found
         raise NotOurs(
-            f'the {kind.kind} "{metadata["name"]}" is there and is not this queue\'s ({_owner(found)}), so it is left '
-            "as it is; delete or rename it, or give this queue another name"
+            f'the {kind.kind} "{metadata["name"]}" exists and does not belong to this queue ({_owner(found)}), so it '
+            "is not changed; delete or rename it, or give this queue another name"
         )
 
-    async def _order(self, deployment: Json, replicas: int, *, if_unchanged: bool = False) -> None:
-        """The number of workers, as its own field manager: whoever changes it later takes over just that.
+    async def _scale(self, deployment: Json, replicas: int, *, if_unchanged: bool = False) -> None:
+        """Sets the number of workers with its own field manager, so that another client can take over only this field.
 
-        ``if_unchanged``: raises Conflicting if anybody has changed the Deployment since it was seen.
+        ``if_unchanged``: raises Conflict if the Deployment has changed since it was observed.
         """
         metadata = deployment["metadata"]
         version = {"resourceVersion": metadata["resourceVersion"]} if if_unchanged else {}
         body: Json = {
             "apiVersion": DEPLOYMENTS.api_version,
             "kind": DEPLOYMENTS.kind,
-            # With the uid this makes no new object when the Deployment has just been deleted.
+            # The uid keeps this from creating a new object if the Deployment was just deleted.
             "metadata": {
                 "name": metadata["name"],
                 "namespace": metadata["namespace"],
@@ -126,25 +122,25 @@ class Applier:
             },
             "spec": {"replicas": replicas},
         }
-        self._note(await self._cluster.apply(body, manager=SCALE_MANAGER))
+        self._remember(await self._cluster.apply(body, manager=SCALE_MANAGER))
 
-    async def order_none(self, deployment: Json) -> None:
-        """No workers any more, for a queue that is being deleted."""
-        await self._order(deployment, 0)
+    async def scale_to_zero(self, deployment: Json) -> None:
+        """Removes all workers of a queue that is being deleted."""
+        await self._scale(deployment, 0)
 
-    def _note(self, deployment: Json) -> None:
+    def _remember(self, deployment: Json) -> None:
         self._generation = _generation(deployment)
-        self._see_deployment(deployment)
+        self._update_deployment(deployment)
 
     async def _cost(self, namespace: str, pod: str, cost: int) -> None:
         changes = {"metadata": {"annotations": {DELETION_COST: str(cost)}}}
         try:
             await self._cluster.patch(PODS, namespace, pod, changes)
-        except NotThere:
-            return  # gone already: it needs no cost
+        except NotFound:
+            return  # the pod was deleted
 
     async def status(self, resource: QueueResource, status: Json) -> None:
-        """The whole status; fields that it has no more are removed."""
+        """Writes the whole status; fields that are not in it any more are removed."""
         body: Json = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -152,12 +148,12 @@ class Applier:
             "status": status,
         }
         try:
-            self._see_queue(await self._cluster.apply(body, manager=STATUS_MANAGER, subresource="status"))
-        except (NotThere, Conflicting):
+            self._update_queue(await self._cluster.apply(body, manager=STATUS_MANAGER, subresource="status"))
+        except (NotFound, Conflict):
             return  # the queue is gone
 
     async def finalizer(self, resource: QueueResource, *, wanted: bool) -> None:
-        """Adds or removes the operator's finalizer, if nobody changed the object meanwhile; else the next pass does."""
+        """Adds or removes the operator's finalizer. Raises Conflict if the object has changed since it was observed."""
         others = [one for one in resource.finalizers if one != FINALIZER]
         changes = {
             "metadata": {
@@ -166,16 +162,16 @@ class Applier:
             }
         }
         try:
-            self._see_queue(await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes))
-        except NotThere:
+            self._update_queue(await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes))
+        except NotFound:
             return
 
 
-def _onto(body: Json, there: Json | None) -> Json:
-    """The child, for this very object: another that has taken the name since is not meant."""
-    if there is None:
+def _for_same_object(body: Json, current: Json | None) -> Json:
+    """The child with the uid of the current object, so that a new object of the same name is not changed."""
+    if current is None:
         return body
-    return {**body, "metadata": {**body["metadata"], "uid": there["metadata"]["uid"]}}
+    return {**body, "metadata": {**body["metadata"], "uid": current["metadata"]["uid"]}}
 
 
 def _owner(body: Json) -> str:

@@ -1,4 +1,4 @@
-"""What every queue's runner works with."""
+"""The objects that all reconcilers of a process share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from claimq_operator.watch.cache import Cache
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Shared by all runners of one process. ``wall``: Unix seconds, for what the API's objects show."""
+    """``wall_clock`` returns Unix seconds, for timestamps in API objects."""
 
     settings: OperatorSettings
     cluster: Cluster
     cache: Cache
-    servers: RedisConnections
+    connections: RedisConnections
     ownership: Ownership
     recorder: EventRecorder
     metrics: Metrics
     liveness: Liveness
-    wall: Callable[[], float]
+    wall_clock: Callable[[], float]

@@ -1,4 +1,4 @@
-"""All queues of one process: a runner for each while this process is to work, and the listing that forgets no event."""
+"""Runs one reconciler per queue while this process leads, and lists all objects periodically."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from claimq_operator.kubernetes_api.port import (
     QUEUES,
     ClusterError,
     Json,
-    NotThere,
+    NotFound,
     Refused,
 )
 from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.kubernetes_api.worker_pods import trimmed
+from claimq_operator.kubernetes_api.worker_pods import trim_pod
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.reconciler import Reconciler
-from claimq_operator.watch.cache import trimmed_deployment, trimmed_queue
+from claimq_operator.watch.cache import trim_deployment, trim_queue
 from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
-_STARTS_AT_ONCE = 50
-_BETWEEN_STARTS = 0.05
+_BATCH = 50
+_BATCH_PAUSE = 0.05
 
 
 @dataclass(slots=True)
 class _Listing:
-    """What there is, but for the namespaces that may not be listed."""
+    """All objects, except those in namespaces that the operator may not list."""
 
     queues: list[Json] = field(default_factory=list[Json])
     deployments: list[Json] = field(default_factory=list[Json])
@@ -40,77 +40,77 @@ class _Listing:
 
 
 class Controller:
-    """Starts and ends runners as queues come and go. Standing by, it watches and does nothing."""
+    """Starts and stops reconcilers as queues come and go. On standby it only fills the cache."""
 
     def __init__(self) -> None:
         self._context: Context | None = None
-        self._runners: dict[Key, tuple[Reconciler, asyncio.Task[None]]] = {}
+        self._reconcilers: dict[Key, tuple[Reconciler, asyncio.Task[None]]] = {}
         self._stopping: dict[Key, asyncio.Task[None]] = {}
-        self._works = False
+        self._is_leading = False
         self.listed = asyncio.Event()
-        """Set when the first whole listing has been read."""
+        """Set after the first complete listing."""
 
-    def settle_in(self, context: Context) -> None:
-        """Gives it what its runners work with; it is made before, since the cache calls :meth:`changed`."""
+    def attach(self, context: Context) -> None:
+        """Sets the context. The controller is created first, because the cache calls :meth:`changed`."""
         self._context = context
 
     @property
     def context(self) -> Context:
-        """What the runners work with."""
+        """The context of all reconcilers."""
         if self._context is None:
-            raise RuntimeError("settle_in() comes first")
+            raise RuntimeError("attach() comes first")
         return self._context
 
     def changed(self, key: Key) -> None:
-        """Something about a queue is news."""
-        if not self._works:
+        """The cache calls this when an object of a queue has changed."""
+        if not self._is_leading:
             return
-        is_there = self.context.cache.queue(key) is not None
-        if is_there and key not in self._runners:
+        exists = self.context.cache.queue(key) is not None
+        if exists and key not in self._reconcilers:
             self._start(key)
-        elif is_there:
-            self._runners[key][0].mark_dirty()
-        elif key in self._runners:
-            self._end(key)
-        self.context.metrics.queues.set(len(self._runners))
+        elif exists:
+            self._reconcilers[key][0].mark_dirty()
+        elif key in self._reconcilers:
+            self._stop(key)
+        self.context.metrics.queues.set(len(self._reconcilers))
 
     def _start(self, key: Key) -> None:
-        runner = Reconciler(key, self.context)
-        work = _after(self._stopping.get(key), runner)
-        self._runners[key] = (runner, in_background(work, name=f"queue {key[0]}/{key[1]}"))
+        reconciler = Reconciler(key, self.context)
+        work = _run_after(self._stopping.get(key), reconciler)
+        self._reconcilers[key] = (reconciler, in_background(work, name=f"queue {key[0]}/{key[1]}"))
 
-    def _end(self, key: Key) -> None:
-        """Ends a runner; the next one of that name waits for it, since at its end it lets go of what both use."""
-        _, task = self._runners.pop(key)
+    def _stop(self, key: Key) -> None:
+        """Stops a reconciler. The next one of the same name waits for it: it releases resources that both use."""
+        _, task = self._reconcilers.pop(key)
         self._stopping[key] = task
-        task.add_done_callback(lambda _: self._ended(key, task))
+        task.add_done_callback(lambda _: self._stopped(key, task))
         task.cancel()
 
-    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+    def _stopped(self, key: Key, task: asyncio.Task[None]) -> None:
         if self._stopping.get(key) is task:
             del self._stopping[key]
 
-    async def work(self) -> None:
-        """Looks after all queues until it is cancelled; then nothing is touched any more."""
+    async def lead(self) -> None:
+        """Reconciles all queues until it is cancelled; returns after all reconcilers have stopped."""
         await self.listed.wait()
-        self._works = True
+        self._is_leading = True
         try:
             for number, key in enumerate(self.context.cache.queues(), start=1):
                 self.changed(key)
-                if number % _STARTS_AT_ONCE == 0:
-                    await asyncio.sleep(_BETWEEN_STARTS)
+                if number % _BATCH == 0:
+                    await asyncio.sleep(_BATCH_PAUSE)
             await asyncio.Event().wait()
         finally:
-            self._works = False
-            tasks = [*(task for _, task in self._runners.values()), *self._stopping.values()]
-            self._runners.clear()
+            self._is_leading = False
+            tasks = [*(task for _, task in self._reconcilers.values()), *self._stopping.values()]
+            self._reconcilers.clear()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self.context.metrics.queues.set(0)
 
     async def resync(self, stop: asyncio.Event) -> None:
-        """Lists everything at once and then every resync period: a missed event costs that and nothing else."""
+        """Lists all objects at once and then in every resync period, which bounds the effect of a missed event."""
         period = self.context.settings.resync_period
         while not self.listed.is_set():
             await self._resync_once()
@@ -119,54 +119,46 @@ class Controller:
         await run_every(period, self._resync_once, name="resync", stop=stop)
 
     async def _resync_once(self) -> bool:
+        context = self.context
         try:
-            listing = await self._listing()
-        except NotThere as error:
-            _log.warning(
-                LogEvent("resync_failed", error=error, fix="install the CRD reliablequeues.claimq.dev")
-            )
+            listing = await self._list_all()
+        except NotFound as error:
+            fix = "install the CRD reliablequeues.claimq.dev"
+            _log.warning(LogEvent("resync_failed", error=error, fix=fix))
         except ClusterError as error:
             _log.warning(LogEvent("resync_failed", error=error))
         else:
-            self.context.cache.resync(
-                listing.queues, listing.deployments, listing.pods, unknown=listing.refused
-            )
+            context.cache.resync(listing.queues, listing.deployments, listing.pods, unknown=listing.refused)
             self.listed.set()
-        self.context.liveness.ran("resync", silent_for=3 * self.context.settings.resync_period + 60)
+        context.liveness.beat("resync", timeout=3 * context.settings.resync_period + 60)
         return False
 
-    async def _listing(self) -> _Listing:
-        """Everything in the namespaces that may be listed. Raises ClusterError when none may."""
+    async def _list_all(self) -> _Listing:
+        """Lists all namespaces that the operator may list. Raises ClusterError if there are none."""
         namespaces = self.context.settings.namespaces or (None,)
         listing = _Listing()
         for namespace in namespaces:
             try:
-                await self._add(listing, namespace)
+                await self._list(listing, namespace)
             except Refused as error:
-                # A namespace that is deleted takes the role in it along: that must not end the work in the others.
+                # The role in a namespace is deleted with it. The other namespaces must not be affected.
                 if namespace is None or len(listing.refused) + 1 == len(namespaces):
                     raise
                 listing.refused.add(namespace)
-                _log.warning(
-                    LogEvent(
-                        "namespace_not_listed",
-                        namespace=namespace,
-                        error=error,
-                        fix="give the operator its role there, or take the namespace out of CLAIMQ_NAMESPACES",
-                    )
-                )
+                fix = "grant the operator its role there, or remove the namespace from CLAIMQ_NAMESPACES"
+                _log.warning(LogEvent("namespace_not_listed", namespace=namespace, error=error, fix=fix))
         return listing
 
-    async def _add(self, listing: _Listing, namespace: str | None) -> None:
-        ask = self.context.cluster.list
-        queues = await ask(QUEUES, namespace, "", trimmed_queue)
-        deployments = await ask(DEPLOYMENTS, namespace, SELECTOR, trimmed_deployment)
-        listing.pods += await ask(PODS, namespace, SELECTOR, trimmed)
+    async def _list(self, listing: _Listing, namespace: str | None) -> None:
+        list_objects = self.context.cluster.list
+        queues = await list_objects(QUEUES, namespace, "", trim_queue)
+        deployments = await list_objects(DEPLOYMENTS, namespace, SELECTOR, trim_deployment)
+        listing.pods += await list_objects(PODS, namespace, SELECTOR, trim_pod)
         listing.queues += queues
         listing.deployments += deployments
 
 
-async def _after(former: asyncio.Task[None] | None, runner: Reconciler) -> None:
-    if former is not None:
-        await asyncio.wait({former})
-    await runner.run()
+async def _run_after(previous: asyncio.Task[None] | None, reconciler: Reconciler) -> None:
+    if previous is not None:
+        await asyncio.wait({previous})
+    await reconciler.run()

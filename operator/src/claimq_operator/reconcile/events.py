@@ -1,4 +1,4 @@
-"""What people are told by events after a pass: what was done, what went wrong, what ended. One of a kind at most."""
+"""Events of one pass: changed conditions, changed numbers of workers, returned claims, failed items."""
 
 from __future__ import annotations
 
@@ -6,114 +6,108 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED
+from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 from claimq_operator.decide.conditions.workers_available import TYPE as WORKERS
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
 from claimq_operator.kubernetes_api.port import parts
 from claimq_operator.reconcile.context import Context
-from claimq_operator.redis.maintenance import GivenBack, Kept
+from claimq_operator.redis.maintenance import Maintained, ReleasedClaims
+from claimq_operator.telemetry.event_recorder import counted
 
-_MOST_CAUSES = 3
+_MAX_CAUSES = 3
 
 
 @dataclass(slots=True)
-class Told:
-    """What was told last of one queue."""
+class EventState:
+    """Values of one queue that the last Events reported."""
 
     failed: int | None = None
     scaled_to: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """One event to write."""
+class EventNote:
+    """One Event to emit."""
 
     reason: str
     message: str
     warning: bool = False
 
 
-async def tell(context: Context, told: Told, observed: Observed, decided: Plan, kept: Kept | None) -> None:
-    """Writes the events of one pass."""
+async def emit_events(
+    context: Context, state: EventState, observed: Observed, plan: Plan, maintained: Maintained | None
+) -> None:
+    """Emits the Events of one pass, at most one of each reason."""
     resource = observed.resource
+    released = maintained.released if maintained is not None else ()
     notes = [
-        *changed_conditions(resource.status, decided.status),
-        *scaled(observed, decided, told),
-        *given_back(kept.given_back if kept is not None else ()),
-        *given_up(observed, told),
+        *changed_conditions(resource.status, plan.status),
+        *workers_scaled(observed, plan, state),
+        *claims_returned(released),
+        *items_failed(observed, state),
     ]
-    for one in kept.given_back if kept is not None else ():
-        context.metrics.released.labels(*resource.key, one.death.reason.value).inc(one.count)
+    for one in released:
+        context.metrics.released.labels(*resource.key, one.termination.reason.value).inc(one.count)
     for note in notes:
-        await context.recorder.tell(resource, note.reason, note.message, warning=note.warning)
+        await context.recorder.emit(resource, note.reason, note.message, warning=note.warning)
 
 
-def changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
-    """A word about each condition that has become bad, or good again. Ready says nothing that the others do not."""
-    known: dict[str, Mapping[str, Any]] = {one["type"]: one for one in parts(before, "conditions")}
-    notes: list[Note] = []
-    for one in parts(after, "conditions"):
-        last = known.get(one["type"], {}).get("status")
-        if one["type"] == "RedisReachable" and last != one["status"] and one["status"] != "Unknown":
-            is_bad = one["status"] == "False"
-            if is_bad or last == "False":
-                notes.append(Note("RedisUnreachable" if is_bad else "RedisReachable", one["message"], is_bad))
-        elif one["type"] == "Stalled" and one["status"] == "True" and last != "True":
-            notes.append(Note(one["reason"], one["message"], warning=True))
-        elif (
-            one["type"] == WORKERS
-            and one["status"] == "False"
-            and last == "True"
-            and one["reason"] != "Starting"
-        ):
-            notes.append(Note("WorkersUnavailable", one["message"], warning=True))
-        elif (
-            one["type"] == WORKERS  # Ready says the same
-            and one["reason"] == ROLLOUT_BLOCKED
-            and known.get(WORKERS, {}).get("reason") != ROLLOUT_BLOCKED
-        ):
-            notes.append(Note(ROLLOUT_BLOCKED, one["message"], warning=True))
-    return notes
+def changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[EventNote]:
+    """Conditions that became bad, and RedisReachable when it recovers. Ready repeats the others and is left out."""
+    previous: dict[str, Mapping[str, Any]] = {one["type"]: one for one in parts(before, "conditions")}
+    notes = (_changed(previous.get(one["type"], {}), one) for one in parts(after, "conditions"))
+    return [note for note in notes if note is not None]
 
 
-def scaled(observed: Observed, decided: Plan, told: Told) -> list[Note]:
-    """That the number of workers was changed, from what to what, and why; once for each change."""
-    if decided.replicas is None or decided.decision is None:
-        told.scaled_to = None
+def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> EventNote | None:
+    kind, status, reason, message = now["type"], now["status"], now["reason"], now["message"]
+    before = last.get("status")
+    if kind == "RedisReachable" and status == "False" and before != "False":
+        return EventNote("RedisUnreachable", message, warning=True)
+    if kind == "RedisReachable" and status == "True" and before == "False":
+        return EventNote("RedisReachable", message)
+    if kind == "Stalled" and status == "True" and before != "True":
+        return EventNote(reason, message, warning=True)
+    if kind == WORKERS and status == "False" and before == "True" and reason != STARTING:
+        return EventNote("WorkersUnavailable", message, warning=True)
+    if kind == WORKERS and reason == ROLLOUT_BLOCKED != last.get("reason"):
+        return EventNote(ROLLOUT_BLOCKED, message, warning=True)
+    return None
+
+
+def workers_scaled(observed: Observed, plan: Plan, state: EventState) -> list[EventNote]:
+    """A change of the number of workers and its cause, once for each change."""
+    if plan.replicas is None or plan.decision is None:
+        state.scaled_to = None
         return []
-    if decided.replicas == told.scaled_to:
+    if plan.replicas == state.scaled_to:
         return []
-    told.scaled_to = decided.replicas
-    before, after = observed.replicas, decided.replicas
-    reason = "ScaledUp" if after > before else "ScaledDown"
-    return [
-        Note(
-            reason, f"{before} -> {after} workers ({decided.decision.rule.value}): {decided.decision.reason}"
-        )
-    ]
+    state.scaled_to = plan.replicas
+    before, after = observed.replicas, plan.replicas
+    message = f"{before} -> {after} workers ({plan.decision.rule.value}): {plan.decision.reason}"
+    return [EventNote("ScaledUp" if after > before else "ScaledDown", message)]
 
 
-def given_back(done: tuple[GivenBack, ...]) -> list[Note]:
-    """That containers ended with claims in hand, with the first few causes."""
-    if not done:
+def claims_returned(released: tuple[ReleasedClaims, ...]) -> list[EventNote]:
+    """Claims that terminated containers held, with the first causes."""
+    if not released:
         return []
-    causes = "; ".join(one.death.cause for one in done[:_MOST_CAUSES])
-    more = f"; and {len(done) - _MOST_CAUSES} more" if len(done) > _MOST_CAUSES else ""
-    count = sum(one.count for one in done)
-    return [
-        Note("ClaimsGivenBack", f"{count} claims of dead containers went back: {causes}{more}", warning=True)
-    ]
+    causes = "; ".join(one.termination.cause for one in released[:_MAX_CAUSES])
+    more = f"; and {len(released) - _MAX_CAUSES} more" if len(released) > _MAX_CAUSES else ""
+    claims = counted(sum(one.count for one in released), "claim")
+    message = f"returned {claims} of terminated containers: {causes}{more}"
+    return [EventNote("ClaimsGivenBack", message, warning=True)]
 
 
-def given_up(observed: Observed, told: Told) -> list[Note]:
-    """That items went to failed since the last pass."""
+def items_failed(observed: Observed, state: EventState) -> list[EventNote]:
+    """The number of items that went to failed since the previous pass."""
     if observed.snapshot is None:
         return []
-    now, before = observed.snapshot.counters["failed"], told.failed
-    told.failed = now
+    now, before = observed.snapshot.counters["failed"], state.failed
+    state.failed = now
     if before is None or now <= before:
         return []
     name = observed.resource.spec.queue_name if observed.resource.spec is not None else observed.resource.name
-    said = f"{now - before} items were given up; look at them with `claimq failed list {name}`"
-    return [Note("ItemsFailed", said, warning=True)]
+    message = f"{counted(now - before, 'item')} moved to failed; list them with `claimq failed list {name}`"
+    return [EventNote("ItemsFailed", message, warning=True)]

@@ -1,7 +1,7 @@
-"""Connections to the servers of all queues: one for each address and set of secrets, shared by its queues.
+"""Connections to the servers of all queues; queues with the same address and credentials share one.
 
-Secrets are read by name, with nothing but `get`, at most once a minute each, and at once after a fault: a rotation is
-picked up without a restart and without watching what is none of the operator's business.
+Secrets are read by name with `get`, at most once a minute each, and again after a fault. This follows rotations without
+a restart and without permission to list or watch Secrets.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from claimq.model import ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import Endpoint, parse_url
 from claimq.server import Server, connect
-from claimq_operator.children.redis_secrets import place, projections
+from claimq_operator.children.redis_secrets import address_field, projections
 from claimq_operator.fault import Fault
-from claimq_operator.grants import NO_GRANTS, Allowed
+from claimq_operator.grants import NO_GRANTS, Grants
 from claimq_operator.kubernetes_api.port import (
     SECRETS,
     Cluster,
     ClusterUnavailable,
     Json,
-    NotThere,
+    NotFound,
     Refused,
     part,
 )
 from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.redis.certificates import Certificates, Rejected
+from claimq_operator.redis.certificates import CertificateRejected, Certificates
 from claimq_operator.redis.password_hosts import (
     HOSTS_KEY,
-    entries_of,
     forbidden,
     is_allowed,
+    parse_hosts,
     password_refs,
 )
 from claimq_spec.manifest import RedisSpec
 
 SECRET_SECONDS = 60.0
-"""How long a Secret that was read is taken for what it still is."""
+"""How long a Secret is cached."""
 REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
 
 
-class NoAccess(Exception):
-    """The server cannot be asked, since how to reach it is not known; ``fault`` says what to do."""
+class ServerAccessError(Exception):
+    """The server must not or cannot be used as the manifest asks; ``fault`` has the cause and the fix."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -57,15 +57,15 @@ class NoAccess(Exception):
 
 @dataclass(slots=True)
 class SharedServer:
-    """One server, the queues that use it, and what was last found out about it."""
+    """One server, the queues that use it, and its last report."""
 
     server: Server
     users: set[Key] = field(default_factory=set[Key])
     report: ServerReport | None = None
     reported_at: float = float("-inf")
 
-    async def look(self, now: float) -> ServerReport | None:
-        """What kind of server it is; asked once a minute. Raises StoreUnavailable, StoreMisused."""
+    async def current_report(self, now: float) -> ServerReport | None:
+        """The server's version and settings, read once a minute. Raises StoreUnavailable, StoreMisused."""
         if now - self.reported_at >= REPORT_SECONDS:
             self.reported_at = now
             try:
@@ -77,11 +77,11 @@ class SharedServer:
 
 
 class RedisConnections:
-    """The servers in use."""
+    """The servers in use by queue."""
 
-    def __init__(self, cluster: Cluster, directory: Path, hosts: Allowed = NO_GRANTS) -> None:
-        """``directory``: where certificates are put for the TLS library, readable by this process alone. ``hosts``:
-        where passwords may be sent beside the hosts that their Secrets name."""
+    def __init__(self, cluster: Cluster, directory: Path, hosts: Grants = NO_GRANTS) -> None:
+        """``directory``: for certificates, readable only by this process. ``hosts``: where passwords may be sent, in
+        addition to the hosts that their Secrets list."""
         self._cluster = cluster
         self._hosts = hosts
         self._certificates = Certificates(directory)
@@ -91,12 +91,12 @@ class RedisConnections:
         self._named: dict[Key, set[Key]] = {}
 
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
-        """The server of a queue, by what its Secrets hold now. Raises NoAccess."""
+        """The server of a queue, with the current values of its Secrets. Raises ServerAccessError."""
         self._named[key] = {(key[0], secret) for secret, _, _ in projections(redis)}
         settings = await self._settings(key, redis)
         former = self._used.get(key)
         if former != settings:
-            # Without a pause after the files were written: whatever no server uses is removed by others too.
+            # No await since the files were written: other queues delete files that no server uses.
             self._used[key] = settings
             if settings not in self._servers:
                 self._servers[settings] = SharedServer(connect(settings=settings))
@@ -104,18 +104,18 @@ class RedisConnections:
             await self._leave(key, former)
         return self._servers[settings]
 
-    def asks_by_tls(self, key: Key) -> bool:
-        """Whether the queue's server is asked by TLS."""
+    def uses_tls(self, key: Key) -> bool:
+        """Whether connections to the queue's server use TLS."""
         settings = self._used.get(key)
         return settings is not None and parse_url(settings.url).tls
 
-    def distrust(self, key: Key, redis: RedisSpec) -> None:
-        """After a fault: the queue's Secrets are read anew, since they may have been rotated."""
+    def forget_secrets(self, key: Key, redis: RedisSpec) -> None:
+        """Call it after a fault: the queue's Secrets are read again, since they may have been rotated."""
         for secret, _, _ in projections(redis):
             self._secrets.pop((key[0], secret), None)
 
     async def release(self, key: Key) -> None:
-        """The queue uses its server no more; the last one closes it."""
+        """The queue no longer uses its server. A server without queues is closed."""
         self._named.pop(key, None)
         named = {secret for secrets in self._named.values() for secret in secrets}
         for secret in [secret for secret in self._secrets if secret not in named]:
@@ -133,22 +133,22 @@ class RedisConnections:
             await _close(shared)
 
     def _sweep(self) -> None:
-        """Removes certificates that were rotated away, or whose queues are gone: the place for them is small."""
+        """Deletes certificates that no server uses any more."""
         self._certificates.sweep({file for one in self._servers for file in _files(one)})
 
     def _stored(self, key: Key, files: Mapping[str, bytes]) -> dict[str, str]:
-        """The queue's certificates as files. Raises NoAccess."""
+        """Stores the queue's certificates as files. Raises ServerAccessError."""
         used = [settings for other, settings in self._used.items() if other[0] == key[0] and other != key]
         try:
             return self._certificates.paths(
                 files, {file for one in used for file in _files(one) if file is not None}, key[0]
             )
-        except Rejected as error:
+        except CertificateRejected as error:
             self._sweep()
-            raise NoAccess(error.fault) from error
+            raise ServerAccessError(error.fault) from error
 
     async def close(self) -> None:
-        """Closes all."""
+        """Closes all connections."""
         servers, self._servers, self._used = list(self._servers.values()), {}, {}
         await asyncio.gather(*(_close(shared) for shared in servers))
 
@@ -160,11 +160,13 @@ class RedisConnections:
         texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
         try:
             if "url" in texts:
-                parse_url(texts["url"])  # its errors repeat nothing of a Secret
+                parse_url(texts["url"])  # its errors quote no value of a Secret
             url = redis.address(texts.get("url"))
             endpoint = parse_url(url or "")
             await self._check_hosts(namespace, redis, endpoint)
-            stored = self._stored(key, files)  # from here on without a pause, or others would remove them
+            stored = self._stored(
+                key, files
+            )  # no await from here on: other queues delete files that no server uses
             return RedisSettings(
                 url or "",
                 username=redis.user,
@@ -180,15 +182,15 @@ class RedisConnections:
                 max_connections=_CONNECTIONS,
             )
         except ValueError as error:
-            said = f"{place(redis)}: {error}"
-            raise NoAccess(Fault("AddressInvalid", said, needs_person=True)) from error
+            message = f"{address_field(redis)}: {error}"
+            raise ServerAccessError(Fault("AddressInvalid", message, needs_action=True)) from error
 
     async def _check_hosts(self, namespace: str, redis: RedisSpec, endpoint: Endpoint) -> None:
-        """Raises NoAccess for a password that may not be sent to these addresses."""
+        """Raises ServerAccessError if a password must not be sent to these addresses."""
         for reference in password_refs(redis):
             named = _text(await self._secret(namespace, reference.name), HOSTS_KEY)
-            if not is_allowed(endpoint, (*entries_of(named), *self._hosts.patterns(namespace))):
-                raise NoAccess(forbidden(redis, reference.name, namespace))
+            if not is_allowed(endpoint, (*parse_hosts(named), *self._hosts.patterns(namespace))):
+                raise ServerAccessError(forbidden(redis, reference.name, namespace))
 
     async def _secret(self, namespace: str, name: str) -> Json:
         now = asyncio.get_running_loop().time()
@@ -197,35 +199,37 @@ class RedisConnections:
             return known[1]
         try:
             data = part(await self._cluster.get(SECRETS, namespace, name), "data")
-        except NotThere as error:
-            said = (
+        except NotFound as error:
+            message = (
                 f'there is no Secret "{name}" in the namespace {namespace}; create it or correct spec.redis'
             )
-            raise NoAccess(Fault("SecretMissing", said, needs_person=True)) from error
+            raise ServerAccessError(Fault("SecretMissing", message, needs_action=True)) from error
         except Refused as error:
-            said = f'the operator may not read the Secret "{name}"; grant it get on secrets in {namespace}'
-            raise NoAccess(Fault("SecretForbidden", said, needs_person=True)) from error
+            message = f'the operator may not read the Secret "{name}"; grant it get on secrets in {namespace}'
+            raise ServerAccessError(Fault("SecretForbidden", message, needs_action=True)) from error
         except ClusterUnavailable as error:
             if known is not None:
                 return known[1]
-            raise NoAccess(Fault("SecretUnreadable", f"the Secret cannot be read now: {error}")) from error
+            raise ServerAccessError(
+                Fault("SecretUnreadable", f"the Secret cannot be read: {error}")
+            ) from error
         self._secrets[namespace, name] = (now, data)
         return data
 
 
 def _entry(data: Json, secret: str, key: str) -> bytes:
     if key not in data:
-        said = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
-        raise NoAccess(Fault("SecretKeyMissing", said, needs_person=True))
+        message = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
+        raise ServerAccessError(Fault("SecretKeyMissing", message, needs_action=True))
     try:
         return base64.b64decode(data[key] or "", validate=True)
     except binascii.Error as error:
-        said = f'the key "{key}" of the Secret "{secret}" is not base64'
-        raise NoAccess(Fault("SecretKeyInvalid", said, needs_person=True)) from error
+        message = f'the key "{key}" of the Secret "{secret}" is not base64'
+        raise ServerAccessError(Fault("SecretKeyInvalid", message, needs_action=True)) from error
 
 
 def _text(data: Json, key: str) -> str:
-    """A text of a Secret; empty where there is none, or none that can be read."""
+    """An entry of a Secret as text; empty if it is missing or invalid."""
     try:
         return base64.b64decode(data.get(key) or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -241,4 +245,4 @@ async def _close(shared: SharedServer) -> None:
         async with asyncio.timeout(5.0):
             await shared.server.close()
     except (ClaimqError, TimeoutError):
-        return  # a server that does not even take a good-bye is as closed as it needs to be
+        return  # the server does not respond; its connections will time out

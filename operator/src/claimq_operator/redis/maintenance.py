@@ -1,7 +1,7 @@
-"""What a pass does on a queue's server: its policy, dead workers' claims, expired leases, due and failed items.
+"""Maintains one queue on its server: policy, claims of terminated workers, expired leases, due and failed items.
 
-Every step is one atomic call that may run in any number of operators at once, and finds by itself what is left to do:
-an operator that dies anywhere in here leaves each item where it was or where it goes.
+Each step is one atomic call that several operators may run at the same time and that determines by itself what is left
+to do. An operator that dies at any point leaves every item where it was or where it belongs.
 """
 
 from __future__ import annotations
@@ -15,146 +15,154 @@ from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy
 from claimq.policy_changes import PolicyFields
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq_operator.kubernetes_api.terminations import Termination, dead_workers
+from claimq_operator.kubernetes_api.terminations import Termination, terminated_workers
 
 POLICY_SECONDS = 30.0
-"""How often the policy on the server is compared with the spec, beside every change of the spec."""
+"""How often the policy on the server is compared with the spec, in addition to every change of the spec."""
 FAILED_SECONDS = 10.0
 _LIMIT = 500
-_ROUNDS = 10
-"""Calls of one kind in one pass at most; what is left waits for the next."""
+_MAX_CALLS = 10
+"""Calls of one kind in a pass; the next pass does the rest."""
+_NO_FAILED_POLICY = Policy().failed
 
 
 @dataclass(frozen=True, slots=True)
-class GivenBack:
-    """Claims of one dead container that went back."""
+class ReleasedClaims:
+    """The number of claims of one terminated container that were returned or got its cause."""
 
-    death: Termination
+    termination: Termination
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What upkeep found and did."""
+class Maintained:
+    """The queue's state after maintenance, and the claims that it returned."""
 
     snapshot: Snapshot
     workers: tuple[WorkerInfo, ...] = ()
-    given_back: tuple[GivenBack, ...] = ()
+    released: tuple[ReleasedClaims, ...] = ()
 
 
 @dataclass(slots=True)
 class Maintenance:
-    """Keeps one queue in order; remembers only what need not be asked again soon."""
+    """Maintains one queue. Its state only saves calls and may be lost."""
 
     _written: PolicyFields | None = None
     _policy_at: float = float("-inf")
     _failed_at: float = float("-inf")
-    _settled: set[tuple[str, float]] = field(default_factory=set[tuple[str, float]])
+    _handled: set[tuple[str, float]] = field(default_factory=set[tuple[str, float]])
 
     def forget(self) -> None:
-        """After a fault nothing is taken for granted: the server may have come back empty."""
+        """Call it after a fault: the server may have lost its data, so the policy is written again."""
         self._written = None
 
     async def run(
         self,
         queue: ReliableQueue,
         policy: PolicyFields | None,
-        deaths: Iterable[Termination],
+        terminations: Iterable[Termination],
         *,
         now: float,
-        asks_workers: bool,
-    ) -> Kept:
-        """One round. ``policy``: the fields that the manifest sets, None: leave it. Raises ClaimqError; what was
-        done before holds."""
+        has_pods: bool,
+    ) -> Maintained:
+        """Runs all steps. ``policy``: the fields that the manifest sets; None: do not change the policy.
+
+        Raises ClaimqError; steps that were done before it stay done.
+        """
         if policy is not None:
             await self._write_policy(queue, policy, now)
-        known = tuple(deaths)
+        found = tuple(terminations)
         workers: tuple[WorkerInfo, ...] = ()
-        given_back: tuple[GivenBack, ...] = ()
-        if known or asks_workers:
+        released: tuple[ReleasedClaims, ...] = ()
+        if found or has_pods:
             workers = tuple(await queue.workers())
-            given_back = await self._give_back(queue, known, workers)
-        for _ in range(_ROUNDS):
+            released = await self._release(queue, found, workers)
+        for _ in range(_MAX_CALLS):
             if not (await queue.reap(_LIMIT)).more:
                 break
-        if (
-            policy is not None
-            and now - self._failed_at >= FAILED_SECONDS
-            and policy.get("failed") != _NOTHING
-        ):
-            # A full server takes no requeues of failed items; what is removed is removed before that.
-            with suppress(StoreFull):
-                await queue.apply_failed_policy(limit=_LIMIT)
-            self._failed_at = now
+        if policy is not None:
+            await self._apply_failed_policy(queue, policy, now)
         snapshot = await queue.snapshot()
-        if given_back or (snapshot.lengths[State.BUSY] and not workers):
+        if released or (snapshot.lengths[State.BUSY] and not workers):
             workers = tuple(await queue.workers())
-        return Kept(snapshot, workers, given_back)
+        return Maintained(snapshot, workers, released)
 
     async def _write_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
-        """Writes the fields that the manifest sets; what it leaves open stays as another program set it."""
+        """Writes the fields that the manifest sets; other fields keep the values that other clients set."""
         if policy == self._written and now - self._policy_at < POLICY_SECONDS:
             return
         try:
             current: Policy | None = await queue.policy()
-        except StoreMisused:  # a field holds what no release writes; ours replaces it
+        except StoreMisused:  # a field has an invalid value; writing the policy replaces it
             current = None
         if current is None or self._written is None or replace(current, **policy) != current:
             await queue.update_policy(**policy)
             await queue.add_to_index()
         self._written, self._policy_at = policy, now
 
-    async def _give_back(
-        self, queue: ReliableQueue, deaths: tuple[Termination, ...], workers: tuple[WorkerInfo, ...]
-    ) -> tuple[GivenBack, ...]:
-        found: list[GivenBack] = []
-        for death in deaths:
+    async def _apply_failed_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
+        if now - self._failed_at < FAILED_SECONDS or policy.get("failed") == _NO_FAILED_POLICY:
+            return
+        # A full server rejects requeues of failed items; removals are done before them.
+        with suppress(StoreFull):
+            await queue.apply_failed_policy(limit=_LIMIT)
+        self._failed_at = now
+
+    async def _release(
+        self, queue: ReliableQueue, terminations: tuple[Termination, ...], workers: tuple[WorkerInfo, ...]
+    ) -> tuple[ReleasedClaims, ...]:
+        found: list[ReleasedClaims] = []
+        for one in terminations:
             count = 0
-            for worker in dead_workers(death, workers):
-                count += (await queue.release_worker(worker, death.reason, death.cause)).total
-            if not death.is_sidecar:
-                count += await self._give_back_apps(queue, death, workers)
+            for worker in terminated_workers(one, workers):
+                count += (await queue.release_worker(worker, one.reason, one.cause)).total
+            if not one.is_sidecar:
+                count += await self._release_of_app(queue, one, workers)
             if count:
-                found.append(GivenBack(death, count))
-        self._settled &= {(death.container_id, death.before) for death in deaths}
+                found.append(ReleasedClaims(one, count))
+        self._handled &= {(one.container_id, one.before) for one in terminations}
         return tuple(found)
 
-    async def _give_back_apps(
-        self, queue: ReliableQueue, death: Termination, workers: tuple[WorkerInfo, ...]
+    async def _release_of_app(
+        self, queue: ReliableQueue, termination: Termination, workers: tuple[WorkerInfo, ...]
     ) -> int:
-        """Claims without a session, of an app that ended beside a sidecar that lives: those from before its end.
+        """Returns claims without a session that an app held when it terminated while its sidecar runs on.
 
-        Its node's clock and the server's are compared here. Where they differ, a claim is left to its lease, or at
-        worst goes back while the app's next run works on it: its verdict is then lost and the item repeated.
+        This compares the clocks of the node and the server. If they differ, a claim may stay until its lease expires,
+        or may be returned while the app's next run works on it: its verdict is then lost and the item is repeated.
         """
-        if (death.container_id, death.before) in self._settled:
+        if (termination.container_id, termination.before) in self._handled:
             return 0
-        alive = {info.worker for info in workers if info.busy and info.worker.startswith(death.prefix)}
-        tokens: list[str] = []
-        if alive:
-            for page in range(_ROUNDS):
-                located = await queue.items(State.BUSY, _LIMIT, offset=page * _LIMIT)
-                tokens += [
-                    one.name
-                    for one in located
-                    if one.worker in alive and one.claimed_at is not None and one.claimed_at < death.before
-                ]
-                if len(located) < _LIMIT:
-                    break
-        if tokens and death.reason is Reason.CRASHED:
-            await queue.crash(tokens, death.cause)
+        tokens = await _tokens_before(queue, termination, workers)
+        if tokens and termination.reason is Reason.CRASHED:
+            await queue.crash(tokens, termination.cause)
         elif tokens:
             await queue.unclaim(tokens)
-        told = 0
-        if death.reason is Reason.CRASHED:
-            # What its sidecar gave back already does not know the cause, and in a drain is not even counted: with one
-            # begin an eviction for what the pod itself used, and a restart of the app alone.
+        explained = 0
+        if termination.reason is Reason.CRASHED:
+            # Items that the sidecar returned itself have no cause yet, and in a drain they were not counted: an
+            # eviction for the pod's own usage and a restart of the app alone both start like a drain.
             for info in workers:
-                if info.worker.startswith(death.prefix):
-                    told += await queue.explain(info.worker, death.cause)
-                    told += await queue.recount(info.worker, death.cause)
-        self._settled.add((death.container_id, death.before))
-        return len(tokens) + told
+                if info.worker.startswith(termination.prefix):
+                    explained += await queue.explain(info.worker, termination.cause)
+                    explained += await queue.recount(info.worker, termination.cause)
+        self._handled.add((termination.container_id, termination.before))
+        return len(tokens) + explained
 
 
-_NOTHING = Policy().failed
+async def _tokens_before(
+    queue: ReliableQueue, termination: Termination, workers: tuple[WorkerInfo, ...]
+) -> list[str]:
+    """Tokens of claims of the pod's workers from before the termination."""
+    busy = {info.worker for info in workers if info.busy and info.worker.startswith(termination.prefix)}
+    tokens: list[str] = []
+    for page in range(_MAX_CALLS if busy else 0):
+        located = await queue.items(State.BUSY, _LIMIT, offset=page * _LIMIT)
+        tokens += [
+            one.name
+            for one in located
+            if one.worker in busy and one.claimed_at is not None and one.claimed_at < termination.before
+        ]
+        if len(located) < _LIMIT:
+            break
+    return tokens

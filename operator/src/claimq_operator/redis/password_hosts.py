@@ -1,4 +1,4 @@
-"""Which hosts a password may be sent to: those that its own Secret names, or an operator setting. Pure."""
+"""Checks that a password may be sent to a host: its Secret or a setting of the operator must allow the host. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from claimq_operator.grants import matches
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec
 
 HOSTS_KEY = "hosts"
-"""The key of a Secret with a password that names its hosts, separated by commas, blanks or line ends."""
+"""The key of a Secret that lists the hosts of its password, separated by commas or whitespace."""
 REASON = "PasswordHostForbidden"
 _TLS = "rediss://"
 
 
 def password_refs(redis: RedisSpec) -> tuple[PasswordSecretRef, ...]:
-    """The passwords that do not come together with an address: from another Secret than it, if it is in one."""
+    """The passwords that are not in the same Secret as the address."""
     sentinel = None if redis.sentinel is None else redis.sentinel.password_secret_ref
     address = None if redis.secret_ref is None else redis.secret_ref.name
     return tuple(
@@ -24,14 +24,14 @@ def password_refs(redis: RedisSpec) -> tuple[PasswordSecretRef, ...]:
     )
 
 
-def entries_of(text: str) -> tuple[str, ...]:
-    """What the key ``hosts`` of a Secret holds."""
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Parses the key ``hosts`` of a Secret."""
     return tuple(text.replace(",", " ").split())
 
 
 def is_allowed(endpoint: Endpoint, entries: Iterable[str]) -> bool:
-    """Whether every address is in an entry: ``HOST`` or ``HOST:PORT``, with ``*`` for any characters, and with
-    ``rediss://`` before it only by TLS. A Unix socket is a host of nobody's, so it is in none."""
+    """Whether an entry matches each address: ``HOST`` or ``HOST:PORT`` with ``*`` as a wildcard; ``rediss://`` in front
+    requires TLS. A Unix socket has no host, so no entry matches it."""
     known = tuple(entries)
     return bool(endpoint.addresses) and all(
         any(_covers(entry, host, port, tls=endpoint.tls) for entry in known)
@@ -48,11 +48,11 @@ def _covers(entry: str, host: str, port: int, *, tls: bool) -> bool:
 
 
 def forbidden(redis: RedisSpec, secret: str, namespace: str) -> Fault:
-    """The fault of an address that the password of this Secret may not be sent to; it repeats nothing of a Secret."""
+    """The fault of an address that the password of this Secret must not be sent to. It quotes no value of a Secret."""
     field = "spec.redis.url" if redis.secret_ref is None else "the address of spec.redis.secretRef"
-    said = (
-        f'the Secret "{secret}" does not allow its password to be sent to {field}, so no connection is made; name the '
+    message = (
+        f'the Secret "{secret}" does not allow its password to be sent to {field}, so no connection is made; list the '
         f'host in the key "{HOSTS_KEY}" of that Secret, put address and password into one Secret, or add '
         f'"{namespace}=HOST" to operator.passwordHosts of the operator\'s chart'
     )
-    return Fault(REASON, said, needs_person=True)
+    return Fault(REASON, message, needs_action=True)

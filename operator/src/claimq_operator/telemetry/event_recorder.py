@@ -1,4 +1,4 @@
-"""Kubernetes Events about queues: few, aggregated, never one for each item."""
+"""Emits Kubernetes Events about queues: rate-limited and aggregated, never one per item."""
 
 from __future__ import annotations
 
@@ -15,71 +15,77 @@ from claimq_operator.kubernetes_api.timestamps import format_time
 from claimq_spec.log_lines import LogEvent
 
 QUIET_SECONDS = 5.0
-"""The least time between two events of the same reason about one queue; those between are counted."""
-_REMEMBERED = 2000
-_LONGEST = 1000
+"""The minimum time between two Events of the same reason about one queue; those in between are counted."""
+_MAX_SERIES = 2000
+_MAX_MESSAGE = 1000
 _log = logging.getLogger(__name__)
 
 
+def counted(count: int, noun: str) -> str:
+    """The count with its noun: ``1 item``, ``2,000 items``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass(slots=True)
-class _Told:
-    at: float
-    left_out: int = 0
+class _Series:
+    """The last Event of one reason about one queue."""
+
+    last_at: float
+    suppressed: int = 0
     count: int = 0
     first_at: float = 0.0
     message: str = ""
 
 
 class EventRecorder:
-    """Writes events; a failure to do so is logged and forgotten."""
+    """Writes Events. An Event that cannot be written is logged and dropped."""
 
-    def __init__(self, cluster: Cluster, wall: Callable[[], float], identity: str) -> None:
+    def __init__(self, cluster: Cluster, wall_clock: Callable[[], float], identity: str) -> None:
         self._cluster = cluster
-        self._wall = wall
+        self._wall_clock = wall_clock
         self._identity = identity
-        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
+        self._series: OrderedDict[tuple[str, str], _Series] = OrderedDict()
 
-    async def tell(
+    async def emit(
         self, resource: QueueResource, reason: str, message: str, *, warning: bool = False
     ) -> None:
-        """One event. ``reason`` is a CamelCase word, ``message`` a sentence."""
-        now = self._wall()
-        last = self._told.get((resource.uid, reason))
-        if last is not None and now - last.at < QUIET_SECONDS:
-            last.left_out += 1
+        """Emits one Event. ``reason`` is a CamelCase word, ``message`` a sentence."""
+        now = self._wall_clock()
+        last = self._series.get((resource.uid, reason))
+        if last is not None and now - last.last_at < QUIET_SECONDS:
+            last.suppressed += 1
             return
-        if last is not None and last.left_out:
-            message = f"{message} ({last.left_out} more of this kind were left out)"
+        if last is not None and last.suppressed:
+            message = f"{message} ({last.suppressed} more of this kind were left out)"
         is_same = last is not None and last.message == message
-        told = last if last is not None and is_same else _Told(now, first_at=now, message=message)
-        told.at, told.left_out, told.count = now, 0, told.count + 1
-        self._told[resource.uid, reason] = told
-        self._told.move_to_end((resource.uid, reason))
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
-        kind = "Warning" if warning else "Normal"
+        series = last if last is not None and is_same else _Series(now, first_at=now, message=message)
+        series.last_at, series.suppressed, series.count = now, 0, series.count + 1
+        self._series[resource.uid, reason] = series
+        self._series.move_to_end((resource.uid, reason))
+        while len(self._series) > _MAX_SERIES:
+            self._series.popitem(last=False)
         shown = f"{resource.namespace}/{resource.name}"
         _log.info(LogEvent("kubernetes_event", queue=shown, reason=reason, msg=message))
+        body = self._event(resource, reason, series, "Warning" if warning else "Normal")
         try:
-            await self._cluster.apply(self._event(resource, reason, told, kind), manager=FIELD_MANAGER)
+            await self._cluster.apply(body, manager=FIELD_MANAGER)
         except ClusterError as error:
             _log.warning(LogEvent("event_not_written", queue=shown, reason=reason, error=error))
 
-    def _event(self, resource: QueueResource, reason: str, told: _Told, kind: str) -> Json:
-        digest = hashlib.sha256(
-            f"{resource.uid} {reason} {told.first_at} {told.message}".encode()
-        ).hexdigest()
+    def _event(self, resource: QueueResource, reason: str, series: _Series, kind: str) -> Json:
+        identity = f"{resource.uid} {reason} {series.first_at} {series.message}"
+        digest = hashlib.sha256(identity.encode()).hexdigest()
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": f"{resource.name}.{digest[:16]}", "namespace": resource.namespace},
             "involvedObject": resource.reference(),
             "reason": reason,
-            "message": told.message[:_LONGEST],
+            "message": series.message[:_MAX_MESSAGE],
             "type": kind,
-            "count": told.count,
-            "firstTimestamp": format_time(told.first_at),
-            "lastTimestamp": format_time(told.at),
+            "count": series.count,
+            "firstTimestamp": format_time(series.first_at),
+            "lastTimestamp": format_time(series.last_at),
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,
             "reportingInstance": self._identity,

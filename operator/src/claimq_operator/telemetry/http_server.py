@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus find on the operator's port: /livez, /readyz, /metrics."""
+"""HTTP server for the kubelet and Prometheus: /livez, /readyz, /metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HttpServer:
         self._is_ready = is_ready
 
     async def serve(self, host: str, port: int) -> None:
-        """Serves until it is cancelled. Raises OSError for an address that cannot be had."""
+        """Serves until it is cancelled. Raises OSError if the address is not available."""
         app = web.Application()
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
@@ -44,16 +44,18 @@ class HttpServer:
             await runner.cleanup()
 
     async def _livez(self, request: web.Request) -> web.Response:
-        """Whether the loops ran lately. An API server or a Redis that is down is no reason to restart."""
+        """503 while a loop is stuck. An outage of the API server or of Redis does not make a loop stuck."""
         del request
-        silent = self._liveness.silent()
-        return web.Response(text="\n".join(silent) or "ok", status=503 if silent else 200)
+        stuck = self._liveness.stuck()
+        return web.Response(text="\n".join(stuck) or "ok", status=503 if stuck else 200)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """Whether all queues have been listed once."""
+        """503 until all queues have been listed once."""
         del request
         is_ready = self._is_ready()
-        return web.Response(text="ok" if is_ready else "not listed yet", status=200 if is_ready else 503)
+        return web.Response(
+            text="ok" if is_ready else "waiting for the first listing", status=200 if is_ready else 503
+        )
 
     async def _render(self, request: web.Request) -> web.Response:
         del request

@@ -1,4 +1,4 @@
-"""Whether the loops of this process ran recently. Pure but for the clock that it is given."""
+"""Tracks whether the loops of this process still run. It reads no clock of its own."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Callable
 
 
 class Liveness:
-    """Loops say that they run, and how long a silence of theirs may last at most."""
+    """The last heartbeat of each loop, and the time until which the next one is expected."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._beats: dict[str, tuple[float, float]] = {}
 
-    def ran(self, loop: str, *, silent_for: float) -> None:
-        """The loop has just run, and will again within ``silent_for`` seconds, or something is wrong with it."""
-        self._beats[loop] = (self._clock(), silent_for)
+    def beat(self, loop: str, *, timeout: float) -> None:
+        """The loop runs now, and calls this again within ``timeout`` seconds unless it is stuck."""
+        self._beats[loop] = (self._clock(), timeout)
 
-    def ended(self, loop: str) -> None:
-        """The loop has ended in good order."""
+    def remove(self, loop: str) -> None:
+        """The loop has ended as intended."""
         self._beats.pop(loop, None)
 
     def ages(self) -> dict[str, float]:
-        """Since when each loop is silent, in seconds."""
+        """Seconds since the last heartbeat of each loop."""
         now = self._clock()
         return {loop: now - at for loop, (at, _) in self._beats.items()}
 
-    def silent(self) -> list[str]:
-        """The loops that are silent for too long, with the time."""
+    def stuck(self) -> list[str]:
+        """One line for each loop whose heartbeat is overdue."""
         now = self._clock()
         return [
-            f"{loop}: silent for {now - at:.0f} s, at most {longest:.0f} s are right"
-            for loop, (at, longest) in sorted(self._beats.items())
-            if now - at > longest
+            f"{loop}: no heartbeat for {now - at:.0f} s, expected within {timeout:.0f} s"
+            for loop, (at, timeout) in sorted(self._beats.items())
+            if now - at > timeout
         ]

@@ -1,4 +1,4 @@
-"""What Prometheus is told. Labels are bounded: queues come and go with their objects, all else is of a fixed set."""
+"""Prometheus metrics. All labels are bounded: queues are removed with their objects, other values are fixed sets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _QUEUE = ("namespace", "name")
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _ATTEMPTS = ("fails", "crashes", "expired")
-"""The counters that are told as failed attempts, by reason; all others are transitions of their own name."""
+"""Counters that are exported as failed attempts, by reason; the others are exported under their own names."""
 _ATTEMPT_FAILED = "attempt_failed"
 
 
 class Metrics:
-    """One set of metrics, apart from the process's global one."""
+    """The operator's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -34,24 +34,28 @@ class Metrics:
         )
         self._transitions = _Transitions()
         self.registry.register(self._transitions)
-        self.workers = self._gauge("claimq_queue_workers", "Workers: desired, ready, busy.", "kind")
-        self.reachable = self._gauge("claimq_queue_redis_reachable", "1 while the queue's server answers.")
-        self.decisions = self._counter("claimq_scaling_decisions_total", "Decisions, by the rule.", "rule")
+        self.workers = self._gauge("claimq_queue_workers", "Workers, by kind: desired, ready, busy.", "kind")
+        self.reachable = self._gauge(
+            "claimq_queue_redis_reachable", "1 while the queue's server is reachable, else 0."
+        )
+        self.decisions = self._counter(
+            "claimq_scaling_decisions_total", "Scaling decisions, by rule.", "rule"
+        )
         self.released = self._counter(
-            "claimq_claims_given_back_total", "Claims of dead containers that were given back.", "reason"
+            "claimq_claims_given_back_total", "Claims of terminated containers that were returned.", "reason"
         )
         self.passes = self._counter(
-            "claimq_passes_total", "Passes over a queue, by how they ended.", "outcome"
+            "claimq_passes_total", "Reconcile passes over a queue, by outcome.", "outcome"
         )
         self.pass_seconds = Histogram(
             "claimq_pass_duration_seconds",
-            "How long a pass over a queue took.",
+            "Duration of a reconcile pass.",
             registry=self.registry,
             buckets=_SECONDS,
         )
         self.pass_lag = Histogram(
             "claimq_pass_lag_seconds",
-            "How long after its time a pass began.",
+            "Delay of a reconcile pass after its scheduled time.",
             registry=self.registry,
             buckets=_SECONDS,
         )
@@ -60,14 +64,19 @@ class Metrics:
     def _of_the_process(self) -> None:
         self.requests = Counter(
             "claimq_kubernetes_requests_total",
-            "Requests to the API server.",
+            "Requests to the Kubernetes API server.",
             ("verb", "resource", "code"),
             registry=self.registry,
         )
-        self.is_leader = Gauge("claimq_leader", "1 while this process works.", registry=self.registry)
-        self.queues = Gauge("claimq_queues", "Queues that this process works on.", registry=self.registry)
+        self.is_leader = Gauge(
+            "claimq_leader", "1 while this process is the leader, else 0.", registry=self.registry
+        )
+        self.queues = Gauge("claimq_queues", "Queues that this process reconciles.", registry=self.registry)
         self.loop_age = Gauge(
-            "claimq_loop_age_seconds", "Since a loop ran last.", ("loop",), registry=self.registry
+            "claimq_loop_age_seconds",
+            "Seconds since the last heartbeat of a loop.",
+            ("loop",),
+            registry=self.registry,
         )
 
     def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
@@ -80,12 +89,12 @@ class Metrics:
         self._per_queue.append(made)
         return made
 
-    def told(self, verb: str, resource: str, code: str) -> None:
-        """A request to the API server has ended."""
+    def count_request(self, verb: str, resource: str, code: str) -> None:
+        """Counts a request to the API server."""
         self.requests.labels(verb, resource, code).inc()
 
-    def see_queue(self, key: Key, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
-        """Sets the gauges of a queue; of an unknown one the numbers stay away."""
+    def set_queue(self, key: Key, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
+        """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
         self.reachable.labels(*key).set(snapshot is not None)
         for kind, count in workers.items():
             self.workers.labels(*key, kind).set(count)
@@ -103,12 +112,12 @@ class Metrics:
             metric.remove_by_labels(dict(zip(_QUEUE, key, strict=True)))
 
     def render(self) -> bytes:
-        """The whole page."""
+        """All metrics in the text format."""
         return generate_latest(self.registry)
 
 
 class _Transitions(Collector):
-    """The counters that the queues themselves keep: they outlive this process."""
+    """Exports the counters that the server keeps for each queue; they outlive this process."""
 
     def __init__(self) -> None:
         self.counts: dict[Key, Mapping[str, int]] = {}
@@ -117,7 +126,7 @@ class _Transitions(Collector):
         """One series for each queue, kind and reason."""
         family = CounterMetricFamily(
             "claimq_queue_transitions",
-            "Transitions since the queue began; attempts that failed by what ended them.",
+            "Transitions of items since the queue was created; failed attempts by reason.",
             labels=(*_QUEUE, "kind", "reason"),
         )
         for key, counts in self.counts.items():
@@ -130,7 +139,7 @@ class _Transitions(Collector):
 
 
 def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Attempts that ended without success, by reason; the queue counts an expired lease as a crash too."""
+    """Failed attempts by reason. The queue counts an expired lease as a crash as well."""
     expired = counts["expired"]
     return {
         "fail": counts["fails"],

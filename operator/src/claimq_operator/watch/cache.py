@@ -1,6 +1,7 @@
-"""What the watches and listings told last: queues, their Deployments, their pods. In memory; the cluster is the truth.
+"""Cache of watched objects: queues, their Deployments and pods.
 
-A missed event costs one resync, an event out of order nothing: an older version never replaces a newer one.
+The next resync repairs the effect of a missed event. Events out of order are harmless: an older version of an object
+never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -11,91 +12,95 @@ from typing import Any
 from claimq_operator.kubernetes_api.labels import child_name
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource
-from claimq_operator.kubernetes_api.terminations import Termination, deaths_of
-from claimq_operator.kubernetes_api.worker_pods import queue_of, trimmed
+from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
+from claimq_operator.kubernetes_api.worker_pods import queue_of, trim_pod
 
-MOST_LATE_DEATHS = 1000
-"""Deaths in pods that are gone already, remembered for each queue until a pass has dealt with them."""
+MAX_UNHANDLED_TERMINATIONS = 1000
+"""Terminations of deleted pods that are kept for each queue until a pass has handled them."""
 
 
 class Cache:
-    """The last known state of everything the operator watches."""
+    """The last known state of all watched objects."""
 
     def __init__(self, changed: Callable[[Key], None]) -> None:
-        """``changed`` is called with a queue's key when something about it is news."""
+        """``changed`` is called with a queue's key when one of its objects has changed."""
         self._changed = changed
         self._queues: dict[Key, Json] = {}
         self._deployments: dict[Key, Json] = {}
         self._pods: dict[Key, dict[str, Json]] = {}
-        self._late: dict[Key, dict[str, Termination]] = {}
+        self._unhandled: dict[Key, dict[str, Termination]] = {}
 
     def queues(self) -> list[Key]:
-        """All queues that are there."""
+        """The keys of all queues."""
         return list(self._queues)
 
     def queue(self, key: Key) -> Json | None:
-        """The object of a queue."""
+        """A queue's object; None if it does not exist."""
         return self._queues.get(key)
 
     def deployment(self, key: Key) -> Json | None:
-        """The Deployment that has the name of a queue's worker Deployment; it may be another's."""
+        """The Deployment with the name of the queue's worker Deployment. The queue may not own it."""
         return self._deployments.get(key)
 
     def deployment_of(self, resource: QueueResource) -> Json | None:
-        """The worker Deployment of a queue; None while it has none of its own."""
+        """The worker Deployment that the queue owns; None if there is none."""
         found = self.deployment(resource.key)
         return found if found is not None and resource.controls(found) else None
 
     def pods(self, key: Key) -> list[Json]:
-        """The worker pods of a queue, trimmed."""
+        """The worker pods of a queue, with the fields that :func:`trim_pod` keeps."""
         return list(self._pods.get(key, {}).values())
 
-    def deaths(self, key: Key) -> tuple[Termination, ...]:
-        """The proven deaths of containers of a queue's pods, also of pods that are gone meanwhile."""
-        found = {death.container_id: death for pod in self.pods(key) for death in deaths_of(pod)}
-        return tuple({**self._late.get(key, {}), **found}.values())
+    def terminations(self, key: Key) -> tuple[Termination, ...]:
+        """Terminated containers of the queue's pods, including unhandled ones of deleted pods."""
+        found = {
+            termination.container_id: termination
+            for pod in self.pods(key)
+            for termination in terminations_of(pod)
+        }
+        return tuple({**self._unhandled.get(key, {}), **found}.values())
 
-    def dealt_with(self, deaths: Iterable[Termination], key: Key) -> None:
-        """A pass has given back what these held; those of pods that are gone need not be kept."""
-        late = self._late.get(key, {})
-        for death in deaths:
-            late.pop(death.container_id, None)
+    def mark_handled(self, terminations: Iterable[Termination], key: Key) -> None:
+        """A pass has returned the claims of these containers; the terminations of deleted pods are dropped."""
+        unhandled = self._unhandled.get(key, {})
+        for termination in terminations:
+            unhandled.pop(termination.container_id, None)
 
-    def see_queue(self, body: Json, *, is_gone: bool = False) -> None:
-        """An event or a reply about a queue."""
+    def update_queue(self, body: Json, *, is_gone: bool = False) -> None:
+        """Updates a queue from an event or an API response."""
         metadata = body["metadata"]
         key = (metadata["namespace"], metadata["name"])
         known = self._queues.get(key)
         if is_gone:
             if known is None or known["metadata"]["uid"] == metadata["uid"]:
                 self._queues.pop(key, None)
-                self._late.pop(key, None)
+                self._unhandled.pop(key, None)
                 self._changed(key)
             return
         if known is not None and not _is_newer(body, known):
             return
         if known is not None and known["metadata"]["uid"] != metadata["uid"]:
-            # Another of the same name, and no event told of the first one's end: nothing of that holds for this one.
-            self.see_queue(known, is_gone=True)
+            # A new object of the same name, and the deletion of the previous one was missed: drop its state.
+            self.update_queue(known, is_gone=True)
             known = None
-        self._queues[key] = trimmed_queue(body)
-        if known is None or _asked(known) != _asked(body):
+        self._queues[key] = trim_queue(body)
+        if known is None or _desired(known) != _desired(body):
             self._changed(key)
 
-    def see_deployment(self, body: Json, *, is_gone: bool = False) -> None:
-        """An event or a reply about a Deployment with our labels."""
+    def update_deployment(self, body: Json, *, is_gone: bool = False) -> None:
+        """Updates a worker Deployment from an event or an API response."""
         key = queue_of(body)
         known = None if key is None else self._deployments.get(key)
-        if key is None or not _has_childs_name(body) or (known is not None and not _is_newer(body, known)):
+        if key is None or not _has_child_name(body) or (known is not None and not _is_newer(body, known)):
             return
         if is_gone:
             self._deployments.pop(key, None)
         else:
-            self._deployments[key] = trimmed_deployment(body)
+            self._deployments[key] = trim_deployment(body)
         self._changed(key)
 
-    def see_pod(self, body: Json, *, is_gone: bool = False) -> None:
-        """An event about a worker pod. The last status of a pod that is gone may still prove deaths."""
+    def update_pod(self, body: Json, *, is_gone: bool = False) -> None:
+        """Updates a worker pod from an event. The last status of a deleted pod may still report terminations."""
         key = queue_of(body)
         if key is None:
             return
@@ -103,10 +108,10 @@ class Cache:
         uid = body["metadata"]["uid"]
         known = pods.get(uid)
         if is_gone:
-            self._keep_deaths(key, [trimmed(body), *([known] if known is not None else [])])
+            self._keep_terminations(key, [trim_pod(body), *([known] if known is not None else [])])
             pods.pop(uid, None)
         elif known is None or _is_newer(body, known):
-            pods[uid] = trimmed(body)
+            pods[uid] = trim_pod(body)
         else:
             return
         self._changed(key)
@@ -119,56 +124,58 @@ class Cache:
         *,
         unknown: Collection[str] = (),
     ) -> None:
-        """Whole listings: what is in none of them is gone, but in the namespaces that are ``unknown``."""
+        """Replaces the cache by complete lists. Objects in the ``unknown`` namespaces, which were not listed, stay."""
         listed = {(body["metadata"]["namespace"], body["metadata"]["name"]): body for body in queues}
         for key in [key for key in self._queues if key not in listed and key[0] not in unknown]:
-            self.see_queue(self._queues[key], is_gone=True)
+            self.update_queue(self._queues[key], is_gone=True)
         for body in listed.values():
-            self.see_queue(body)
-        there = {queue_of(body): body for body in deployments if _has_childs_name(body)}
-        for key in [key for key in self._deployments if key not in there and key[0] not in unknown]:
+            self.update_queue(body)
+        listed_deployments = {queue_of(body): body for body in deployments if _has_child_name(body)}
+        for key in [
+            key for key in self._deployments if key not in listed_deployments and key[0] not in unknown
+        ]:
             del self._deployments[key]
             self._changed(key)
-        for body in there.values():
-            self.see_deployment(body)
+        for body in listed_deployments.values():
+            self.update_deployment(body)
         self._resync_pods(list(pods), unknown)
 
     def _resync_pods(self, bodies: list[Json], unknown: Collection[str]) -> None:
         uids = {body["metadata"]["uid"] for body in bodies}
         for known in [pod for pods in self._pods.values() for pod in pods.values()]:
             if known["metadata"]["uid"] not in uids and known["metadata"]["namespace"] not in unknown:
-                self.see_pod(known, is_gone=True)
+                self.update_pod(known, is_gone=True)
         for body in bodies:
-            self.see_pod(body)
+            self.update_pod(body)
         for key in [key for key, pods in self._pods.items() if not pods]:
             del self._pods[key]
-        # Pods go after their queue: their deaths have nobody to deal with them.
-        for key in [key for key in self._late if key not in self._queues and key[0] not in unknown]:
-            del self._late[key]
+        # Pods outlive their queue; no pass will handle the terminations of these.
+        for key in [key for key in self._unhandled if key not in self._queues and key[0] not in unknown]:
+            del self._unhandled[key]
 
-    def _keep_deaths(self, key: Key, last: Iterable[Json]) -> None:
-        late = self._late.setdefault(key, {})
+    def _keep_terminations(self, key: Key, last: Iterable[Json]) -> None:
+        unhandled = self._unhandled.setdefault(key, {})
         for body in last:
-            for death in deaths_of(body):
-                late.setdefault(death.container_id, death)
-        while len(late) > MOST_LATE_DEATHS:
-            del late[next(iter(late))]
+            for termination in terminations_of(body):
+                unhandled.setdefault(termination.container_id, termination)
+        while len(unhandled) > MAX_UNHANDLED_TERMINATIONS:
+            del unhandled[next(iter(unhandled))]
 
 
-def _has_childs_name(body: Mapping[str, Any]) -> bool:
-    """Another Deployment may have the label as well: it must not hide the queue's."""
+def _has_child_name(body: Mapping[str, Any]) -> bool:
+    """Whether the Deployment has the name of the queue's child. Others may have the same label."""
     key = queue_of(body)
     return key is not None and body["metadata"]["name"] == child_name(key[1])
 
 
-def trimmed_queue(body: Mapping[str, Any]) -> Json:
-    """What is kept in memory of a queue: all but who wrote which field, which is as long as the rest."""
+def trim_queue(body: Mapping[str, Any]) -> Json:
+    """A queue without ``managedFields``, which are as large as the rest of it."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     return {**body, "metadata": metadata}
 
 
-def trimmed_deployment(body: Mapping[str, Any]) -> Json:
-    """What is kept in memory of a worker Deployment: its pods' template is known from the queue."""
+def trim_deployment(body: Mapping[str, Any]) -> Json:
+    """The fields of a worker Deployment to keep; the pod template is derived from the queue."""
     metadata, spec = body["metadata"], part(body, "spec")
     kept = ("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences")
     owners: list[Json] = [
@@ -184,7 +191,7 @@ def trimmed_deployment(body: Mapping[str, Any]) -> Json:
 
 
 def _is_newer(body: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """By the resource version of one object, which grows; another object of the same name always counts as newer."""
+    """Compares resource versions, which grow for one object. A new object of the same name counts as newer."""
     new, old = body["metadata"], known["metadata"]
     if new["uid"] != old["uid"]:
         return True
@@ -194,8 +201,8 @@ def _is_newer(body: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     return bool(versions[0] != versions[1])
 
 
-def _asked(body: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What people (or the scale subresource) changed, as against our own writes to the status."""
+def _desired(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The parts that users change, as opposed to the status, which the operator writes."""
     metadata = body["metadata"]
     return (
         metadata["uid"],

@@ -1,37 +1,29 @@
-"""The home of kopf: it watches, and each event only says that something is news. Nothing is decided here.
+"""Watches objects with kopf and puts them into the cache. The only module that imports kopf.
 
-Only event handlers are used, so kopf writes nothing: no annotation, no finalizer, no event of its own.
+Only event handlers are used, so kopf writes nothing to the cluster: no annotations, no finalizers, no Events.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import kopf
 
+from claimq.backoff import Backoff
 from claimq_operator.kubernetes_api.labels import SELECTOR
 from claimq_operator.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
 
-# Server and client give a watch up sooner than a middlebox on the way might forget it.
+# Watches are closed and reopened before a middlebox could silently drop an idle connection.
 _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
 
 
-class _Backoffs:
-    """Pauses between the attempts of one request: no end to them, or an outage of the API server would end kopf."""
-
-    def __iter__(self) -> Iterator[float]:
-        yield from (0.5, 1.0, 2.0)
-        while True:
-            yield 5.0
-
-
 def registry(cache: Cache) -> kopf.OperatorRegistry:
-    """What kopf watches, and what it does with what it sees."""
+    """The kopf handlers and settings."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=handlers)
@@ -42,7 +34,7 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
         settings.watching.client_timeout = _CLIENT_SECONDS
         settings.watching.label_selectors[DEPLOYMENTS.plural] = SELECTOR
         settings.watching.label_selectors[PODS.plural] = SELECTOR
-        settings.networking.error_backoffs = _Backoffs()
+        settings.networking.error_backoffs = Backoff(0.5, 5.0)  # endless, or an outage would end kopf
         settings.networking.request_timeout = 30
         settings.networking.connect_timeout = 5
 
@@ -53,15 +45,15 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
 
     @kopf.on.event("claimq.dev", "v1alpha1", QUEUES.plural, registry=handlers)
     async def queue_event(event: kopf.RawEvent, **_: Any) -> None:
-        cache.see_queue(_plain(event), is_gone=event["type"] == "DELETED")
+        cache.update_queue(_plain(event), is_gone=event["type"] == "DELETED")
 
     @kopf.on.event("apps", "v1", DEPLOYMENTS.plural, registry=handlers)
     async def deployment_event(event: kopf.RawEvent, **_: Any) -> None:
-        cache.see_deployment(_plain(event), is_gone=event["type"] == "DELETED")
+        cache.update_deployment(_plain(event), is_gone=event["type"] == "DELETED")
 
     @kopf.on.event("", "v1", PODS.plural, registry=handlers)
     async def pod_event(event: kopf.RawEvent, **_: Any) -> None:
-        cache.see_pod(_plain(event), is_gone=event["type"] == "DELETED")
+        cache.update_pod(_plain(event), is_gone=event["type"] == "DELETED")
 
     return handlers
 
@@ -74,16 +66,16 @@ async def watch(
     handlers: kopf.OperatorRegistry,
     settings: OperatorSettings,
     stop: asyncio.Event,
-    take_signals: Callable[[], None],
+    install_signal_handlers: Callable[[], None],
 ) -> None:
-    """Watches until ``stop`` is set. ``take_signals`` puts our handlers of signals back in place of kopf's."""
+    """Watches until ``stop`` is set. ``install_signal_handlers`` replaces the signal handlers that kopf installs."""
     others = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(
         registry=handlers,
-        standalone=True,  # no peering: it can freeze every operator at once, and nothing needs it
+        standalone=True,  # no peering: it can pause all operators at once, and leader election does not need it
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         stop_flag=stop,
     )
-    take_signals()
+    install_signal_handlers()
     await kopf.run_tasks(tasks, ignored=others)

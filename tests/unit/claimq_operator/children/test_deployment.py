@@ -1,4 +1,4 @@
-"""The worker Deployment: what claimq sets, what the template adds, what passes Pod Security `restricted`."""
+"""The worker Deployment: what claimq injects, what the template adds, and Pod Security `restricted`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ def env_of(container: dict[str, Any]) -> dict[str, Any]:
     return {one["name"]: one.get("value") for one in container["env"]}
 
 
-def test_the_sidecar_is_native_and_behind_the_templates_own(build: Build) -> None:
+def test_the_sidecar_is_native_and_after_the_templates_init_containers(build: Build) -> None:
     made = build(worker={"template": {"spec": {"initContainers": [{"name": "mesh", "image": "mesh:1"}]}}})
     assert [one["name"] for one in pod_of(made)["initContainers"]] == ["mesh", "claimq-sidecar"]
     assert sidecar_of(made)["restartPolicy"] == "Always"
@@ -58,7 +58,7 @@ def test_both_containers_share_the_socket_in_memory(build: Build) -> None:
         assert env_of(container)["CLAIMQ_SOCKET"] == "/run/claimq/claimq.sock"
 
 
-def test_the_sidecar_hands_out_as_many_items_at_once_as_the_manifest_says(build: Build) -> None:
+def test_the_sidecar_gets_the_concurrency_of_the_manifest(build: Build) -> None:
     assert env_of(sidecar_of(build()))["CLAIMQ_CONCURRENCY"] == "1"
     assert env_of(sidecar_of(build(worker={"concurrency": 20})))["CLAIMQ_CONCURRENCY"] == "20"
 
@@ -68,7 +68,7 @@ def test_the_sidecar_hands_out_as_many_items_at_once_as_the_manifest_says(build:
     [({}, "default"), ({"serviceAccountName": "a"}, "a"), ({"serviceAccount": "old"}, "old")],
 )
 def test_the_service_account_is_always_named(build: Build, template: dict[str, Any], account: str) -> None:
-    # Left out, it would stay what an earlier template said: the API server keeps a copy that nobody owns.
+    # If it were left out, a previous value would stay: the API server keeps a copy without a field manager.
     made = build(worker={"template": {"spec": template}})
     assert pod_of(made)["serviceAccountName"] == account
 
@@ -91,7 +91,7 @@ def test_every_container_of_ours_passes_restricted(build: Build, kind: str) -> N
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_a_worker_has_no_way_to_the_api_server(build: Build) -> None:
+def test_a_worker_has_no_access_to_the_api_server(build: Build) -> None:
     assert pod_of(build())["automountServiceAccountToken"] is False
 
 
@@ -108,7 +108,7 @@ def test_the_app_is_drained_before_it_gets_sigterm(build: Build) -> None:
     assert made.left_out == ()
 
 
-def test_the_hooks_show_the_key_that_the_sidecar_asks_for(build: Build) -> None:
+def test_the_hooks_send_the_key_that_the_sidecar_expects(build: Build) -> None:
     made = build()
     key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
     for container in (app_of(made), sidecar_of(made)):
@@ -117,13 +117,13 @@ def test_the_hooks_show_the_key_that_the_sidecar_asks_for(build: Build) -> None:
     assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
 
 
-def test_each_queue_has_a_key_of_its_own_that_stays() -> None:
+def test_each_queue_has_its_own_constant_lifecycle_key() -> None:
     one, other = "5a2e6d0e-0000-4000-8000-000000000001", "5a2e6d0e-0000-4000-8000-000000000002"
     assert lifecycle_key(one) == lifecycle_key(one) != lifecycle_key(other)
     assert one not in lifecycle_key(one)
 
 
-def test_a_hook_of_the_apps_own_is_kept_and_said(build: Build) -> None:
+def test_the_apps_own_pre_stop_hook_is_kept_and_reported(build: Build) -> None:
     own = {"exec": {"command": ["true"]}}
     container = {"name": "worker", "lifecycle": {"preStop": own, "postStart": own}}
     made = build(worker={"template": {"spec": {"containers": [container]}}})
@@ -138,7 +138,7 @@ def test_a_stuck_app_is_restarted_only_where_a_processing_timeout_is_set(build: 
     assert env_of(sidecar_of(made))["CLAIMQ_PROCESSING_TIMEOUT"] == "5m"
 
 
-def test_a_liveness_probe_of_the_apps_own_is_kept_and_said(build: Build) -> None:
+def test_the_apps_own_liveness_probe_is_kept_and_reported(build: Build) -> None:
     own = {"tcpSocket": {"port": 80}}
     containers = [{"name": "worker", "livenessProbe": own}]
     made = build(processingTimeout="5m", worker={"template": {"spec": {"containers": containers}}})
@@ -182,7 +182,7 @@ def test_a_template_cannot_take_pods_out_of_the_selector(build: Build) -> None:
     assert made.body["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_what_the_manifest_says_of_the_app_is_in_its_container(build: Build) -> None:
+def test_the_app_container_follows_the_manifest(build: Build) -> None:
     worker = {
         "command": ["run"],
         "args": ["fast"],
@@ -235,7 +235,7 @@ def test_an_address_without_secrets_needs_no_volume(build: Build) -> None:
     assert [one["name"] for one in pod_of(made)["volumes"]] == ["claimq-socket"]
 
 
-def test_a_template_has_no_volume_that_would_be_lost_behind_ours(build: Build) -> None:
+def test_a_template_cannot_replace_a_volume_of_claimq(build: Build) -> None:
     secret = {"url": "rediss://r", "passwordSecretRef": {"name": "redis"}}
     found = pod_of(build(redis=secret))["volumes"]
     assert sorted(one["name"] for one in found) == sorted(RESERVED_VOLUMES)
@@ -252,7 +252,7 @@ def test_the_number_of_workers_is_only_in_a_new_deployment(build: Build) -> None
     assert build(replicas=4).body["spec"]["replicas"] == 4
 
 
-def test_the_budget_never_blocks_a_node_for_good(queue: Callable[..., QueueResource]) -> None:
+def test_the_budget_never_blocks_the_drain_of_a_node(queue: Callable[..., QueueResource]) -> None:
     spec = budget(queue())["spec"]
     assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == ("25%", "AlwaysAllow")
 

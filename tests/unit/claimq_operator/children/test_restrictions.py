@@ -1,4 +1,4 @@
-"""What a template may not ask for its pods, unless the operator's settings allow it."""
+"""Fields of a pod template that need a setting of the operator."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,7 +81,9 @@ FORBIDDEN: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("word", "field", "pod"), FORBIDDEN, ids=[f"{one[0]}-{one[1]}" for one in FORBIDDEN])
-def test_a_field_is_refused_by_name_and_allowed_by_a_word(word: str, field: str, pod: dict[str, Any]) -> None:
+def test_a_restricted_field_is_rejected_by_name_and_allowed_by_its_word(
+    word: str, field: str, pod: dict[str, Any]
+) -> None:
     said = refused(TemplateSpec(spec=pod), ())
     assert said.startswith(f"{PATH}.{field} ({word}): ")
     assert "operator.workersMay" in said
@@ -100,7 +102,7 @@ def test_an_annotation_for_apparmor_counts_too() -> None:
     assert refused(TemplateSpec(metadata=TemplateMetadata(annotations={key: "runtime/default"})), ()) == ""
 
 
-def test_all_that_is_refused_is_told_at_once() -> None:
+def test_all_rejected_fields_are_reported_at_once() -> None:
     said = refused(TemplateSpec(spec={"hostPID": True, "hostIPC": True, "hostNetwork": True}), ("HostIPC",))
     assert said.startswith(f"{PATH}.hostNetwork (HostNetwork), {PATH}.hostPID (HostPID): ")
 
@@ -116,11 +118,11 @@ HARMLESS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("pod", HARMLESS)
-def test_the_rest_passes_or_is_left_to_the_api_server(pod: dict[str, Any]) -> None:
+def test_all_other_fields_pass_or_are_left_to_the_api_server(pod: dict[str, Any]) -> None:
     assert refused(TemplateSpec(spec=pod), ()) == ""
 
 
-def test_a_queue_with_such_a_template_gets_no_pods(observed: Look, settings: OperatorSettings) -> None:
+def test_a_queue_with_a_forbidden_template_gets_no_pods(observed: Look, settings: OperatorSettings) -> None:
     worker = {"template": {"spec": {"hostNetwork": True}}}
     for replicas, wanted in ((None, None), (0, None), (3, None)):
         look = observed(replicas=replicas, main=9, busy=3, worker=worker)

@@ -1,4 +1,4 @@
-"""What the conditions say, and when they change."""
+"""Conditions: status, reason, message and transition time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 
 from claimq.model import ServerReport, ServerWarning
-from claimq_operator.decide.conditions import View, all_conditions, dated
+from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
 from claimq_operator.decide.conditions.advice import advice
-from claimq_operator.decide.conditions.finding import Finding
+from claimq_operator.decide.conditions.condition import Condition
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.worker_pods import Trouble
+from claimq_operator.kubernetes_api.worker_pods import PodProblem
 from claimq_operator.settings import OperatorSettings
 from testkit.kubernetes_objects import Body, pod_body, snapshot
 
 Look = Callable[..., Observed]
 
 
-def found(look: Observed, wanted: int = 0, left_out: tuple[str, ...] = ()) -> dict[str, Finding]:
+def found(look: Observed, wanted: int = 0, left_out: tuple[str, ...] = ()) -> dict[str, Condition]:
     return {one.type: one for one in all_conditions(View(look, None, wanted, left_out))}
 
 
@@ -47,7 +47,7 @@ def test_an_empty_queue_without_workers_is_ready(observed: Look) -> None:
     assert found(observed())["Ready"].status == "True"
 
 
-def test_a_full_server_is_told_to_a_person_and_is_reachable_all_the_same(observed: Look) -> None:
+def test_a_full_server_stalls_the_queue_and_is_reachable(observed: Look) -> None:
     full = ServerReport(
         "valkey", "9.1", "standalone", (ServerWarning("Full", "it is full; give it more memory"),)
     )
@@ -58,23 +58,23 @@ def test_a_full_server_is_told_to_a_person_and_is_reachable_all_the_same(observe
 
 
 @pytest.mark.parametrize(
-    ("replicas", "scaling", "is_told"),
+    ("replicas", "scaling", "is_shown"),
     [(0, {}, True), (2, {}, False), (0, {"replicas": 0}, False)],
     ids=["none", "some", "none by its own scale"],
 )
-def test_an_external_queue_without_workers_says_how_to_order_a_first_one(
-    observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_told: bool
+def test_an_external_queue_without_workers_names_the_command_for_the_first_one(
+    observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_shown: bool
 ) -> None:
     # As after a suspension: an HPA takes zero for a wish, and would leave it at that for ever.
     look = observed(replicas=replicas, main=5, scaling={"mode": "External", **scaling})
     listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
     (active,) = [one for one in listed if one["type"] == "ScalingActive"]
     assert active["reason"] == "External"
-    told = "kubectl scale deployment thumbs-worker --namespace=media --replicas=1"
-    assert (told in active["message"]) == is_told
+    command = "kubectl scale deployment thumbs-worker --namespace=media --replicas=1"
+    assert (command in active["message"]) == is_shown
 
 
-def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
+def test_starting_workers_do_not_make_the_queue_unready(observed: Look) -> None:
     conditions = found(observed(replicas=1, pods=[pod_body("a", ready=False)]), wanted=1)
     assert (conditions["Ready"].status, conditions["Ready"].reason) == ("True", "WorkersStarting")
     assert conditions["WorkersAvailable"].status == "False"
@@ -88,26 +88,26 @@ def test_workers_on_their_way_do_not_make_it_unready(observed: Look) -> None:
         ("CreateContainerConfigError", "spec.worker.env"),
     ],
 )
-def test_what_the_kubelet_complains_of_is_told_with_the_field(
+def test_a_problem_that_the_kubelet_reports_is_shown_with_the_field_to_correct(
     observed: Look, reason: str, field: str
 ) -> None:
     conditions = found(observed(replicas=1, pods=[waiting("a", reason)]), wanted=1)
     assert conditions["WorkersAvailable"].reason == conditions["Ready"].reason == reason
-    said = conditions["WorkersAvailable"].message
-    assert said.startswith("none of 1 workers is ready: pod a: container worker: it does not; ")
-    assert field in said
+    message = conditions["WorkersAvailable"].message
+    assert message.startswith("0 of 1 workers are ready: pod a: container worker: it does not; ")
+    assert field in message
 
 
-def test_a_crash_tells_how_the_last_run_ended(observed: Look) -> None:
+def test_a_crash_loop_reports_how_the_previous_run_ended(observed: Look) -> None:
     body = waiting("a", "CrashLoopBackOff")
     ended = {"exitCode": 127, "reason": "StartError", "message": "nosuch: not found"}
     body["status"]["containerStatuses"][0]["lastState"] = {"terminated": ended}
-    said = found(observed(replicas=1, pods=[body]), wanted=1)["WorkersAvailable"].message
-    assert "its last run ended with exit code 127 (StartError: nosuch: not found)" in said
-    assert "kubectl logs a --container=worker --previous" in said
+    message = found(observed(replicas=1, pods=[body]), wanted=1)["WorkersAvailable"].message
+    assert "its previous run ended with exit code 127 (StartError: nosuch: not found)" in message
+    assert "kubectl logs a --container=worker --previous" in message
 
 
-def test_a_new_template_that_does_not_get_on_is_told_beside_workers_that_do(observed: Look) -> None:
+def test_a_stuck_rollout_is_reported_while_old_workers_are_ready(observed: Look) -> None:
     new = waiting("b", "ErrImagePull")
     new["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:09Z"}
     new["metadata"]["labels"]["pod-template-hash"] = "bbb"
@@ -120,7 +120,7 @@ def test_a_new_template_that_does_not_get_on_is_told_beside_workers_that_do(obse
         )
 
 
-def test_an_old_template_that_did_not_get_on_is_no_word_more_when_the_new_one_does(observed: Look) -> None:
+def test_a_stuck_old_template_is_not_reported_once_the_new_one_works(observed: Look) -> None:
     new = pod_body("b", revision="bbb", created="2026-01-01T00:00:09Z")
     look = observed(replicas=1, pods=[waiting("a", "ErrImagePull"), new])
     assert found(look, wanted=1)["WorkersAvailable"].reason == "AllReady"
@@ -128,14 +128,14 @@ def test_an_old_template_that_did_not_get_on_is_no_word_more_when_the_new_one_do
 
 def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
     image = "ImagePullBackOff"
-    assert "spec.worker.image" in advice(Trouble(image, "", "a", "worker"))
-    assert "spec.sidecar.image" in advice(Trouble(image, "", "a", "claimq-sidecar"))
-    assert 'the image of "proxy" in spec.worker.template' in advice(Trouble(image, "", "a", "proxy"))
-    assert "spec.worker.resources.requests" in advice(Trouble("Unschedulable", "", "a"))
-    assert advice(Trouble("SomethingNew", "", "a", "worker")) == ""
+    assert "spec.worker.image" in advice(PodProblem(image, "", "a", "worker"))
+    assert "spec.sidecar.image" in advice(PodProblem(image, "", "a", "claimq-sidecar"))
+    assert 'the image of "proxy" in spec.worker.template' in advice(PodProblem(image, "", "a", "proxy"))
+    assert "spec.worker.resources.requests" in advice(PodProblem("Unschedulable", "", "a"))
+    assert advice(PodProblem("SomethingNew", "", "a", "worker")) == ""
 
 
-def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
+def test_a_quota_that_rejects_pods_is_reported(observed: Look) -> None:
     look = observed(replicas=1)
     assert look.deployment is not None
     failure = {
@@ -149,33 +149,33 @@ def test_a_quota_that_refuses_pods_is_told(observed: Look) -> None:
     assert (condition.reason, condition.message) == (
         "FailedCreate",
         (
-            "none of 1 workers is ready: exceeded quota; correct spec.worker.template or spec.worker.resources, "
-            "or let the namespace's quota, limits or Pod Security take them"
+            "0 of 1 workers are ready: exceeded quota; correct spec.worker.template or spec.worker.resources, "
+            "or change the namespace's quota, limits or Pod Security level to admit the pods"
         ),
     )
 
 
-def test_an_unreachable_server_is_told_and_is_nobodys_task(observed: Look) -> None:
+def test_an_unreachable_server_is_reported_and_requires_no_action(observed: Look) -> None:
     look = replace(observed(unknown=True), redis_fault=Fault("Unreachable", "no answer"))
     conditions = found(look)
     assert (conditions["RedisReachable"].status, conditions["Ready"].reason) == ("False", "Unreachable")
-    assert "held" in conditions["RedisReachable"].message
+    assert "is kept" in conditions["RedisReachable"].message
     assert conditions["Stalled"].status == "False"
 
 
-def test_a_missing_secret_waits_for_a_person(observed: Look) -> None:
-    fault = Fault("SecretMissing", "create it", needs_person=True)
+def test_a_missing_secret_stalls_the_queue(observed: Look) -> None:
+    fault = Fault("SecretMissing", "create it", needs_action=True)
     conditions = found(replace(observed(unknown=True), redis_fault=fault))
     assert (conditions["Stalled"].status, conditions["Stalled"].reason) == ("True", "SecretMissing")
 
 
-def test_a_refusal_of_the_api_server_waits_for_a_person(observed: Look) -> None:
-    refusal = Fault("ChildInvalid", "the template is not valid", needs_person=True)
+def test_a_child_that_the_api_server_rejects_stalls_the_queue(observed: Look) -> None:
+    refusal = Fault("ChildInvalid", "the template is not valid", needs_action=True)
     conditions = found(replace(observed(), refusal=refusal))
     assert conditions["Ready"].message == "the template is not valid"
 
 
-def test_unsafe_settings_of_the_server_are_told_though_it_answers(observed: Look) -> None:
+def test_unsafe_settings_of_a_reachable_server_are_reported(observed: Look) -> None:
     report = ServerReport(
         "valkey", "9.1", "standalone", (ServerWarning("NoAppendOnly", "set appendonly yes"),)
     )
@@ -184,22 +184,24 @@ def test_unsafe_settings_of_the_server_are_told_though_it_answers(observed: Look
     assert "set appendonly yes" in condition.message
 
 
-def test_a_pause_by_hand_and_a_suspend_are_told_apart(observed: Look) -> None:
+def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) -> None:
     assert found(observed(seen=snapshot(paused=True)))["Suspended"].reason == "PausedByHand"
     assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
 
 
-def test_what_was_left_out_of_the_app_is_told(observed: Look) -> None:
-    message = found(observed(), left_out=("the app has a preStop hook of its own",))[
-        "WorkersAvailable"
-    ].message
-    assert message.endswith("the app has a preStop hook of its own")
+def test_parts_that_were_not_injected_into_the_app_are_reported(observed: Look) -> None:
+    message = found(observed(), left_out=("the app has its own preStop hook",))["WorkersAvailable"].message
+    assert message.endswith("the app has its own preStop hook")
 
 
-def test_a_condition_keeps_its_instant_while_its_status_stays() -> None:
+def test_a_condition_keeps_its_transition_time_while_its_status_stays() -> None:
     before = [{"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]
-    same = dated([Finding("Ready", "True", "New", "m")], before, generation=4, now_text="now")
-    other = dated([Finding("Ready", "False", "New", "m")], before, generation=4, now_text="now")
+    same = with_transition_times(
+        [Condition("Ready", "True", "New", "m")], before, generation=4, now_text="now"
+    )
+    other = with_transition_times(
+        [Condition("Ready", "False", "New", "m")], before, generation=4, now_text="now"
+    )
     assert (same[0]["lastTransitionTime"], other[0]["lastTransitionTime"]) == ("2025-01-01T00:00:00Z", "now")
     assert same[0]["observedGeneration"] == 4
 

@@ -1,4 +1,4 @@
-"""From one look at a queue to what is done for it."""
+"""Plans: from one observation to children, deletion costs, workers and status."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
 from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.settings import OperatorSettings
-from claimq_operator.watch.cache import trimmed_deployment
+from claimq_operator.watch.cache import trim_deployment
 from claimq_spec.scaling import ScalingRule
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 
@@ -27,12 +27,12 @@ def planned(settings: OperatorSettings, observed: Look) -> Callable[..., Plan]:
     return make
 
 
-def test_a_first_item_orders_a_worker(planned: Callable[..., Plan]) -> None:
+def test_the_first_item_starts_a_worker(planned: Callable[..., Plan]) -> None:
     decided = planned(main=1)
     assert (decided.replicas, decided.status["scaling"]["rule"]) == (1, "FromZero")
 
 
-def test_an_unknown_queue_holds_its_workers(planned: Callable[..., Plan]) -> None:
+def test_an_unknown_queue_keeps_its_workers(planned: Callable[..., Plan]) -> None:
     decided = planned(unknown=True, replicas=4)
     assert decided.replicas is None
     assert decided.status["workers"]["desired"] == 4
@@ -45,12 +45,12 @@ def test_an_unknown_queue_without_a_deployment_begins_with_min_replicas(planned:
     assert decided.children[0]["spec"]["replicas"] == 2
 
 
-def test_a_new_deployment_is_made_with_the_number_that_was_decided(planned: Callable[..., Plan]) -> None:
+def test_a_new_deployment_gets_the_decided_number_of_workers(planned: Callable[..., Plan]) -> None:
     decided = planned(replicas=None, main=10, scaling={"itemsPerReplica": 2})
     assert (decided.children[0]["spec"]["replicas"], decided.replicas) == (5, None)
 
 
-def test_a_deployment_that_is_there_is_applied_without_a_number(planned: Callable[..., Plan]) -> None:
+def test_an_existing_deployment_is_applied_without_replicas(planned: Callable[..., Plan]) -> None:
     assert "replicas" not in planned(main=10).children[0]["spec"]
 
 
@@ -65,11 +65,11 @@ def test_external_leaves_the_number_alone(planned: Callable[..., Plan]) -> None:
     assert (decided.replicas, decided.status["workers"]["desired"]) == (None, 7)
 
 
-def test_manual_orders_what_is_written(planned: Callable[..., Plan]) -> None:
+def test_mode_manual_sets_the_given_number(planned: Callable[..., Plan]) -> None:
     assert planned(replicas=1, scaling={"mode": "Manual", "replicas": 3}).replicas == 3
 
 
-def test_a_paused_queue_gets_a_status_and_nothing_else(
+def test_a_paused_queue_gets_only_a_status(
     settings: OperatorSettings, observed: Look, queue_body: Callable[..., dict[str, object]]
 ) -> None:
     from dataclasses import replace
@@ -82,7 +82,7 @@ def test_a_paused_queue_gets_a_status_and_nothing_else(
     assert reasons["ScalingActive"] == "Paused"
 
 
-def test_a_spec_with_mistakes_is_answered_by_all_of_them_and_touches_nothing(
+def test_an_invalid_spec_is_reported_with_all_problems_and_changes_nothing(
     planned: Callable[..., Plan],
 ) -> None:
     decided = planned(replicas=2, requeueLimit=-1, scaling={"minReplicas": 9, "maxReplicas": 2})
@@ -94,14 +94,14 @@ def test_a_spec_with_mistakes_is_answered_by_all_of_them_and_touches_nothing(
     assert decided.status["workers"]["desired"] == 2
 
 
-def test_fields_of_a_later_definition_do_not_stop_the_work_on_a_queue(planned: Callable[..., Plan]) -> None:
+def test_fields_of_a_later_crd_do_not_stop_reconciliation(planned: Callable[..., Plan]) -> None:
     # In an upgrade the definition comes first, and puts its defaults into every queue that the old operator still has.
     decided = planned(main=1, worker={"push": {"path": "/"}}, priority=3)
     stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
     assert (decided.replicas, stalled["status"]) == (1, "False")
 
 
-def test_a_scale_down_marks_the_idle_and_remembers_it(planned: Callable[..., Plan]) -> None:
+def test_a_scale_down_marks_idle_pods_and_remembers_them(planned: Callable[..., Plan]) -> None:
     workers = [WorkerInfo(worker_name("a"), 1, 0.0)]
     look = {
         "replicas": 2,
@@ -129,7 +129,7 @@ def test_no_worker_is_taken_away_during_a_rollout(observed: Look, settings: Oper
     assert (decided.costs, decided.replicas) == ({}, None)
 
 
-def test_a_rollout_that_gave_up_holds_no_worker(observed: Look) -> None:
+def test_a_rollout_past_its_deadline_does_not_block_scaling(observed: Look) -> None:
     from dataclasses import replace
 
     look = observed(replicas=2)
@@ -151,17 +151,17 @@ def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look)
     just_made["metadata"]["managedFields"] = just_made["metadata"]["managedFields"][1:]
     assert replicas_to_hold(replace(look, deployment=just_made)) == 3
     # So it is also by what is kept of a Deployment.
-    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(just_made))) == 3
-    assert replicas_to_hold(replace(look, deployment=trimmed_deployment(deployment_body(3)))) is None
+    assert replicas_to_hold(replace(look, deployment=trim_deployment(just_made))) == 3
+    assert replicas_to_hold(replace(look, deployment=trim_deployment(deployment_body(3)))) is None
 
 
-def test_what_is_due_but_not_yet_in_main_counts(observed: Look) -> None:
+def test_due_items_that_are_not_yet_in_main_are_counted(observed: Look) -> None:
     seen = seen_for_scaling(observed(seen=snapshot(next_due_in=0.0)), 1, 1_700_000_000.0)
     assert seen is not None
     assert seen.delayed_due == 1
 
 
-def test_pods_on_their_way_out_are_no_capacity(observed: Look) -> None:
+def test_terminating_pods_are_not_counted_as_capacity(observed: Look) -> None:
     workers = [WorkerInfo(worker_name("b"), 2, 0.0)]
     look = observed(replicas=2, pods=[pod_body("a"), pod_body("b", ending=True)], workers=workers, busy=2)
     seen = seen_for_scaling(look, 1, 1_700_000_000.0)
@@ -169,7 +169,7 @@ def test_pods_on_their_way_out_are_no_capacity(observed: Look) -> None:
     assert (seen.ready, seen.starting, seen.busy_workers) == (1, 1, 0)
 
 
-def test_a_new_operator_continues_from_what_the_status_has_learned(
+def test_a_new_operator_continues_from_the_estimates_in_the_status(
     observed: Look, settings: OperatorSettings
 ) -> None:
     look = observed(main=600, scaling={"maxReplicas": 1000})
@@ -184,7 +184,7 @@ def test_a_new_operator_continues_from_what_the_status_has_learned(
     assert (stored["busySeconds"], stored["ended"], stored["startSeconds"]) == (20.0, 200, 8.0)
 
 
-def test_the_workers_of_a_paused_queue_stay_and_no_more_come(planned: Callable[..., Plan]) -> None:
+def test_a_paused_queue_keeps_its_workers_and_gets_no_more(planned: Callable[..., Plan]) -> None:
     decided = planned(seen=snapshot(main=500, age=90.0, paused=True), replicas=2)
     assert (decided.replicas, decided.status["scaling"]["rule"]) == (None, "Paused")
 

@@ -1,4 +1,4 @@
-"""Which workers a scale-down takes, and in which steps."""
+"""Which workers a scale-down removes, and in which steps."""
 
 import random
 
@@ -29,12 +29,12 @@ def test_a_busy_pod_goes_only_when_no_idle_one_is_left() -> None:
     assert sorted(names(choose(pods("a", "b", "c", busy=("b", "c")), 2))) == ["a", "c"]
 
 
-def test_of_idle_pods_those_that_cannot_claim_go_first() -> None:
+def test_idle_pods_that_are_not_ready_go_first() -> None:
     there = read_pods([pod_body("a", ready=False), pod_body("b")])
     assert names(choose(there, 1)) == ["a"]
 
 
-def test_a_pod_on_its_way_out_is_not_taken_again() -> None:
+def test_a_terminating_pod_is_not_chosen_again() -> None:
     there = read_pods([pod_body("a", ending=True), pod_body("b")])
     assert names(choose(there, 2)) == ["b"]
 
@@ -57,18 +57,18 @@ def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
     assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
 
 
-def test_a_victim_that_took_an_item_meanwhile_is_spared_and_another_is_marked() -> None:
+def test_a_victim_that_claimed_an_item_is_replaced_by_another() -> None:
     now_busy = pods("a", "b", busy=("a",), costs={"a": VICTIM_COST})
     step = step_down(now_busy, 2, 1, Marks(frozenset("a"), 10.0), 20.0)
     assert (step.costs, step.replicas) == ({"a": 0, "b": VICTIM_COST}, None)
 
 
-def test_a_mark_of_an_earlier_time_is_taken_off_who_shall_stay() -> None:
+def test_an_old_mark_is_removed_from_a_pod_that_stays() -> None:
     step = step_down(pods("a", "b", "c", busy=("c",), costs={"c": VICTIM_COST}), 3, 2, Marks(), 0.0)
     assert step.costs["c"] == 0
 
 
-def test_marks_found_after_a_restart_are_waited_for_all_the_same() -> None:
+def test_marks_found_after_a_restart_are_waited_for_again() -> None:
     step = step_down(pods("a", "b", busy=("b",), costs={"a": VICTIM_COST}), 2, 1, Marks(), 50.0)
     assert (step.costs, step.replicas, step.marks) == ({}, None, Marks(frozenset("a"), 50.0))
 
@@ -78,11 +78,11 @@ def test_nothing_is_marked_when_all_go() -> None:
     assert (step.costs, step.replicas) == ({}, 0)
 
 
-def test_nothing_is_marked_when_pods_that_are_not_there_yet_make_up_the_surplus() -> None:
+def test_nothing_is_marked_when_missing_pods_make_up_the_surplus() -> None:
     assert step_down(pods("a"), 3, 1, Marks(), 0.0).replicas == 1
 
 
-def test_a_victim_that_took_an_item_is_spared_and_the_others_go_without_it() -> None:
+def test_a_victim_that_claimed_an_item_is_spared_and_the_others_go() -> None:
     marked = {"a": VICTIM_COST, "b": VICTIM_COST}
     there = pods("a", "b", "c", "d", busy=("b",), costs=marked)
     spared = step_down(there, 4, 2, Marks(frozenset("ab"), 10.0), 20.0)
@@ -103,7 +103,7 @@ def test_busy_victims_go_when_all_who_stay_are_busy_too() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-def test_a_scale_down_gets_on_while_pods_take_and_finish_short_items(share: float) -> None:
+def test_a_scale_down_makes_progress_while_pods_process_short_items(share: float) -> None:
     # At each look others are busy: a rule that waits for one choice to hold for a second never lowers the number.
     chance = random.Random(7)
     names_there = [f"pod-{number:02}" for number in range(40)]

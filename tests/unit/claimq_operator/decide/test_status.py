@@ -1,4 +1,4 @@
-"""The status: its shape as the CRD has it, and when it is worth a write."""
+"""The status: its shape as the CRD declares it, and when it is written."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from claimq.model import ServerReport
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import seen_for_scaling
-from claimq_operator.decide.status import age_text, build, is_different, is_news
+from claimq_operator.decide.status import age_text, build, has_changed, is_urgent
 from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import snapshot
 from testkit.tree import ROOT
@@ -55,14 +55,14 @@ def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
     assert {key: status[key] for key in before} == before
 
 
-def test_of_an_unknown_queue_the_busy_workers_are_not_none(observed: Look) -> None:
+def test_an_unknown_queue_keeps_its_number_of_busy_workers(observed: Look) -> None:
     look = observed(unknown=True)
     before = {"workers": {"desired": 2, "ready": 2, "busy": 2}}
     view = View(replace(look, resource=replace(look.resource, status=before)), None, 2)
     assert build(view, None, now=0.0)["workers"]["busy"] == 2
 
 
-def test_nothing_in_it_is_empty_since_an_emptied_object_becomes_null_and_is_refused(observed: Look) -> None:
+def test_the_status_has_no_empty_objects_which_the_api_server_rejects(observed: Look) -> None:
     report = ServerReport("valkey", "9.1", "standalone", ())
     status = status_of(replace(observed(), report=report))
     inner = [
@@ -75,7 +75,7 @@ def test_an_empty_state_has_no_age(observed: Look) -> None:
     assert status_of(observed()).keys().isdisjoint({"ages", "oldest"})
 
 
-def test_a_decision_keeps_its_instant_while_it_stays_the_same(observed: Look) -> None:
+def test_a_decision_keeps_its_time_while_it_stays_the_same(observed: Look) -> None:
     look = observed(main=1)
     first = status_of(look, now=0.0)
     again = replace(look, resource=replace(look.resource, status=first))
@@ -83,31 +83,31 @@ def test_a_decision_keeps_its_instant_while_it_stays_the_same(observed: Look) ->
     assert status_of(again, wanted=2, now=100.0)["scaling"]["at"] == "1970-01-01T00:01:40Z"
 
 
-def test_the_same_again_is_no_reason_to_write(observed: Look) -> None:
+def test_an_unchanged_status_is_not_written(observed: Look) -> None:
     status = status_of(observed(main=1, age=100.0))
     later = status_of(observed(main=1, age=104.0), now=1_767_225_604.0)
-    assert not is_different(later, status)
+    assert not has_changed(later, status)
 
 
 def test_numbers_wait_for_their_time(observed: Look) -> None:
     status, later = status_of(observed(main=1)), status_of(observed(main=2))
-    assert is_different(later, status)
-    assert not is_news(later, status)
+    assert has_changed(later, status)
+    assert not is_urgent(later, status)
 
 
 def test_an_age_that_grew_by_a_fifth_is_written(observed: Look) -> None:
     status = status_of(observed(main=1, age=100.0))
-    assert is_different(status_of(observed(main=1, age=130.0)), status)
+    assert has_changed(status_of(observed(main=1, age=130.0)), status)
 
 
 @pytest.mark.parametrize("change", [{"wanted": 2}, {"wanted": 0}])
 def test_another_number_of_workers_is_written_at_once(observed: Look, change: dict[str, int]) -> None:
-    assert is_news(status_of(observed(main=1), **change), status_of(observed(main=1)))
+    assert is_urgent(status_of(observed(main=1), **change), status_of(observed(main=1)))
 
 
-def test_a_condition_that_turned_is_written_at_once(observed: Look) -> None:
+def test_a_changed_condition_is_written_at_once(observed: Look) -> None:
     paused = status_of(observed(seen=snapshot(paused=True)))
-    assert is_news(paused, status_of(observed()))
+    assert is_urgent(paused, status_of(observed()))
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_a_condition_that_turned_is_written_at_once(observed: Look) -> None:
         (187_200, "2d4h"),
     ],
 )
-def test_ages_are_told_in_two_units(seconds: float, text: str) -> None:
+def test_ages_are_shown_in_two_units(seconds: float, text: str) -> None:
     assert age_text(seconds) == text

@@ -1,11 +1,11 @@
-"""Who works, by a Lease; without comparing clocks."""
+"""Leader election by a Lease, without comparing clocks."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from claimq_operator.kubernetes_api.leader_election import LeaderElection, Sighted, Step
-from claimq_operator.kubernetes_api.port import Conflicting, Kind, NotThere
+from claimq_operator.kubernetes_api.leader_election import LeaderElection, ObservedLease, Step
+from claimq_operator.kubernetes_api.port import Conflict, Kind, NotFound
 from claimq_operator.settings import OperatorSettings
 from testkit.skipping_loop import run_skipping
 from testkit.waiting import eventually
@@ -14,32 +14,33 @@ Json = dict[str, Any]
 
 
 def test_a_free_lease_is_taken() -> None:
-    assert Sighted().seen({}, 0.0).step("me", 15.0, 0.0) is Step.TAKE
+    assert ObservedLease().updated({}, 0.0).step("me", 15.0, 0.0) is Step.TAKE
 
 
-def test_anothers_lease_is_waited_for_until_it_has_been_still_for_its_duration() -> None:
-    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "1"}, 100.0)
+def test_the_lease_of_another_is_acquired_only_after_its_duration_without_a_change() -> None:
+    seen = ObservedLease().updated({"holderIdentity": "other", "renewTime": "1"}, 100.0)
     assert seen.step("me", 15.0, 114.9) is Step.WAIT
     assert seen.step("me", 15.0, 115.0) is Step.TAKE
 
 
-def test_a_renewal_begins_the_wait_anew_whatever_its_clock_says() -> None:
-    seen = Sighted().seen({"holderIdentity": "other", "renewTime": "long ago"}, 100.0)
-    seen = seen.seen({"holderIdentity": "other", "renewTime": "longer ago"}, 110.0)
+def test_a_renewal_restarts_the_wait_whatever_the_holders_clock_shows() -> None:
+    seen = ObservedLease().updated({"holderIdentity": "other", "renewTime": "long ago"}, 100.0)
+    seen = seen.updated({"holderIdentity": "other", "renewTime": "longer ago"}, 110.0)
     assert seen.step("me", 15.0, 120.0) is Step.WAIT
 
 
-def test_a_holder_with_a_longer_duration_is_given_its_own() -> None:
+def test_a_holder_with_a_longer_lease_duration_is_waited_for_as_long() -> None:
     # As in a rollout that shortens the duration: the old operator renews every fifth of its own.
     spec = {"holderIdentity": "other", "renewTime": "1", "leaseDurationSeconds": 60}
-    seen = Sighted().seen(spec, 100.0)
+    seen = ObservedLease().updated(spec, 100.0)
     assert seen.step("me", 3.0, 159.0) is Step.WAIT
     assert seen.step("me", 3.0, 160.0) is Step.TAKE
 
 
 def test_the_own_lease_is_renewed() -> None:
     assert (
-        Sighted().seen({"holderIdentity": "me", "renewTime": "1"}, 0.0).step("me", 15.0, 99.0) is Step.RENEW
+        ObservedLease().updated({"holderIdentity": "me", "renewTime": "1"}, 0.0).step("me", 15.0, 99.0)
+        is Step.RENEW
     )
 
 
@@ -61,7 +62,7 @@ class LeaseHolder:
         if self.is_cut:
             raise TimeoutError
         if self.lease is None:
-            raise NotThere(name)
+            raise NotFound(name)
         return self.lease
 
     async def create(self, kind: Kind, body: Json) -> Json:
@@ -76,7 +77,7 @@ class LeaseHolder:
         assert self.lease is not None
         version = self.lease["metadata"]["resourceVersion"]
         if changes["metadata"]["resourceVersion"] != version:
-            raise Conflicting(name)
+            raise Conflict(name)
         metadata = {**self.lease["metadata"], "resourceVersion": str(int(version) + 1)}
         self.lease = {**self.lease, "metadata": metadata, "spec": {**self.lease["spec"], **changes["spec"]}}
         return self.lease
@@ -116,7 +117,7 @@ class Candidate:
         await asyncio.gather(self._run, return_exceptions=True)
 
 
-async def test_one_of_two_works_and_the_other_follows_when_it_goes() -> None:
+async def test_one_of_two_leads_and_the_other_follows_when_it_stops() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
     await eventually(lambda: first.works)
@@ -129,7 +130,7 @@ async def test_one_of_two_works_and_the_other_follows_when_it_goes() -> None:
     assert holder.lease["spec"]["holderIdentity"] == ""
 
 
-async def test_who_cannot_renew_stops_before_another_may_begin() -> None:
+async def test_a_leader_that_cannot_renew_stops_before_another_may_start() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
     await eventually(lambda: first.works)
@@ -140,7 +141,7 @@ async def test_who_cannot_renew_stops_before_another_may_begin() -> None:
     await first.end()
 
 
-async def test_who_leads_reads_the_lease_again_only_when_somebody_has_changed_it() -> None:
+async def test_a_leader_reads_the_lease_again_only_after_a_conflict() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
     await eventually(lambda: holder.version >= 6)
@@ -152,7 +153,7 @@ async def test_who_leads_reads_the_lease_again_only_when_somebody_has_changed_it
     await first.end()
 
 
-async def test_a_lease_that_is_taken_away_is_let_go() -> None:
+async def test_a_leader_that_loses_the_lease_stops() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
     await eventually(lambda: first.works)
@@ -164,7 +165,7 @@ async def test_a_lease_that_is_taken_away_is_let_go() -> None:
     await first.end()
 
 
-async def test_who_ends_makes_no_lease_anew_where_an_uninstall_took_it_away() -> None:
+async def test_a_stopping_leader_does_not_recreate_a_deleted_lease() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
     await eventually(lambda: first.works)
@@ -194,7 +195,7 @@ class HangingLater(LeaseHolder):
         return await super().get(kind, namespace, name)
 
 
-def test_who_gets_no_answer_stops_before_the_lease_is_free_for_another() -> None:
+def test_a_leader_without_responses_stops_before_the_lease_expires() -> None:
     holder = HangingLater()
     ends: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Which ends of containers are proven, whose claims those were, what is said about them."""
+"""Which terminations are certain, which claims they held, and their causes."""
 
 import copy
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from claimq.model import Reason, WorkerInfo
-from claimq_operator.kubernetes_api.terminations import Termination, dead_workers, deaths_of
-from claimq_operator.kubernetes_api.worker_pods import trimmed
+from claimq_operator.kubernetes_api.terminations import Termination, terminated_workers, terminations_of
+from claimq_operator.kubernetes_api.worker_pods import trim_pod
 
 Body = dict[str, Any]
 
@@ -42,7 +42,7 @@ def restarted() -> Body:
 
 
 def only(body: Body) -> Termination:
-    found = deaths_of(body)
+    found = terminations_of(body)
     assert len(found) == 1
     return found[0]
 
@@ -51,47 +51,47 @@ def busy(started: int, uid: str = "u", claims: int = 2) -> WorkerInfo:
     return WorkerInfo(f"p.{uid}.{started}", claims, 0.0)
 
 
-def test_a_pod_that_runs_proves_no_death() -> None:
-    assert deaths_of(pod()) == ()
+def test_a_running_pod_has_no_termination() -> None:
+    assert terminations_of(pod()) == ()
 
 
-def test_a_terminated_sidecar_proves_its_workers_dead() -> None:
-    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert dead_workers(death, [busy(BEFORE_ALL)]) == (f"p.u.{BEFORE_ALL}",)
+def test_a_terminated_sidecar_proves_its_workers_terminated() -> None:
+    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert terminated_workers(termination, [busy(BEFORE_ALL)]) == (f"p.u.{BEFORE_ALL}",)
 
 
-def test_a_restarted_sidecar_proves_only_the_one_before_it_dead() -> None:
-    death = only(pod(sidecar=restarted()))
-    assert dead_workers(death, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == (f"p.u.{BEFORE_ALL}",)
+def test_a_restarted_sidecar_proves_only_its_previous_run_terminated() -> None:
+    termination = only(pod(sidecar=restarted()))
+    assert terminated_workers(termination, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == (f"p.u.{BEFORE_ALL}",)
 
 
-def test_a_worker_of_the_second_of_the_restart_is_left_to_its_lease() -> None:
-    death = only(pod(sidecar=restarted()))
-    assert dead_workers(death, [busy(1_767_226_203_400)]) == ()
+def test_a_worker_from_the_second_of_the_restart_keeps_its_leases() -> None:
+    termination = only(pod(sidecar=restarted()))
+    assert terminated_workers(termination, [busy(1_767_226_203_400)]) == ()
 
 
 def test_a_worker_of_another_pod_of_the_same_name_is_left_alone() -> None:
-    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert dead_workers(death, [busy(BEFORE_ALL, uid="another")]) == ()
+    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert terminated_workers(termination, [busy(BEFORE_ALL, uid="another")]) == ()
 
 
 def test_a_worker_that_holds_nothing_needs_no_call() -> None:
-    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert dead_workers(death, [busy(BEFORE_ALL, claims=0)]) == ()
+    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert terminated_workers(termination, [busy(BEFORE_ALL, claims=0)]) == ()
 
 
-def test_a_worker_with_a_name_of_its_own_is_left_to_its_lease() -> None:
-    death = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert dead_workers(death, [WorkerInfo("p.u.by-hand", 1, 0.0)]) == ()
+def test_a_worker_with_a_foreign_name_keeps_its_leases() -> None:
+    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert terminated_workers(termination, [WorkerInfo("p.u.by-hand", 1, 0.0)]) == ()
 
 
 def test_a_status_without_the_containers_id_proves_nothing() -> None:
     unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": "2026-01-01T00:10:00Z"}
-    assert deaths_of(pod(sidecar={"restartCount": 0, "state": {"terminated": unknown}})) == ()
+    assert terminations_of(pod(sidecar={"restartCount": 0, "state": {"terminated": unknown}})) == ()
 
 
-def test_a_force_deleted_pod_that_still_ran_proves_nothing() -> None:
-    assert deaths_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:10:00Z"})) == ()
+def test_a_force_deleted_pod_that_was_running_proves_nothing() -> None:
+    assert terminations_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:10:00Z"})) == ()
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,10 @@ def test_a_force_deleted_pod_that_still_ran_proves_nothing() -> None:
     ],
     ids=["ended", "backing off", "runs again"],
 )
-def test_an_app_that_ended_gives_back_what_its_next_run_cannot_have_claimed(
-    state: Body, before: float
-) -> None:
+def test_claims_from_before_the_next_run_of_an_app_are_returned(state: Body, before: float) -> None:
     last = {} if "terminated" in state else {"lastState": {"terminated": ENDED}}
-    death = only(pod(app={"restartCount": 1, "state": state, **last}))
-    assert (death.is_sidecar, death.before) == (False, before)
+    termination = only(pod(app={"restartCount": 1, "state": state, **last}))
+    assert (termination.is_sidecar, termination.before) == (False, before)
 
 
 def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containers") -> Body:
@@ -121,33 +119,33 @@ def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containe
     spec[kind].append(other)
     statuses = "containerStatuses" if kind == "containers" else "initContainerStatuses"
     body["status"][statuses].append({"name": "other", "state": state})
-    return trimmed({**body, "spec": spec})
+    return trim_pod({**body, "spec": spec})
 
 
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
-def test_an_app_beside_a_container_that_claims_too_is_left_to_the_lease(kind: str) -> None:
-    assert deaths_of(with_another(pod(app=restarted()), RUNNING, claims=True, kind=kind)) == ()
+def test_an_app_beside_another_claiming_container_keeps_its_leases(kind: str) -> None:
+    assert terminations_of(with_another(pod(app=restarted()), RUNNING, claims=True, kind=kind)) == ()
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
-def test_an_app_beside_a_container_without_the_socket_ends_as_one_alone(kind: str) -> None:
-    death = only(with_another(pod(app=restarted()), RUNNING, claims=False, kind=kind))
-    assert death == only(pod(app=restarted()))
+def test_an_app_beside_a_container_without_the_socket_terminates_like_a_single_one(kind: str) -> None:
+    termination = only(with_another(pod(app=restarted()), RUNNING, claims=False, kind=kind))
+    assert termination == only(pod(app=restarted()))
 
 
-def test_when_the_pod_has_ended_all_that_claimed_have() -> None:
+def test_a_finished_pod_has_no_running_claiming_container() -> None:
     ended: Body = {"restartCount": 0, "state": {"terminated": ENDED}}
     evicted: Body = {"phase": "Failed", "reason": "Evicted", "message": 'Container other exceeded "1Mi". '}
-    death = only(with_another(pod(app=ended, **evicted), {"terminated": ENDED}, claims=True))
-    assert (death.reason, death.is_sidecar, death.before) == (Reason.CRASHED, False, 0.0)
-    assert 'evicted (Container other exceeded "1Mi".)' in death.cause
-    assert deaths_of(with_another(pod(app=ended), {"terminated": ENDED}, claims=True)) == ()
+    termination = only(with_another(pod(app=ended, **evicted), {"terminated": ENDED}, claims=True))
+    assert (termination.reason, termination.is_sidecar, termination.before) == (Reason.CRASHED, False, 0.0)
+    assert 'evicted (Container other exceeded "1Mi".)' in termination.cause
+    assert terminations_of(with_another(pod(app=ended), {"terminated": ENDED}, claims=True)) == ()
 
 
-def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> None:
+def test_the_cause_names_container_exit_node_image_and_run() -> None:
     assert only(pod(sidecar=restarted())).cause == (
         "claimq-sidecar ended: OOMKilled, exit code 137 (signal 9); pod p, node node-1, image sidecar:1, run 1"
     )
@@ -166,12 +164,12 @@ def test_the_cause_says_what_ended_how_where_and_for_the_how_manieth_time() -> N
     ],
     ids=["crash", "node-pressure", "own-usage", "app's usage", "sidecar's usage", "preempted", "deleted"],
 )  # fmt: skip
-def test_what_ends_a_pod_from_outside_is_an_interruption(more: Body, reason: Reason) -> None:
+def test_a_pod_removed_by_the_cluster_is_an_interruption(more: Body, reason: Reason) -> None:
     body = pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}, **copy.deepcopy(more))
     assert only(body).reason is reason
 
 
-def test_an_eviction_is_told_with_the_kubelets_words() -> None:
+def test_an_eviction_is_recorded_with_the_kubelets_message() -> None:
     body = pod(
         sidecar={"restartCount": 0, "state": {"terminated": ENDED}},
         reason="Evicted",
@@ -180,9 +178,7 @@ def test_an_eviction_is_told_with_the_kubelets_words() -> None:
     assert "evicted (The node was low on resource: memory.)" in only(body).cause
 
 
-def test_an_eviction_is_told_though_the_kubelet_had_removed_the_containers_before_it_wrote_how_they_ended() -> (
-    None
-):
+def test_an_eviction_counts_even_without_a_final_container_status() -> None:
     lost = {
         "restartCount": 1,
         "state": {"waiting": {"reason": "PodInitializing"}},
@@ -190,11 +186,11 @@ def test_an_eviction_is_told_though_the_kubelet_had_removed_the_containers_befor
     }
     used = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi."
     body = pod(app=lost, sidecar=lost, phase="Failed", reason="Evicted", message=used)
-    death = only(body)
-    assert (death.is_sidecar, death.before, death.reason) == (False, 0.0, Reason.CRASHED)
-    assert death.cause == (
+    termination = only(body)
+    assert (termination.is_sidecar, termination.before, termination.reason) == (False, 0.0, Reason.CRASHED)
+    assert termination.cause == (
         f"worker ended: evicted ({used}), ContainerStatusUnknown, exit code 137 (signal 9); pod p, node node-1, "
         "image app:1, run 1"
     )
     del body["status"]["phase"]  # it is being ended
-    assert deaths_of(body) == ()
+    assert terminations_of(body) == ()

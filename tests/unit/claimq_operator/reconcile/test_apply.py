@@ -1,4 +1,4 @@
-"""A plan into requests, also where the API server refuses one of them."""
+"""Applying a plan, also when the API server rejects a request."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
-from claimq_operator.kubernetes_api.port import Cluster, Conflicting, Kind, NotThere, Refused
+from claimq_operator.kubernetes_api.port import Cluster, Conflict, Kind, NotFound, Refused
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.settings import OperatorSettings
 from testkit.kubernetes_objects import deployment_body
@@ -28,7 +28,7 @@ class RefusingCluster:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
-        raise NotThere("no such object")
+        raise NotFound("no such object")
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
@@ -42,19 +42,19 @@ class RefusingCluster:
 
 
 class ChangedMeanwhile:
-    """A cluster in which somebody has changed the Deployment after it was looked at."""
+    """A cluster in which another client has changed the Deployment after it was observed."""
 
     def __init__(self) -> None:
         self.applied: list[Json] = []
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
-        raise NotThere("no such object")
+        raise NotFound("no such object")
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
         if body["metadata"].get("resourceVersion") == "9":
-            raise Conflicting("the object has been modified")
+            raise Conflict("the object has been modified")
         self.applied.append(body)
         return body
 
@@ -87,7 +87,7 @@ def applied(cluster: RefusingCluster | ChangedMeanwhile | HasAnother, decided: P
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget"])
-def test_a_refused_child_is_told_and_what_is_there_is_scaled_all_the_same(
+def test_a_rejected_child_is_raised_after_the_existing_deployment_is_scaled(
     observed: Look, settings: OperatorSettings, kind: str
 ) -> None:
     look = observed(replicas=0, main=4, scaling={"itemsPerReplica": 2})
@@ -98,9 +98,7 @@ def test_a_refused_child_is_told_and_what_is_there_is_scaled_all_the_same(
     assert cluster.ordered == [2]
 
 
-def test_a_first_deployment_that_is_refused_orders_nothing(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_rejected_first_deployment_is_not_scaled(observed: Look, settings: OperatorSettings) -> None:
     look = replace(observed(main=4), deployment=None)
     cluster = RefusingCluster("Deployment")
     with pytest.raises(Refused):
@@ -108,7 +106,7 @@ def test_a_first_deployment_that_is_refused_orders_nothing(
     assert cluster.ordered == []
 
 
-def test_a_number_that_somebody_has_just_set_is_not_taken_over_with_the_old_one(observed: Look) -> None:
+def test_a_number_that_was_just_changed_is_not_overwritten_with_the_old_one(observed: Look) -> None:
     cluster = ChangedMeanwhile()
     made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
     applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
@@ -124,7 +122,7 @@ STRANGERS: list[list[Json]] = [
 
 
 @pytest.mark.parametrize("owners", STRANGERS)
-def test_an_object_that_is_not_ours_is_never_changed(observed: Look, owners: list[Json]) -> None:
+def test_an_object_of_another_owner_is_never_changed(observed: Look, owners: list[Json]) -> None:
     cluster = HasAnother(*owners)
     look = observed(replicas=0)
     with pytest.raises(NotOurs, match=r'PodDisruptionBudget "thumbs-worker".*delete or rename it'):
@@ -132,7 +130,7 @@ def test_an_object_that_is_not_ours_is_never_changed(observed: Look, owners: lis
     assert cluster.applied == []
 
 
-def test_a_child_of_ours_is_applied_to_that_very_object(observed: Look) -> None:
+def test_a_child_is_applied_with_the_uid_of_the_existing_object(observed: Look) -> None:
     look = observed(replicas=0)
     cluster = HasAnother(look.resource.owner())
     applied(cluster, Plan(children=(budget(look.resource),)), look)

@@ -1,4 +1,4 @@
-"""A runner for each queue, and one alone."""
+"""One reconciler for each queue."""
 
 import asyncio
 from pathlib import Path
@@ -35,38 +35,38 @@ def runners() -> list[asyncio.Task[Any]]:
     return [task for task in asyncio.all_tasks() if task.get_name() == "queue media/thumbs"]
 
 
-async def test_a_queue_made_anew_has_a_runner_of_its_own_after_the_first_ones_end(
+async def test_a_recreated_queue_gets_a_new_reconciler_after_the_first_has_stopped(
     settings: OperatorSettings, tmp_path: Path
 ) -> None:
     controller, metrics = Controller(), Metrics()
     cluster = cast("Cluster", Silent())
     liveness = Liveness(asyncio.get_running_loop().time)
     cache = Cache(controller.changed)
-    controller.settle_in(
+    controller.attach(
         Context(
             settings=settings,
             cluster=cluster,
             cache=cache,
-            servers=RedisConnections(cluster, tmp_path),
+            connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=metrics,
             liveness=liveness,
-            wall=lambda: 0.0,
+            wall_clock=lambda: 0.0,
         )
     )
     controller.listed.set()
-    working = asyncio.create_task(controller.work())
-    cache.see_queue(queue(1, "old"))
+    working = asyncio.create_task(controller.lead())
+    cache.update_queue(queue(1, "old"))
     await eventually(lambda: "queue media/thumbs" in liveness.ages())
     (first,) = runners()
-    cache.see_queue(queue(2, "new"))
+    cache.update_queue(queue(2, "new"))
     await eventually(first.done)
     (second,) = runners()
     assert second is not first
     # What the first let go of at its end, it did before the second took it.
     await eventually(lambda: "queue media/thumbs" in liveness.ages())
-    cache.see_queue(queue(2, "new"), is_gone=True)
+    cache.update_queue(queue(2, "new"), is_gone=True)
     await eventually(lambda: runners() == [])
     assert "queue media/thumbs" not in liveness.ages()
     working.cancel()

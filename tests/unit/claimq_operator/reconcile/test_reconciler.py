@@ -1,4 +1,4 @@
-"""The loop of one queue, by a clock that skips what is waited for."""
+"""The loop of one queue, on a clock that skips sleeps."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ from testkit.skipping_loop import run_skipping
 HOUR = 3600.0
 
 
-def test_a_queue_that_rests_for_an_hour_is_not_taken_for_silent(
+def test_a_queue_that_is_idle_for_an_hour_is_not_reported_as_stuck(
     settings: OperatorSettings, tmp_path: Path
 ) -> None:
     async def rest() -> tuple[list[str], list[str]]:
@@ -30,18 +30,18 @@ def test_a_queue_that_rests_for_an_hour_is_not_taken_for_silent(
             settings=replace(settings, idle_period=HOUR),
             cluster=cluster,
             cache=Cache(lambda _: None),
-            servers=RedisConnections(cluster, tmp_path),
+            connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=Metrics(),
             liveness=liveness,
-            wall=lambda: 0.0,
+            wall_clock=lambda: 0.0,
         )
         runner = asyncio.create_task(Reconciler(("media", "thumbs"), context).run())
         await asyncio.sleep(HOUR - 1)
-        resting = liveness.silent()
+        resting = liveness.stuck()
         runner.cancel()
         await asyncio.gather(runner, return_exceptions=True)
-        return resting, liveness.silent()
+        return resting, liveness.stuck()
 
     assert run_skipping(rest()) == ([], [])

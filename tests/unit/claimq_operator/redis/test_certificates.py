@@ -1,4 +1,4 @@
-"""Certificates as files: small and few for each namespace, and a full disk is told and harms no other queue."""
+"""Certificates as files: limits for each namespace, and a full disk affects no other queue."""
 
 import os
 import subprocess
@@ -7,39 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from claimq_operator.redis.certificates import LARGEST, NAMESPACE_BYTES, Certificates, Rejected
+from claimq_operator.redis.certificates import MAX_BYTES, NAMESPACE_BYTES, CertificateRejected, Certificates
 
-CA = LARGEST["ca.crt"]
+CA = MAX_BYTES["ca.crt"]
 
 
-@pytest.mark.parametrize("name", LARGEST)
-def test_a_file_has_a_largest_size(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", MAX_BYTES)
+def test_a_file_has_a_maximum_size(tmp_path: Path, name: str) -> None:
     store = Certificates(tmp_path)
-    assert store.paths({name: b"x" * LARGEST[name]}, (), "media")
-    with pytest.raises(Rejected, match=rf"{name}.* has {LARGEST[name] + 1} bytes") as caught:
-        store.paths({name: b"x" * (LARGEST[name] + 1)}, (), "media")
-    assert (caught.value.fault.reason, caught.value.fault.needs_person) == ("CertificateTooLarge", True)
+    assert store.paths({name: b"x" * MAX_BYTES[name]}, (), "media")
+    with pytest.raises(CertificateRejected, match=rf"{name}.* has {MAX_BYTES[name] + 1} bytes") as caught:
+        store.paths({name: b"x" * (MAX_BYTES[name] + 1)}, (), "media")
+    assert (caught.value.fault.reason, caught.value.fault.needs_action) == ("CertificateTooLarge", True)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_the_queues_of_a_namespace_have_a_room_together_and_share_equal_files(tmp_path: Path) -> None:
+def test_the_queues_of_a_namespace_share_a_quota_and_equal_files(tmp_path: Path) -> None:
     store, used = Certificates(tmp_path), set[str]()
     for number in range(NAMESPACE_BYTES // CA):
         used |= set(store.paths({"ca.crt": b"%d" % number + b"x" * (CA - 1)}, used, "media").values())
     assert store.paths({"ca.crt": b"0" + b"x" * (CA - 1)}, used, "media")["ca.crt"] in used
-    with pytest.raises(Rejected, match=r"namespace media.*1Mi"):
+    with pytest.raises(CertificateRejected, match=r"namespace media.*1Mi"):
         store.paths({"ca.crt": b"one more"}, used, "media")
     assert store.paths({"ca.crt": b"one more"}, (), "print")
 
 
-def test_what_is_no_certificate_is_not_stored(tmp_path: Path) -> None:
+def test_other_entries_of_a_secret_are_not_stored(tmp_path: Path) -> None:
     assert Certificates(tmp_path).paths({"url": b"redis://redis", "password": b"x"}, (), "media") == {}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_takes_nothing_is_told_and_leaves_nothing_half(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_reported_and_gets_no_partial_file(tmp_path: Path) -> None:
     missing = tmp_path / "gone"
-    with pytest.raises(Rejected, match=os.strerror(2)) as caught:
+    with pytest.raises(CertificateRejected, match=os.strerror(2)) as caught:
         Certificates(missing).paths({"ca.crt": b"x"}, (), "media")
     assert caught.value.fault.reason == "CertificateNotStored"
 
@@ -55,21 +55,21 @@ def test_sweeping_keeps_what_is_used(tmp_path: Path) -> None:
 _ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from claimq_operator.redis.certificates import Certificates, Rejected
+from claimq_operator.redis.certificates import Certificates, CertificateRejected
 directory = Path(sys.argv[1])
 store = Certificates(directory)
 kept = store.paths({"ca.crt": b"of another queue"}, (), "print")["ca.crt"]
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     store.paths({"ca.crt": b"x" * 60_000}, (), "media")
-except Rejected as error:
+except CertificateRejected as error:
     print(error.fault.reason)
 print([str(path) for path in directory.iterdir()] == [kept])
 print(Path(store.paths({"ca.crt": b"small"}, (), "print")["ca.crt"]).read_text())
 """
 
 
-def test_a_file_that_does_not_get_whole_is_removed_and_others_go_on(tmp_path: Path) -> None:
+def test_a_partly_written_file_is_removed_and_others_are_kept(tmp_path: Path) -> None:
     """A limit of the kernel ends the write in the middle, as a full file system does."""
     done = subprocess.run(
         [sys.executable, "-c", _ON_A_FULL_DISK, str(tmp_path)],

@@ -1,4 +1,4 @@
-"""Connections to servers and what they are made from: Secrets, and files with certificates."""
+"""Connections to servers, from Secrets and certificates."""
 
 import asyncio
 import base64
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from claimq_operator.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
-from claimq_operator.redis.certificates import LARGEST, NAMESPACE_BYTES
-from claimq_operator.redis.connections import NoAccess, RedisConnections
+from claimq_operator.redis.certificates import MAX_BYTES, NAMESPACE_BYTES
+from claimq_operator.redis.connections import RedisConnections, ServerAccessError
 from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ class Secrets:
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
         if self.is_down:
-            raise ClusterUnavailable("the API server gives no answer")
+            raise ClusterUnavailable("the API server does not respond")
         return {"data": {"ca.crt": base64.b64encode(self.certificates).decode()}}
 
 
@@ -33,7 +33,7 @@ def kept(directory: Path) -> list[bytes]:
     return sorted(path.read_bytes() for path in directory.iterdir())
 
 
-def test_certificates_are_removed_when_the_last_queue_has_the_new_ones_and_when_none_is_left(
+def test_certificates_are_deleted_when_no_queue_uses_them_any_more(
     tmp_path: Path,
 ) -> None:
     async def rotate() -> list[list[bytes]]:
@@ -43,7 +43,7 @@ def test_certificates_are_removed_when_the_last_queue_has_the_new_ones_and_when_
             await servers.server_for(key, BY_TLS)
         seen = [kept(tmp_path)]
         secrets.certificates = b"second"
-        servers.distrust(THUMBS, BY_TLS)
+        servers.forget_secrets(THUMBS, BY_TLS)
         await servers.server_for(THUMBS, BY_TLS)
         seen.append(kept(tmp_path))
         await servers.server_for(VIDEOS, BY_TLS)
@@ -69,14 +69,14 @@ def test_a_secret_that_no_queue_names_any_more_is_forgotten(tmp_path: Path) -> N
             try:
                 await servers.server_for(THUMBS, BY_TLS)
                 answers.append("remembered")
-            except NoAccess as error:
+            except ServerAccessError as error:
                 answers.append(error.fault.reason)
         return answers
 
     assert asyncio.run(forgotten()) == ["remembered", "SecretUnreadable"]
 
 
-def test_one_tenants_certificates_do_not_take_the_room_of_another(tmp_path: Path) -> None:
+def test_certificates_of_one_tenant_do_not_use_the_quota_of_another(tmp_path: Path) -> None:
     """On a file system as small as the operator's, each queue of one namespace names a Secret of its own."""
 
     async def fill() -> tuple[set[str], bool]:
@@ -84,11 +84,11 @@ def test_one_tenants_certificates_do_not_take_the_room_of_another(tmp_path: Path
         servers = RedisConnections(cast("Cluster", secrets), tmp_path)
         refused: set[str] = set()
         for number in range(20):
-            secrets.certificates = b"%d" % number + b"x" * (LARGEST["ca.crt"] - 2)
+            secrets.certificates = b"%d" % number + b"x" * (MAX_BYTES["ca.crt"] - 2)
             redis = RedisSpec(url="rediss://r", tls=TlsSpec(ca_secret_ref=CaSecretRef(name=f"s{number}")))
             try:
                 await servers.server_for(("media", f"q{number}"), redis)
-            except NoAccess as error:
+            except ServerAccessError as error:
                 refused.add(error.fault.reason)
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= NAMESPACE_BYTES
         secrets.certificates = b"another tenant's"

@@ -1,4 +1,4 @@
-"""Which queue on a server an object may have: its name, and where its password may go."""
+"""Which names on the server a queue may use, and where its password may be sent."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +9,10 @@ from claimq.redis_url import parse_url
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.grants import Allowed
+from claimq_operator.grants import Grants
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.ownership import name_fault
-from claimq_operator.redis.password_hosts import entries_of, is_allowed, password_refs
+from claimq_operator.redis.password_hosts import is_allowed, parse_hosts, password_refs
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 
@@ -22,7 +22,7 @@ Look = Callable[..., Observed]
 
 def fault(queue: QueueResource, settings: OperatorSettings, *grants: tuple[str, str]) -> str:
     assert queue.spec is not None
-    found = name_fault(queue, queue.spec, replace(settings, queue_names=Allowed(grants)))
+    found = name_fault(queue, queue.spec, replace(settings, queue_names=Grants(grants)))
     return "" if found is None else found.message
 
 
@@ -76,12 +76,12 @@ def test_a_password_goes_to_the_hosts_of_an_entry(entry: str) -> None:
         ("", "redis://redis"),
     ],
 )
-def test_a_password_goes_nowhere_else(entry: str, url: str) -> None:
-    assert not is_allowed(parse_url(url), entries_of(entry))
+def test_a_password_is_sent_to_no_other_host(entry: str, url: str) -> None:
+    assert not is_allowed(parse_url(url), parse_hosts(entry))
 
 
 def test_entries_are_separated_by_commas_blanks_and_lines() -> None:
-    assert entries_of(" a:1, b\n*.c\n") == ("a:1", "b", "*.c")
+    assert parse_hosts(" a:1, b\n*.c\n") == ("a:1", "b", "*.c")
 
 
 def test_a_password_in_the_secret_of_the_address_goes_to_that_address() -> None:
@@ -95,10 +95,10 @@ def test_a_password_in_the_secret_of_the_address_goes_to_that_address() -> None:
     assert password_refs(RedisSpec(url="redis://redis")) == ()
 
 
-def test_a_queue_that_may_not_be_used_gets_no_children_and_no_workers(
+def test_a_queue_without_access_gets_no_children_and_no_workers(
     observed: Look, settings: OperatorSettings
 ) -> None:
-    denied = Fault("PasswordHostForbidden", "no", needs_person=True, denied=True)
+    denied = Fault("PasswordHostForbidden", "no", needs_action=True, denied=True)
     for replicas in (None, 0, 2):
         look = observed(replicas=replicas, unknown=True, scaling={"minReplicas": 3})
         decided = plan(replace(look, redis_fault=denied), Memory(), settings, now=0.0, clock=0.0)
@@ -107,10 +107,10 @@ def test_a_queue_that_may_not_be_used_gets_no_children_and_no_workers(
         assert (stalled["status"], stalled["reason"]) == ("True", "PasswordHostForbidden")
 
 
-def test_workers_of_a_queue_with_another_owner_are_taken_away(
+def test_workers_of_a_queue_with_another_owner_are_removed(
     observed: Look, settings: OperatorSettings
 ) -> None:
-    owned = Fault(OWNED_BY_ANOTHER, "no", needs_person=True, denied=True)
+    owned = Fault(OWNED_BY_ANOTHER, "no", needs_action=True, denied=True)
     look = replace(observed(replicas=2, unknown=True, scaling={"minReplicas": 3}), redis_fault=owned)
     decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
     assert (decided.children, decided.replicas) == ((), 0)

@@ -1,4 +1,4 @@
-"""What Prometheus is told of queues: every series bounded, right, and gone with its queue."""
+"""Metrics of queues: bounded, correct, and removed with their queue."""
 
 import math
 
@@ -30,11 +30,11 @@ def series(metrics: Metrics, start: str) -> dict[str, float]:
 
 def seen(**counters: int) -> Metrics:
     metrics = Metrics()
-    metrics.see_queue(KEY, snapshot(**counters), {"desired": 3, "ready": 2, "busy": 1})
+    metrics.set_queue(KEY, snapshot(**counters), {"desired": 3, "ready": 2, "busy": 1})
     return metrics
 
 
-def test_attempts_that_failed_are_told_by_what_ended_them() -> None:
+def test_failed_attempts_are_exported_by_reason() -> None:
     metrics = seen(enqueued=10, done=4, fails=3, crashes=5, expired=2, failed=1)
     start = 'claimq_queue_transitions_total{kind="attempt_failed",name="thumbs",namespace="team",reason='
     assert series(metrics, start) == {start + '"fail"}': 3, start + '"crash"}': 3, start + '"expired"}': 2}
@@ -42,13 +42,13 @@ def test_attempts_that_failed_are_told_by_what_ended_them() -> None:
     assert series(metrics, whole) == {whole: 10}
 
 
-def test_every_counter_is_told_also_while_it_is_zero() -> None:
-    told = series(seen(), "claimq_queue_transitions_total{")
-    assert set(told.values()) == {0}
-    assert len(told) == len(COUNTERS), "fails, crashes and expired are three reasons of one kind"
+def test_every_counter_is_exported_even_at_zero() -> None:
+    exported = series(seen(), "claimq_queue_transitions_total{")
+    assert set(exported.values()) == {0}
+    assert len(exported) == len(COUNTERS), "fails, crashes and expired are three reasons of one kind"
 
 
-def test_items_ages_and_workers_are_told_by_state_and_kind() -> None:
+def test_items_ages_and_workers_are_exported_by_state_and_kind() -> None:
     metrics = seen()
     assert (
         series(metrics, 'claimq_queue_items{name="thumbs",namespace="team",state="main"}').popitem()[1] == 7
@@ -58,20 +58,20 @@ def test_items_ages_and_workers_are_told_by_state_and_kind() -> None:
     assert set(series(metrics, "claimq_queue_workers").values()) == {3, 2, 1}
 
 
-def test_of_an_unknown_queue_the_last_numbers_are_not_repeated() -> None:
+def test_an_unknown_queue_exports_no_stale_numbers() -> None:
     metrics = seen(done=4)
-    metrics.see_queue(KEY, None, {"desired": 3, "ready": 2, "busy": 0})
+    metrics.set_queue(KEY, None, {"desired": 3, "ready": 2, "busy": 0})
     items = series(metrics, "claimq_queue_items{")
     assert len(items) == len(State)
     assert all(map(math.isnan, items.values()))
     assert series(metrics, "claimq_queue_redis_reachable").popitem()[1] == 0
 
 
-def test_every_series_of_a_queue_goes_with_it_and_those_of_others_stay() -> None:
+def test_all_series_of_a_queue_are_removed_with_it() -> None:
     metrics = seen(done=4)
     other = ("team", "videos")
     for key in (KEY, other):
-        metrics.see_queue(key, snapshot(), {"desired": 1, "ready": 1, "busy": 0})
+        metrics.set_queue(key, snapshot(), {"desired": 1, "ready": 1, "busy": 0})
         metrics.decisions.labels(*key, "Hold").inc()
         metrics.released.labels(*key, "crashed").inc()
         metrics.passes.labels(*key, "ok").inc()

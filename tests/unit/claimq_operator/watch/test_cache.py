@@ -1,4 +1,4 @@
-"""What is known of the cluster, whatever order its events come in."""
+"""The cache, with events in any order."""
 
 import copy
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.watch.cache import Cache, trimmed_deployment
+from claimq_operator.watch.cache import Cache, trim_deployment
 from testkit.kubernetes_objects import deployment_body, pod_body
 
 KEY = ("media", "thumbs")
@@ -41,57 +41,57 @@ def terminated(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_older_event_changes_nothing(cache: Cache) -> None:
-    cache.see_queue(queue(10, generation=2))
-    cache.see_queue(queue(9, generation=1))
+    cache.update_queue(queue(10, generation=2))
+    cache.update_queue(queue(9, generation=1))
     found = cache.queue(KEY)
     assert found is not None
     assert found["metadata"]["generation"] == 2
 
 
 def test_versions_are_compared_as_numbers(cache: Cache) -> None:
-    cache.see_queue(queue(9))
-    cache.see_queue(queue(10, generation=2))
+    cache.update_queue(queue(9))
+    cache.update_queue(queue(10, generation=2))
     found = cache.queue(KEY)
     assert found is not None
     assert found["metadata"]["generation"] == 2
 
 
-def test_our_own_write_of_a_status_is_no_news(cache: Cache, news: list[Key]) -> None:
-    cache.see_queue(queue(1))
+def test_a_status_write_of_the_operator_is_not_reported_as_a_change(cache: Cache, news: list[Key]) -> None:
+    cache.update_queue(queue(1))
     news.clear()
-    cache.see_queue({**queue(2), "status": {"items": {"main": 1}}})
+    cache.update_queue({**queue(2), "status": {"items": {"main": 1}}})
     assert news == []
 
 
-def test_an_annotation_is_news(cache: Cache, news: list[Key]) -> None:
-    cache.see_queue(queue(1))
+def test_a_changed_annotation_is_reported(cache: Cache, news: list[Key]) -> None:
+    cache.update_queue(queue(1))
     news.clear()
-    cache.see_queue(queue(2, annotations={"claimq.dev/pause-reconcile": "true"}))
+    cache.update_queue(queue(2, annotations={"claimq.dev/pause-reconcile": "true"}))
     assert news == [KEY]
 
 
-def test_the_end_of_an_older_queue_of_the_same_name_leaves_the_new_one(cache: Cache) -> None:
-    cache.see_queue(queue(5, uid="new"))
-    cache.see_queue(queue(4, uid="old"), is_gone=True)
+def test_the_deletion_of_an_older_queue_of_the_same_name_keeps_the_new_one(cache: Cache) -> None:
+    cache.update_queue(queue(5, uid="new"))
+    cache.update_queue(queue(4, uid="old"), is_gone=True)
     assert cache.queues() == [KEY]
 
 
-def test_a_queue_that_was_made_anew_unseen_is_told_as_gone_first() -> None:
+def test_a_queue_whose_recreation_was_missed_is_reported_as_deleted_first() -> None:
     is_there: list[bool] = []
 
     def changed(key: Key) -> None:
         is_there.append(seen.queue(key) is not None)
 
     seen = Cache(changed)
-    seen.see_queue(queue(1, uid="old"))
-    seen.see_queue(queue(2, uid="new"))
+    seen.update_queue(queue(1, uid="old"))
+    seen.update_queue(queue(2, uid="new"))
     assert is_there == [True, False, True]
 
 
-def test_a_listing_forgets_what_is_gone_and_tells_it(cache: Cache, news: list[Key]) -> None:
-    cache.see_queue(queue(1))
-    cache.see_deployment(deployment_body(1))
-    cache.see_pod(pod_body("a"))
+def test_a_listing_removes_missing_objects_and_reports_the_change(cache: Cache, news: list[Key]) -> None:
+    cache.update_queue(queue(1))
+    cache.update_deployment(deployment_body(1))
+    cache.update_pod(pod_body("a"))
     news.clear()
     cache.resync([], [], [])
     assert (cache.queues(), cache.deployment(KEY), cache.pods(KEY)) == ([], None, [])
@@ -99,9 +99,9 @@ def test_a_listing_forgets_what_is_gone_and_tells_it(cache: Cache, news: list[Ke
 
 
 def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(cache: Cache, news: list[Key]) -> None:
-    cache.see_queue(queue(1))
-    cache.see_deployment(deployment_body(1))
-    cache.see_pod(pod_body("a"))
+    cache.update_queue(queue(1))
+    cache.update_deployment(deployment_body(1))
+    cache.update_pod(pod_body("a"))
     news.clear()
     cache.resync([], [], [], unknown={"media"})
     assert cache.queues() == [KEY]
@@ -110,58 +110,58 @@ def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(cache: Cache,
     assert news == []
 
 
-def test_a_pod_that_is_gone_still_proves_its_death(cache: Cache) -> None:
-    cache.see_pod(pod_body("a"))
-    cache.see_pod(terminated(pod_body("a")), is_gone=True)
-    deaths = cache.deaths(KEY)
-    assert [death.container_id for death in deaths] == ["containerd://x"]
-    cache.dealt_with(deaths, KEY)
-    assert cache.deaths(KEY) == ()
+def test_the_termination_of_a_deleted_pod_is_kept_until_it_is_handled(cache: Cache) -> None:
+    cache.update_pod(pod_body("a"))
+    cache.update_pod(terminated(pod_body("a")), is_gone=True)
+    terminations = cache.terminations(KEY)
+    assert [termination.container_id for termination in terminations] == ["containerd://x"]
+    cache.mark_handled(terminations, KEY)
+    assert cache.terminations(KEY) == ()
 
 
-def test_a_pod_that_ran_when_it_was_last_seen_proves_nothing(cache: Cache) -> None:
-    cache.see_pod(pod_body("a"))
-    cache.see_pod(pod_body("a"), is_gone=True)
-    assert cache.deaths(KEY) == ()
+def test_a_deleted_pod_that_was_last_seen_running_proves_nothing(cache: Cache) -> None:
+    cache.update_pod(pod_body("a"))
+    cache.update_pod(pod_body("a"), is_gone=True)
+    assert cache.terminations(KEY) == ()
 
 
-def test_deaths_of_a_queue_that_is_gone_are_forgotten(cache: Cache) -> None:
-    cache.see_queue(queue(1))
-    cache.see_pod(terminated(pod_body("a")), is_gone=True)
-    cache.see_queue(queue(1), is_gone=True)
-    assert cache.deaths(KEY) == ()
+def test_terminations_of_a_deleted_queue_are_dropped(cache: Cache) -> None:
+    cache.update_queue(queue(1))
+    cache.update_pod(terminated(pod_body("a")), is_gone=True)
+    cache.update_queue(queue(1), is_gone=True)
+    assert cache.terminations(KEY) == ()
 
 
-def test_deaths_of_pods_that_go_after_their_queue_are_forgotten(cache: Cache) -> None:
-    cache.see_queue(queue(1))
-    cache.see_pod(pod_body("a"))
-    cache.see_queue(queue(1), is_gone=True)
-    cache.see_pod(terminated(pod_body("a")), is_gone=True)
+def test_terminations_of_pods_that_outlive_their_queue_are_dropped(cache: Cache) -> None:
+    cache.update_queue(queue(1))
+    cache.update_pod(pod_body("a"))
+    cache.update_queue(queue(1), is_gone=True)
+    cache.update_pod(terminated(pod_body("a")), is_gone=True)
     cache.resync([], [], [])
-    assert cache.deaths(KEY) == ()
+    assert cache.terminations(KEY) == ()
 
 
-def test_objects_without_our_label_are_none_of_ours(cache: Cache, news: list[Key]) -> None:
+def test_objects_without_the_queue_label_are_ignored(cache: Cache, news: list[Key]) -> None:
     body = pod_body("a")
     del body["metadata"]["labels"]
-    cache.see_pod(body)
+    cache.update_pod(body)
     assert news == []
 
 
-def test_of_a_deployment_no_template_is_kept_and_of_its_fields_owners_only_the_replicas(
+def test_a_cached_deployment_has_no_template_and_only_the_owners_of_replicas(
     cache: Cache,
 ) -> None:
     body = deployment_body(2)
     body["spec"]["template"] = {"spec": {"containers": [{"name": "worker", "image": "app:1"}]}}
-    cache.see_deployment(body)
+    cache.update_deployment(body)
     kept = cache.deployment(KEY)
     assert kept is not None
     assert kept["spec"] == {"replicas": 2}
     assert kept["status"] == body["status"]
     assert [one["manager"] for one in kept["metadata"]["managedFields"]] == ["claimq-scale"]
-    assert trimmed_deployment(kept) == kept
+    assert trim_deployment(kept) == kept
 
 
-def test_of_a_queue_all_is_kept_but_who_wrote_which_field(cache: Cache) -> None:
-    cache.see_queue(queue(1, managedFields=[{"manager": "kubectl"}], annotations={"a": "b"}))
+def test_a_cached_queue_has_everything_but_managed_fields(cache: Cache) -> None:
+    cache.update_queue(queue(1, managedFields=[{"manager": "kubectl"}], annotations={"a": "b"}))
     assert cache.queue(KEY) == queue(1, annotations={"a": "b"})

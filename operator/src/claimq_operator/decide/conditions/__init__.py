@@ -1,11 +1,11 @@
-"""The conditions of a ReliableQueue: one file each, and this one puts them together. Pure."""
+"""The conditions of a ReliableQueue, one module each. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from claimq_operator.decide.conditions.finding import Finding, View
+from claimq_operator.decide.conditions.condition import Condition, View
 from claimq_operator.decide.conditions.ready import ready
 from claimq_operator.decide.conditions.redis_reachable import redis_reachable
 from claimq_operator.decide.conditions.scaling_active import scaling_active
@@ -15,39 +15,39 @@ from claimq_operator.decide.conditions.suspended import suspended
 from claimq_operator.decide.conditions.workers_available import workers_available
 from claimq_operator.kubernetes_api.port import Json
 
-__all__ = ["Finding", "View", "all_conditions", "dated"]
+__all__ = ["Condition", "View", "all_conditions", "with_transition_times"]
 
 
-def all_conditions(view: View) -> tuple[Finding, ...]:
-    """Every condition of the queue, in the order in which people read them."""
-    redis, workers, stuck, held = (
+def all_conditions(view: View) -> tuple[Condition, ...]:
+    """All conditions of the queue, in the order in which ``kubectl describe`` shows them."""
+    redis, workers, is_stalled, is_suspended = (
         redis_reachable(view),
         workers_available(view),
         stalled(view),
         suspended(view),
     )
     found = (
-        ready(redis, workers, stuck, held),
+        ready(redis, workers, is_stalled, is_suspended),
         redis,
         workers,
         scaling_active(view),
         scaling_limited(view),
-        stuck,
-        held,
+        is_stalled,
+        is_suspended,
     )
     return tuple(one.short() for one in found)
 
 
-def dated(
-    findings: Sequence[Finding], before: Sequence[Any], *, generation: int, now_text: str
+def with_transition_times(
+    conditions: Sequence[Condition], before: Sequence[Any], *, generation: int, now_text: str
 ) -> list[Json]:
-    """The conditions as a status holds them; a condition keeps its instant while its status stays the same."""
-    known = {one.get("type"): one for one in before}
-    dated: list[Json] = []
-    for one in findings:
-        last = known.get(one.type, {})
+    """The conditions as JSON. ``lastTransitionTime`` is kept from ``before`` while a condition's status is the same."""
+    previous = {one.get("type"): one for one in before}
+    found: list[Json] = []
+    for one in conditions:
+        last = previous.get(one.type, {})
         since = last.get("lastTransitionTime") if last.get("status") == one.status else None
-        dated.append(
+        found.append(
             {
                 "type": one.type,
                 "status": one.status,
@@ -57,4 +57,4 @@ def dated(
                 "lastTransitionTime": since or now_text,
             }
         )
-    return dated
+    return found

@@ -1,25 +1,25 @@
-"""Ready: the others in one: whether the queue does what its manifest asks."""
+"""Condition Ready: whether the queue works as its manifest asks; a summary of the other conditions. Pure."""
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.finding import FALSE, TRUE, UNKNOWN, Finding
+from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition
 from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 
 TYPE = "Ready"
 
 
-def ready(redis: Finding, workers: Finding, stalled: Finding, suspended: Finding) -> Finding:
-    """True when the server answers and workers are there (or on their way) where some are wanted; else why not."""
+def ready(redis: Condition, workers: Condition, stalled: Condition, suspended: Condition) -> Condition:
+    """True when the server is reachable and the desired workers are ready or starting; else the first cause."""
     if stalled.status == TRUE:
-        return Finding(TYPE, FALSE, stalled.reason, stalled.message)
+        return Condition(TYPE, FALSE, stalled.reason, stalled.message)
     if redis.status != TRUE:
-        return Finding(TYPE, FALSE if redis.status == FALSE else UNKNOWN, redis.reason, redis.message)
+        return Condition(TYPE, FALSE if redis.status == FALSE else UNKNOWN, redis.reason, redis.message)
     if suspended.status == TRUE:
-        return Finding(TYPE, FALSE, suspended.reason, suspended.message)
+        return Condition(TYPE, FALSE, suspended.reason, suspended.message)
     if workers.reason == STARTING:
-        return Finding(TYPE, TRUE, "WorkersStarting", workers.message)
+        return Condition(TYPE, TRUE, "WorkersStarting", workers.message)
     if workers.status != TRUE:
-        return Finding(TYPE, FALSE, workers.reason, workers.message)
+        return Condition(TYPE, FALSE, workers.reason, workers.message)
     if workers.reason == ROLLOUT_BLOCKED:
-        return Finding(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
-    return Finding(TYPE, TRUE, "Working", "the server answers and there are workers where some are wanted")
+        return Condition(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
+    return Condition(TYPE, TRUE, "Working", "the server is reachable and the desired workers are available")

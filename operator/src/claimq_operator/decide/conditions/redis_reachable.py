@@ -1,28 +1,30 @@
-"""RedisReachable: whether the server that holds the items answers."""
+"""Condition RedisReachable: whether the queue's server answers. Pure."""
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.finding import FALSE, TRUE, UNKNOWN, Finding, View
+from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 
 TYPE = "RedisReachable"
 
 
-def redis_reachable(view: View) -> Finding:
-    """False while it cannot be used; the number of workers is then left as it is."""
+def redis_reachable(view: View) -> Condition:
+    """False while the server cannot be used; the number of workers is not changed in that time."""
     observed = view.observed
     if observed.resource.spec is None:
-        return Finding(TYPE, UNKNOWN, "SpecInvalid", "not tried: the spec has mistakes, see Stalled")
+        return Condition(TYPE, UNKNOWN, "SpecInvalid", "not checked: the spec is invalid, see Stalled")
     if observed.redis_fault is not None:
         fault = observed.redis_fault
-        held = "no worker is added" if fault.denied else "the number of workers is held meanwhile"
-        return Finding(TYPE, FALSE, fault.reason, f"{fault.message}; {held}")
+        effect = "no workers are added" if fault.denied else "the number of workers is kept"
+        return Condition(TYPE, FALSE, fault.reason, f"{fault.message}; {effect}")
     if observed.snapshot is None:
-        return Finding(TYPE, UNKNOWN, "NotTriedYet", "the server has not been asked yet")
+        return Condition(TYPE, UNKNOWN, "NotTriedYet", "the operator has not connected to the server yet")
     report = observed.report
     if observed.full:
-        return Finding(TYPE, TRUE, "Full", f"{observed.full}; claims and verdicts go on")
+        return Condition(TYPE, TRUE, "Full", f"{observed.full}; items can still be claimed and completed")
     if report is not None and report.warnings:
-        said = "; ".join(warning.message for warning in report.warnings)
-        return Finding(TYPE, TRUE, "ReachableWithWarnings", f"{report.flavour} {report.version}: {said}")
-    version = f"{report.flavour} {report.version}" if report is not None else "the server"
-    return Finding(TYPE, TRUE, "Reachable", f"{version} answers")
+        warnings = "; ".join(warning.message for warning in report.warnings)
+        return Condition(
+            TYPE, TRUE, "ReachableWithWarnings", f"{report.flavour} {report.version}: {warnings}"
+        )
+    server = f"{report.flavour} {report.version}" if report is not None else "the server"
+    return Condition(TYPE, TRUE, "Reachable", f"{server} is reachable")

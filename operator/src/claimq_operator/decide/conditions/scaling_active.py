@@ -1,39 +1,40 @@
-"""ScalingActive: whether the operator decides on the number of workers, and can."""
+"""Condition ScalingActive: whether the operator sets the number of workers from the queue. Pure."""
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.finding import FALSE, TRUE, UNKNOWN, Finding, View
+from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 from claimq_operator.kubernetes_api.labels import child_name
 from claimq_spec.scaling import ScalingRule
 
 TYPE = "ScalingActive"
-_BY_OTHERS = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED)
+_NOT_AUTO = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN)
 
 
-def scaling_active(view: View) -> Finding:
-    """True while numbers are decided from the queue; False when somebody else decides, or the queue is unknown."""
+def scaling_active(view: View) -> Condition:
+    """True while the number of workers follows the queue; False in other modes or while the queue is unknown."""
     observed = view.observed
     if observed.resource.is_paused:
-        said = "the pause annotation keeps the operator's hands off the workers; remove it to go on"
-        return Finding(TYPE, FALSE, "Paused", said)
+        message = (
+            "the annotation claimq.dev/pause-reconcile stops changes of the workers; remove it to resume"
+        )
+        return Condition(TYPE, FALSE, "Paused", message)
     if view.decision is None:
-        return Finding(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec has mistakes, see Stalled")
+        return Condition(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec is invalid, see Stalled")
     decision = view.decision
-    if decision.rule in _BY_OTHERS or decision.rule is ScalingRule.UNKNOWN:
-        return Finding(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_how_to_begin(view)}")
+    if decision.rule in _NOT_AUTO:
+        return Condition(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_first_worker(view)}")
     # The rule and its numbers change with every item; they are in status.scaling.
-    return Finding(
-        TYPE, TRUE, "Auto", "the number of workers follows the queue; status.scaling has the last decision"
-    )
+    message = "the number of workers follows the queue; see status.scaling for the last decision"
+    return Condition(TYPE, TRUE, "Auto", message)
 
 
-def _how_to_begin(view: View) -> str:
-    """Where nobody would: an HPA takes zero for a wish, and after a suspension nobody remembers the number."""
+def _first_worker(view: View) -> str:
+    """How to start the first worker in mode External: an HPA does not scale up from zero."""
     decision, observed = view.decision, view.observed
     if decision is None or decision.rule is not ScalingRule.EXTERNAL:
         return ""
     if decision.replicas is not None or observed.replicas:
         return ""
     name, namespace = child_name(observed.resource.name), observed.resource.namespace
-    order = f"kubectl scale deployment {name} --namespace={namespace} --replicas=1"
-    return f"; there is none now, and an HPA does not begin at zero: `{order}` orders a first one"
+    command = f"kubectl scale deployment {name} --namespace={namespace} --replicas=1"
+    return f"; there are no workers, and an HPA does not scale up from zero: start the first one with `{command}`"

@@ -1,22 +1,21 @@
-"""Stalled: whether a person has to do something before this queue can get on."""
+"""Condition Stalled: whether the queue makes no progress until a user acts. Pure."""
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.finding import FALSE, TRUE, Finding, View
+from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
 
 TYPE = "Stalled"
 
 
-def stalled(view: View) -> Finding:
-    """True for what no waiting mends: mistakes in the spec, a refusal of the API server, a server used wrongly."""
+def stalled(view: View) -> Condition:
+    """True for problems that retrying does not solve: an invalid spec, a rejected child, a misconfigured server."""
     observed = view.observed
     if observed.resource.problems:
-        return Finding(
-            TYPE, TRUE, "SpecInvalid", "; ".join(str(problem) for problem in observed.resource.problems)
-        )
+        problems = "; ".join(str(problem) for problem in observed.resource.problems)
+        return Condition(TYPE, TRUE, "SpecInvalid", problems)
     for fault in (observed.redis_fault, observed.refusal):
-        if fault is not None and fault.needs_person:
-            return Finding(TYPE, TRUE, fault.reason, fault.message)
+        if fault is not None and fault.needs_action:
+            return Condition(TYPE, TRUE, fault.reason, fault.message)
     if observed.full:
-        return Finding(TYPE, TRUE, "Full", observed.full)
-    return Finding(TYPE, FALSE, "NothingInTheWay", "nothing waits for a person")
+        return Condition(TYPE, TRUE, "Full", observed.full)
+    return Condition(TYPE, FALSE, "NotStalled", "no action required")

@@ -1,21 +1,22 @@
-"""Suspended: whether claims are stopped by spec.suspend or by hand."""
+"""Condition Suspended: whether claims are stopped by spec.suspend or by `claimq pause`. Pure."""
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.finding import FALSE, TRUE, Finding, View
+from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
 
 TYPE = "Suspended"
 
 
-def suspended(view: View) -> Finding:
-    """True while the queue gives no claims."""
+def suspended(view: View) -> Condition:
+    """True while no item can be claimed."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is not None and spec.suspend:
         left = len(view.observed.pods)
-        said = f"spec.suspend is true: no claims, no workers{f' ({left} still ending)' if left else ''}"
-        return Finding(TYPE, TRUE, "SpecSuspend", said)
-    if snapshot is not None and snapshot.paused:
-        return Finding(
-            TYPE, TRUE, "PausedByHand", "the queue was paused by hand: resume it with `claimq resume`"
+        terminating = f" ({left} still terminating)" if left else ""
+        return Condition(
+            TYPE, TRUE, "SpecSuspend", f"spec.suspend is true: no claims, no workers{terminating}"
         )
-    return Finding(TYPE, FALSE, "NotSuspended", "the queue gives claims")
+    if snapshot is not None and snapshot.paused:
+        message = "the queue was paused by hand; resume it with `claimq resume`"
+        return Condition(TYPE, TRUE, "PausedByHand", message)
+    return Condition(TYPE, FALSE, "NotSuspended", "items can be claimed")

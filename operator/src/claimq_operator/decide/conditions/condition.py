@@ -1,0 +1,37 @@
+"""Inputs and outputs of the functions that compute conditions. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from claimq_operator.decide.observed import Observed
+from claimq_spec.scaling import Decision
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+_MAX_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one pass observed and decided. ``decision`` is None when none was made; ``wanted`` is the desired number of
+    workers; ``left_out`` has a sentence for each part that was not injected into the app's container."""
+
+    observed: Observed
+    decision: Decision | None
+    wanted: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition: ``reason`` is a CamelCase word, ``message`` a sentence with the fix."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def short(self) -> Condition:
+        """The condition with its message cut to what the status accepts."""
+        cut = self.message if len(self.message) <= _MAX_MESSAGE else self.message[: _MAX_MESSAGE - 3] + "..."
+        return Condition(self.type, self.status, self.reason, cut)

@@ -1,0 +1,134 @@
+"""Reaches the server of one queue and runs maintenance there, with a backoff while that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from claimq.backoff import Backoff
+from claimq.errors import ClaimqError, StoreFull, StoreMisused
+from claimq.model import ServerReport
+from claimq.queue.reliable_queue import ReliableQueue
+from claimq_operator.children.redis_secrets import address_field
+from claimq_operator.fault import Fault
+from claimq_operator.kubernetes_api.labels import TAKE_OVER
+from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_operator.kubernetes_api.worker_pods import is_finished
+from claimq_operator.reconcile.context import Context
+from claimq_operator.redis.connections import ServerAccessError, SharedServer
+from claimq_operator.redis.maintenance import Maintained, Maintenance
+from claimq_spec.manifest import QueueSpec, RedisSpec
+
+_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The queue's state after maintenance, or why the server could not be used. Empty for an invalid spec."""
+
+    maintained: Maintained | None = None
+    report: ServerReport | None = None
+    fault: Fault | None = None
+
+
+async def open_queue(
+    context: Context, resource: QueueResource, spec: QueueSpec, redis: RedisSpec
+) -> tuple[SharedServer, ReliableQueue]:
+    """The queue on its server, after a check that the resource may use its name and owns it.
+
+    Raises ServerAccessError, ClaimqError, ClusterError.
+    """
+    context.ownership.check_name(resource, spec)
+    shared = await context.connections.server_for(resource.key, redis)
+    queue = shared.server.queue(spec.queue_name, worker="claimq-operator")
+    await context.ownership.own(resource, queue)
+    return shared, queue
+
+
+def unreachable(seconds: float) -> Fault:
+    """The fault of a server that does not respond within this time."""
+    return Fault("Unreachable", f"the server has not responded within {seconds:g} s")
+
+
+def fault_of(error: ClaimqError) -> Fault:
+    """The fault that a condition reports for an error of the server."""
+    if isinstance(error, StoreMisused):
+        return Fault("Misused", str(error), needs_action=True)
+    if isinstance(error, StoreFull):
+        return Fault("Full", str(error), needs_action=True)
+    return Fault("Unreachable", str(error))
+
+
+class QueueServer:
+    """The server of one queue, as the passes of its reconciler use it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._maintenance = Maintenance()
+        self._backoff = Backoff(1.0, 15.0)
+        self._retry_at = float("-inf")
+        self._fault: Fault | None = None
+        self._tried_for: tuple[object, ...] | None = None
+        self.retry_after = 0.0
+        """Seconds to wait after an attempt that failed; 0 after one that succeeded."""
+        self.queue: ReliableQueue | None = None
+        """The queue on its server, once it was reached."""
+
+    async def maintain(self, resource: QueueResource) -> ServerState:
+        """Runs maintenance. Errors of the server are returned as a fault; raises ClusterError.
+
+        During the backoff the last fault is returned, unless the resource has changed.
+        """
+        spec, now = resource.spec, asyncio.get_running_loop().time()
+        if spec is None or spec.redis is None:
+            return ServerState()
+        tried_for = (resource.uid, resource.generation, resource.annotations.get(TAKE_OVER))
+        if now < self._retry_at and tried_for == self._tried_for:
+            return ServerState(fault=self._fault)
+        self._tried_for = tried_for
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                state = await self._maintain(resource, spec, spec.redis, now)
+        except ServerAccessError as error:
+            # Workers must not use the server either.
+            return self._failed(resource, spec.redis, replace(error.fault, denied=True))
+        except ClaimqError as error:
+            return self._failed(resource, spec.redis, self._located(resource, spec.redis, fault_of(error)))
+        except TimeoutError:
+            fault = self._located(resource, spec.redis, unreachable(_TIMEOUT))
+            return self._failed(resource, spec.redis, fault)
+        self._backoff.reset()
+        self.retry_after, self._retry_at, self._fault = 0.0, float("-inf"), None
+        return state
+
+    async def _maintain(
+        self, resource: QueueResource, spec: QueueSpec, redis: RedisSpec, now: float
+    ) -> ServerState:
+        shared, self.queue = await open_queue(self._context, resource, spec, redis)
+        cache = self._context.cache
+        terminations = cache.terminations(resource.key)
+        maintained = await self._maintenance.run(
+            self.queue,
+            None if resource.is_paused else spec.policy_fields(),
+            terminations,
+            now=now,
+            has_pods=not all(map(is_finished, cache.pods(resource.key))),
+        )
+        cache.mark_handled(terminations, resource.key)
+        return ServerState(maintained, await shared.current_report(now))
+
+    def _located(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> Fault:
+        """The fault with the field of the address, and whether TLS was used: wrong TLS looks like an outage."""
+        if fault.reason == "Full":
+            return fault
+        how = "with TLS" if self._context.connections.uses_tls(resource.key) else "without TLS"
+        fix = f"the address comes from {address_field(redis)} and was used {how}; correct it, or repair the server"
+        return replace(fault, message=f"{fault.message}; {fix}")
+
+    def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> ServerState:
+        self._maintenance.forget()
+        self._context.connections.forget_secrets(resource.key, redis)
+        self.retry_after = self._backoff.next()
+        self._retry_at = asyncio.get_running_loop().time() + self.retry_after
+        self._fault = fault
+        return ServerState(fault=fault)

@@ -1,4 +1,4 @@
-"""claimq.worker runs in the app's image: the standard library is all it may lean on."""
+"""claimq.worker runs in the app's image, which need not contain anything but the standard library."""
 
 import ast
 import subprocess
@@ -17,10 +17,10 @@ sys.path.insert(0, sys.argv[1])
 import claimq.worker
 foreign = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__", "claimq"}
 ours = {name for name in sys.modules if name.startswith("claimq.") and not name.startswith("claimq.worker")}
-print(sorted(foreign | ours))
+print(*sorted(foreign | ours))
 """
-
-pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="claimq.worker is not written yet")
+SHARED = {f"claimq.{name}" for name in ("arguments", "backoff", "errors", "frames", "model", "tokens")}
+"""Modules of the library that the client shares."""
 
 
 def _imported(path: Path) -> set[str]:
@@ -38,14 +38,14 @@ def test_the_client_is_there() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=shown)
-def test_it_imports_the_standard_library_and_itself(path: Path) -> None:
+def test_it_imports_the_standard_library_itself_and_shared_types(path: Path) -> None:
     foreign = {
         name
         for name in _imported(path)
         if name.partition(".")[0] not in sys.stdlib_module_names
         and not f"{name}.".startswith("claimq.worker.")
     }
-    assert foreign == set()
+    assert foreign <= SHARED
 
 
 def test_it_starts_without_any_package_installed() -> None:
@@ -53,4 +53,4 @@ def test_it_starts_without_any_package_installed() -> None:
         [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGES, str(ROOT / "core/src")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == "[]"
+    assert set(done.stdout.split()) == SHARED

@@ -25,7 +25,10 @@ class State(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a claim after a call. After ``LOST`` nothing has changed: the claim was not held any more."""
+    """What became of a claim after a call. After ``LOST`` nothing has changed: the claim was not held any more.
+
+    ``ALREADY_DONE`` comes only from a sidecar: the same verdict had its effect before.
+    """
 
     DONE = "done"
     REQUEUED = "requeued"
@@ -35,6 +38,7 @@ class Verdict(StrEnum):
     UNCLAIMED = "unclaimed"
     RENEWED = "renewed"
     LOST = "lost"
+    ALREADY_DONE = "already_done"
 
 
 class Reason(StrEnum):
@@ -80,21 +84,31 @@ class Item(NamedTuple):
     @property
     def text(self) -> str:
         """The payload as UTF-8 text. Raises :class:`PayloadError` if it is not."""
-        try:
-            return self.payload.decode()
-        except UnicodeDecodeError as error:
-            raise PayloadError(
-                f"the payload of item {self.id} is not UTF-8 text; read .payload (bytes)"
-            ) from error
+        return payload_text(self.id, self.payload)
 
     def json(self) -> object:
         """The payload as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
-        try:
-            return json.loads(self.payload)
-        except ValueError as error:
-            raise PayloadError(
-                f"the payload of item {self.id} is not JSON (it begins {self.payload[:20]!r}); read .text or .payload"
-            ) from error
+        return payload_json(self.id, self.payload)
+
+
+def payload_text(item_id: str, payload: bytes) -> str:
+    """The payload of an item as UTF-8 text. Raises :class:`PayloadError` if it is not."""
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise PayloadError(
+            f"the payload of item {item_id} is not UTF-8 text; read .payload (bytes)"
+        ) from error
+
+
+def payload_json(item_id: str, payload: bytes) -> object:
+    """The payload of an item as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
+    try:
+        return json.loads(payload)
+    except ValueError as error:
+        raise PayloadError(
+            f"the payload of item {item_id} is not JSON (it begins {payload[:20]!r}); read .text or .payload"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +156,20 @@ class Claim(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``,
-    ``id`` where it is known."""
+    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``, ``earlier``
+    (what the same verdict did before) for ``ALREADY_DONE``, ``id`` where it is known."""
 
     token: str
     verdict: Verdict
     id: str | None = None
     delay: float | None = None
     lease_until: float | None = None
+    earlier: Verdict | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the claim was not held any more: another worker has the item, or will; forget the result."""
+        return self.verdict is Verdict.LOST
 
 
 @dataclass(frozen=True, slots=True)

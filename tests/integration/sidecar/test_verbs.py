@@ -59,6 +59,20 @@ def test_fail_keeps_the_reason_and_permanent_goes_to_failed(sidecar: Sidecar, qu
     assert (failed.item.payload, failed.item.last_error) == (b"a", "broken")
 
 
+def test_fail_keeps_the_detail_of_each_claim(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    a, b = (claim["token"] for claim in sidecar.claim(2))
+    failures = [
+        {"token": a, "error": "no", "detail": "a.py:1"},
+        {"token": b, "error": "no", "detail": "x" * 3000},
+    ]
+    sidecar.post("/v1/fail", claims=failures)
+    assert [item.error_detail for item in queue.peek(2)] == ["a.py:1", "x" * 2000]
+    token = sidecar.claim()[0]["token"]
+    sidecar.post("/v1/fail", tokens=[token], error="no", detail="a.py:2")
+    assert queue.peek(2)[1].error_detail == "a.py:2"
+
+
 def test_requeue_with_a_delay_and_unclaim_to_the_head(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b", "c"])
     a, b, c = (claim["token"] for claim in sidecar.claim(3))

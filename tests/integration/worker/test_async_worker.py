@@ -43,7 +43,9 @@ async def test_a_block_ends_in_done_or_fail(worker: AsyncWorker, queue: Blocking
         pass
     async with bad:
         raise ValueError("cannot")
-    assert [(item.payload, item.last_error) for item in queue.peek(2)] == [(b"bad", "ValueError: cannot")]
+    (back,) = queue.peek(2)
+    assert (back.payload, back.last_error) == (b"bad", "ValueError: cannot")
+    assert (back.error_detail or "").endswith("in test_a_block_ends_in_done_or_fail")
 
 
 async def test_cancelling_the_work_gives_the_item_back_uncounted(
@@ -100,6 +102,25 @@ async def test_a_stop_ends_the_loop_while_it_waits(worker: AsyncWorker) -> None:
         assert [item async for item in worker.items(wait=60)] == []
 
 
+async def test_signals_mean_what_they_meant_before_when_the_loop_is_over(
+    worker: AsyncWorker, queue: BlockingQueue
+) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    queue.enqueue("a")
+    async for item in worker.items():
+        async with item:
+            os.kill(os.getpid(), signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+async def test_sigterm_ends_a_loop_that_waits(worker: AsyncWorker) -> None:
+    waiting = asyncio.ensure_future(anext(worker.items(wait=300), None))
+    await eventually(lambda: bool(worker._stopping._waiting))
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(60):
+        assert await waiting is None
+
+
 async def test_sigterm_ends_the_loop_after_the_item_in_hand(
     worker: AsyncWorker, queue: BlockingQueue
 ) -> None:
@@ -110,7 +131,7 @@ async def test_sigterm_ends_the_loop_after_the_item_in_hand(
             seen.append(item.text)
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.sleep(0)
-            await eventually(worker._over.is_set)
+            await eventually(lambda: worker._stopping.is_asked)
     assert seen == ["a"]
     assert [item.payload for item in queue.peek(3)] == [b"b", b"c"]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import claimq
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from claimq.worker import NewItem, Refused, SidecarUnavailable, Worker
+from claimq.worker import Item, NewItem, Refused, SidecarUnavailable, Worker
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -66,10 +67,50 @@ def test_a_block_ends_in_done_or_fail(worker: Worker, queue: BlockingQueue) -> N
         own.requeue()
     assert good.outcome is not None
     assert good.outcome.verdict == "done"
-    assert [(item.payload, item.last_error) for item in queue.peek(2)] == [
+    back = queue.peek(2)
+    assert [(item.payload, item.last_error) for item in back] == [
         (b"bad", "ValueError: cannot"),
         (b"own", None),
     ]
+    assert (back[0].error_detail or "").endswith("in test_a_block_ends_in_done_or_fail")
+
+
+def test_a_payload_that_cannot_be_read_fails_its_item(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["not JSON", '"JSON"'])
+    for item in worker.items():
+        with item:
+            item.json()
+            worker.stop()
+    (back,) = queue.peek(9)
+    assert (back.last_error or "").startswith("PayloadError: the payload of item")
+
+
+def test_a_refused_follow_up_fails_its_item(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a"])
+    (item,) = worker.claim(wait=0)
+    with item:
+        item.done(enqueue=[NewItem("b", id="\n")])
+    assert (queue.peek(9)[0].last_error or "").startswith("Refused: ")
+
+
+def test_types_and_errors_are_those_of_the_library(sidecar: Sidecar) -> None:
+    shared = ("NewItem", "Outcome", "Enqueued", "PayloadError", "StoreUnavailable", "Verdict")
+    assert all(getattr(claimq.worker, name) is getattr(claimq, name) for name in shared)
+    with claimq.worker.connect(sidecar.socket) as worker, pytest.raises(claimq.ClaimqError):
+        worker.claim(5000)
+    with pytest.raises(claimq.ClaimqError):
+        claimq.worker.connect("/nowhere", within=0)
+
+
+def test_a_stop_ends_a_loop_of_another_thread_while_it_waits(worker: Worker, sidecar: Sidecar) -> None:
+    got: list[Item] = []
+    loop = threading.Thread(target=lambda: got.extend(worker.items(wait=300)))
+    loop.start()
+    eventually_sync(lambda: bool(worker.client._stopping._waiting))
+    worker.stop()
+    loop.join(60)
+    assert not loop.is_alive()
+    assert got == []
 
 
 def test_an_interrupt_in_a_block_is_no_failure(worker: Worker, queue: BlockingQueue) -> None:
@@ -153,7 +194,7 @@ def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     assert [one.text for one in worker.claim(wait=0)] == ["b"]
 
 
-def test_a_claim_lost_while_the_sidecar_was_away_is_told(
+def test_a_claim_lost_while_the_sidecar_was_away_has_that_outcome(
     sidecar: Sidecar, worker: Worker, queue: BlockingQueue, hasty: Policy
 ) -> None:
     queue.enqueue("a")
@@ -187,7 +228,7 @@ def test_patience_has_an_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
     worker = claimq.worker.connect(sidecar.socket, patience=0.3)
     (item,) = worker.claim(wait=0)
     sidecar.kill9()
-    with pytest.raises(SidecarUnavailable, match="nobody answers on the socket"):
+    with pytest.raises(SidecarUnavailable, match="no process answers on the socket"):
         item.done()
     assert worker.in_hand == [item]
     worker.close()
@@ -310,7 +351,7 @@ time.sleep(60)
     )
     try:
         assert app.stdout is not None
-        assert "connect anew in the child process" in app.stdout.readline()
+        assert "connect again in the child process" in app.stdout.readline()
         eventually_sync(lambda: queue.length(State.MAIN) == 1, why="the parent's death ended the session")
     finally:
         os.killpg(app.pid, signal.SIGKILL)

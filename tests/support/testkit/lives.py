@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,11 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
                     fates.setdefault(fate(item.text, chance), []).append(item)
                 for kind, chosen in fates.items():
                     end_over_sidecar(worker, log, kind, chosen)
-            except claimq.worker.WorkerError:
+            except claimq.ClaimqError:
                 # What is in hand would be renewed as long as this process lives.
                 log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
-                worker.settle_quietly("unclaim", worker.in_hand, {})
+                with suppress(claimq.ClaimqError):
+                    worker.unclaim(worker.in_hand)
 
 
 def end_over_sidecar(

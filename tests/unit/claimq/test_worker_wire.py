@@ -1,6 +1,7 @@
 """The bytes between the worker's client and the sidecar."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ def test_an_interim_reply_is_skipped() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"-ERR unknown\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 70_000])
-def test_what_is_no_sidecar_is_said_to_be_none(raw: bytes) -> None:
+def test_a_reply_that_is_not_from_a_sidecar_is_refused(raw: bytes) -> None:
     with pytest.raises(BrokenReply, match="is this socket the sidecar's"):
         split_head(raw)
 
@@ -85,14 +86,31 @@ def test_a_reason_is_text_that_can_be_sent() -> None:
     assert len(str(fail_words("x" * 9000, permanent=False)["error"])) == 1000
 
 
-def test_a_repetition_of_our_own_is_told_as_what_it_did_the_first_time() -> None:
+def test_an_exception_brings_its_last_frames() -> None:
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        detail = str(fail_words(error)["detail"])
+    assert detail.startswith(__file__)
+    assert detail.endswith("in test_an_exception_brings_its_last_frames")
+    assert "detail" not in fail_words("no")
+
+
+def test_a_delay_may_be_a_timedelta_and_an_instant_is_refused() -> None:
+    (body,) = enqueue_bodies([NewItem("a", delay=timedelta(minutes=1))])
+    assert json.loads(body)["items"] == [{"text": "a", "delay": 60.0}]
+    with pytest.raises(ValueError, match=r"give NewItem\(delay="):
+        list(enqueue_bodies([NewItem("a", at=1.0)]))
+
+
+def test_a_repetition_of_our_own_returns_the_first_outcome() -> None:
     reply = {"outcomes": [{"token": "w/1", "outcome": "already_done", "earlier": "requeued"}]}
     assert read_outcomes(reply, repeated=True)[0].verdict == "requeued"
     (outcome,) = read_outcomes(reply, repeated=False)
     assert (outcome.verdict, outcome.earlier) == ("already_done", "requeued")
 
 
-def test_refusals_are_told_apart_by_what_to_do() -> None:
+def test_refusals_differ_by_what_to_do() -> None:
     problem = {
         "type": "urn:claimq:problem:invalid-field",
         "detail": "d",
@@ -109,10 +127,10 @@ def test_refusals_are_told_apart_by_what_to_do() -> None:
     ("error", "says"),
     [
         (FileNotFoundError(2, "x"), "there is no socket at /s"),
-        (ConnectionRefusedError(111, "x"), "nobody answers on the socket /s"),
+        (ConnectionRefusedError(111, "x"), "no process answers on the socket /s"),
         (PermissionError(13, "x"), "in the group of the sidecar"),
         (OSError(5, "strange"), "strange"),
     ],
 )
-def test_why_nobody_answers_is_told(error: OSError, says: str) -> None:
+def test_an_error_says_why_no_sidecar_answers(error: OSError, says: str) -> None:
     assert says in cannot_connect("/s", error)

@@ -18,7 +18,7 @@ from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.claiming import Claiming
-from claimq.queue.handling import Handler, call_handler, last_frames
+from claimq.queue.handling import Handler, call_handler, handler_frames
 from claimq.queue.lease_keeper import LeaseKeeper
 from claimq.queue.token_groups import BATCH
 
@@ -235,7 +235,7 @@ class _Run:
             outcomes = await self._settle(lambda: self.queue.drop(claims, dropped))
         else:
             text, permanent = f"{type(error).__name__}: {error}", self.on_failure is OnFailure.FAIL
-            detail = last_frames(error)
+            detail = handler_frames(error)
             outcomes = await self._settle(
                 lambda: self.queue.fail(claims, text, permanent=permanent, detail=detail)
             )

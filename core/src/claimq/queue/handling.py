@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from claimq.frames import last_frames
+
 Handler = Callable[[Any], Awaitable[object] | object]
-_FRAMES, _CAUSES = 8, 2
 
 
 async def call_handler(
@@ -68,17 +68,6 @@ def _as_failure(error: BaseException | None) -> BaseException | None:
     return failure
 
 
-def last_frames(error: BaseException) -> str:
-    """Where an exception was raised, innermost frame last, and where its causes were: files, lines and functions,
-    a line each. Without source lines, values and the texts of causes, which may have secrets in them."""
-    lines: list[str] = []
-    one: BaseException | None = error
-    for _ in range(1 + _CAUSES):
-        if one is None:
-            break
-        if lines:
-            lines.append(f"caused by {type(one).__name__}")
-        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if frame.filename != __file__]
-        lines += [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES:]]
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    return "\n".join(lines)
+def handler_frames(error: BaseException) -> str:
+    """Where a handler raised this."""
+    return last_frames(error, without=__file__)

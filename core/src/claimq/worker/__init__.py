@@ -1,5 +1,4 @@
-"""The client of the sidecar's socket. Needs nothing but the standard library, so an app's image needs nothing
-else.
+"""The client of the sidecar's socket. Needs nothing but the standard library.
 
 import claimq.worker
 
@@ -11,18 +10,11 @@ with claimq.worker.connect() as worker:
 
 from __future__ import annotations
 
-from claimq.worker.async_item import AsyncItem
+from claimq.errors import PayloadError, StoreUnavailable
+from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.worker.async_worker import AsyncWorker, connect_async
-from claimq.worker.errors import (
-    ItemNotSettled,
-    PayloadError,
-    Refused,
-    SidecarUnavailable,
-    StoreUnavailable,
-    WorkerError,
-)
-from claimq.worker.item import Item
-from claimq.worker.values import Enqueued, NewItem, Outcome
+from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
+from claimq.worker.item import AsyncItem, Item
 from claimq.worker.worker import Worker, connect
 
 __all__ = [
@@ -37,8 +29,8 @@ __all__ = [
     "Refused",
     "SidecarUnavailable",
     "StoreUnavailable",
+    "Verdict",
     "Worker",
-    "WorkerError",
     "connect",
     "connect_async",
 ]

@@ -1,22 +1,20 @@
-"""What the end of a block, of a step of a loop, or of the program means for an item in hand. Pure; shared by both
-clients.
-"""
+"""What the end of a block, of a step of a loop, or of the program means for an item in hand. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from claimq.worker.values import ItemValues
+from claimq.worker.item import ClaimedItem
 
 _LONGEST_CODE = 200
 NO_VERDICT = (
     "the loop over items() went on before this item had a verdict; write `with item:` around the work"
 )
-"""What a forgotten item keeps as its error."""
+"""The error of an item that the loop has forgotten."""
 
 
 def exit_error(error: BaseException | None) -> str | None:
-    """What an item keeps of ``sys.exit`` with a code other than 0. None for any other end: an interrupt, a
+    """The error to keep for ``sys.exit`` with a code other than 0. None for any other end: an interrupt, a
     cancellation, an exit without an error.
     """
     if not isinstance(error, SystemExit) or error.code in (None, 0):
@@ -25,29 +23,29 @@ def exit_error(error: BaseException | None) -> str | None:
 
 
 def counts_at_the_end(error: BaseException | None, *, is_over: bool) -> bool:
-    """Whether what is in hand when the program leaves the worker's block was hit by an error of the program.
+    """Whether an error of the program ends the worker's block, so that it counts for what is in hand.
 
-    ``is_over``: the worker was asked to stop, so that an exit is none of the items' doing.
+    ``is_over``: the worker was asked to stop, so that an exit is not the fault of the items.
     """
     return isinstance(error, Exception) or (exit_error(error) is not None and not is_over)
 
 
-def is_forgotten(item: ItemValues) -> bool:
+def is_forgotten(item: ClaimedItem) -> bool:
     """Whether the loop went on although the item has no verdict and no block that will give it one."""
     return item.outcome is None and not item.in_block
 
 
-def forgotten_message(item: ItemValues, *, block: str) -> str:
-    """What the program is shown; ``block``: ``with item`` or ``async with item``."""
+def message_if_forgotten(item: ClaimedItem, *, block: str) -> str:
+    """The message of ItemNotSettled; ``block``: ``with item`` or ``async with item``."""
     return (
         f"the loop over items() asked for the next item before item {item.id} had a verdict, so it was failed and goes "
         f"back. Write `{block}:` around the work (done at its end, failed on an exception), or end each item "
-        "with item.done() or item.fail(...) before the next one. If another thread or task ends the items, say so: "
+        "with item.done() or item.fail(...) before the next one. If another thread or task ends the items, pass "
         "worker.items(settle_elsewhere=True)"
     )
 
 
-def waits_for_itself(held: Sequence[ItemValues], *, block: str) -> str:
+def waits_for_itself(held: Sequence[ClaimedItem], *, block: str) -> str:
     """What to log when a claim got nothing while its own caller holds items."""
     shown = ", ".join(item.id for item in held[:5]) + (", ..." if len(held) > 5 else "")
     return (

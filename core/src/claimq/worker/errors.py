@@ -1,28 +1,22 @@
-"""What can go wrong between an app and its sidecar, named by what the app does next."""
+"""What can go wrong between an app and its sidecar, named by what the app does next.
+
+:class:`claimq.errors.StoreUnavailable` and :class:`claimq.errors.PayloadError` are the library's.
+"""
 
 from __future__ import annotations
 
-
-class WorkerError(Exception):
-    """The root of everything that :mod:`claimq.worker` raises on purpose."""
+from claimq.errors import ClaimqError
 
 
-class SidecarUnavailable(WorkerError):
-    """No sidecar answers on the socket. The message says which path was tried and what to set.
+class SidecarUnavailable(ClaimqError):
+    """No sidecar answers on the socket. The message names the path that was tried and what to set.
 
-    Whether the last call took effect is not known. What the app has in hand stays its own until the leases
-    run out.
+    It is unknown whether the last call took effect. The app keeps its claims until their leases run out.
     """
 
 
-class StoreUnavailable(WorkerError):
-    """The sidecar answers and its store does not (now). Try again later; nothing in hand is lost by waiting
-    within the lease.
-    """
-
-
-class Refused(WorkerError):
-    """The sidecar refuses the request, and will again: the request has to change. ``errors``: (pointer,
+class Refused(ClaimqError):
+    """The sidecar refuses the request and would refuse it again: the request has to change. ``errors``: (pointer,
     detail) for each field.
     """
 
@@ -34,11 +28,7 @@ class Refused(WorkerError):
         self.errors = errors
 
 
-class PayloadError(WorkerError):
-    """The payload is not what the app reads it as (text or JSON)."""
-
-
-class ItemNotSettled(WorkerError):
+class ItemNotSettled(ClaimqError):
     """A loop over ``items()`` asked for the next item while the last one had no verdict. The program has to change;
     the message says how.
     """

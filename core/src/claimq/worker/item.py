@@ -1,59 +1,120 @@
-"""An item in the hands of a program with threads."""
+"""Items that an app holds: what a claim returns, and the verdicts on it."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from claimq.worker.errors import WorkerError
-from claimq.worker.values import ItemValues, Outcome
+from claimq.model import Outcome, payload_json, payload_text
+from claimq.worker.backends import blocking, run
 from claimq.worker.wire import done_words, fail_words
 
 if TYPE_CHECKING:
-    from claimq.worker.worker import Worker
-
-_log = logging.getLogger("claimq.worker")
+    from claimq.worker.client import Client
 
 
-class Item(ItemValues):
-    """An item in the app's hands. As a context manager: done at the end, or fail with the exception that left
-    it.
+@dataclass(slots=True, eq=False)
+class ClaimedItem:
+    """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    The exception is kept with the item, logged, and goes no further, so that a loop goes on with the next
-    item. A KeyboardInterrupt or SystemExit goes on its way: ``sys.exit`` with a code other than 0 fails the
-    item unless the worker was asked to stop; otherwise the item goes back uncounted. A verdict given inside
-    counts, and the end gives none then.
+    ``outcome``: what the last verdict did; None while there is none. ``lease_until`` is as of the claim or
+    the last ``renew`` by the app itself: with a session the sidecar renews it in the background.
     """
 
-    __slots__ = ("_worker",)
+    _client: Client[Any] = field(repr=False)
+    token: str
+    id: str
+    payload: bytes = field(repr=False)
+    client: str | None
+    requeue_count: int
+    fail_count: int
+    crash_count: int
+    interrupted_count: int
+    enqueued_at: float
+    first_enqueued_at: float
+    claimed_at: float
+    lease_until: float
+    outcome: Outcome | None = field(default=None, init=False)
+    in_block: bool = field(default=False, init=False, repr=False)
+    """Whether it is in a ``with`` block that gives it a verdict."""
+    is_begun: bool = field(default=True, init=False, repr=False)
+    """Whether the app has received it; false for what a loop has claimed ahead."""
+    claimed_by: object = field(default=None, init=False, repr=False)
+    """The thread or task that claimed it; None once its wait for itself has been logged."""
 
-    def __init__(self, worker: Worker, **values: Any) -> None:
-        super().__init__(**values)
-        self._worker = worker
+    @property
+    def text(self) -> str:
+        """The payload as UTF-8 text. Raises :class:`PayloadError` if it is not."""
+        return payload_text(self.id, self.payload)
 
-    def done(self, *, enqueue: Iterable[object] = ()) -> Outcome:
+    def json(self) -> object:
+        """The payload as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
+        return payload_json(self.id, self.payload)
+
+
+class AsyncItem(ClaimedItem):
+    """An item that the app holds; use it with ``async with``, see :class:`Item`.
+
+    Cancelling the task inside the block returns the item uncounted. Awaiting something cancelled, in a task that is
+    not cancelled itself, is a failure of the item.
+    """
+
+    __slots__ = ()
+
+    async def done(self, *, enqueue: Iterable[object] = ()) -> Outcome:
         """The work is finished. ``enqueue``: payloads or :class:`NewItem` that follow from it, added in the
         same atomic step.
         """
-        return self._worker.settle("done", [self], done_words(enqueue))[0]
+        return (await self._client.settle("done", [self], done_words(enqueue)))[0]
 
-    def fail(self, error: object, *, permanent: bool = False) -> Outcome:
-        """This attempt failed: requeued by the queue's policy, or (at its limit, or ``permanent``) failed."""
-        return self._worker.settle("fail", [self], fail_words(error, permanent=permanent))[0]
+    async def fail(self, error: object, *, permanent: bool = False) -> Outcome:
+        """This attempt failed: requeued by the queue's policy, or (at its limit, or ``permanent``) failed.
 
-    def requeue(self, *, delay: float | None = None) -> Outcome:
+        ``error``: a text, or an exception, whose last frames are kept as the item's error detail.
+        """
+        return (await self._client.settle("fail", [self], fail_words(error, permanent=permanent)))[0]
+
+    async def requeue(self, *, delay: float | None = None) -> Outcome:
         """Not now: to the tail, or after ``delay`` seconds. Counts against the limit."""
-        return self._worker.settle("requeue", [self], {"delay": delay})[0]
+        return (await self._client.settle("requeue", [self], {"delay": delay}))[0]
 
-    def unclaim(self) -> Outcome:
+    async def unclaim(self) -> Outcome:
         """The work never began: back to the head, uncounted."""
-        return self._worker.settle("unclaim", [self], {})[0]
+        return (await self._client.settle("unclaim", [self], {}))[0]
 
-    def renew(self) -> Outcome:
-        """Moves the end of the lease; only needed without a session."""
-        return self._worker.renew([self])[0]
+    async def renew(self) -> Outcome:
+        """Extends the lease; only needed without a session."""
+        return (await self._client.renew([self]))[0]
+
+    async def __aenter__(self) -> Self:
+        self.in_block = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return await self._client.end_block(self, error)
+
+
+class Item(ClaimedItem):
+    """An item that the app holds. As a context manager: done at the end, or fail with the exception that leaves the
+    block.
+
+    The exception is kept with the item, logged, and not raised further, so that a loop continues with the next item;
+    only :class:`SidecarUnavailable` is, since no verdict can be sent. A KeyboardInterrupt or SystemExit is raised
+    further: ``sys.exit`` with a code other than 0 fails the item unless the worker was asked to stop; otherwise the
+    item is returned uncounted. After a verdict inside the block its end sends none.
+    """
+
+    __slots__ = ()
+
+    done = blocking(AsyncItem.done)
+    fail = blocking(AsyncItem.fail)
+    requeue = blocking(AsyncItem.requeue)
+    unclaim = blocking(AsyncItem.unclaim)
+    renew = blocking(AsyncItem.renew)
 
     def __enter__(self) -> Self:
         self.in_block = True
@@ -62,18 +123,4 @@ class Item(ItemValues):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.in_block = False
-        if self.outcome is not None:
-            return False
-        if error is None:
-            if self.done().is_lost:
-                _log.warning("item %s was lost before it was done; somebody else has it or will", self.id)
-            return False
-        if not isinstance(error, Exception):
-            self._worker.end_interrupted(self, error)
-            return False
-        if isinstance(error, WorkerError):
-            return False
-        _log.warning("item %s failed", self.id, exc_info=error)
-        self.fail(error)
-        return True
+        return run(self._client.end_block(self, error))

@@ -1,6 +1,4 @@
-"""Ending a loop of items from a signal handler or another thread, also while it waits for the sidecar's
-reply.
-"""
+"""Ending a loop of items from a signal handler or another thread, also while it waits for the sidecar's reply."""
 
 from __future__ import annotations
 
@@ -10,32 +8,35 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
-from claimq.worker.connection import Connection
+from claimq.worker.backends import Stream
 
 
 class Stopping:
-    """Whether the loop was asked to stop. Plain attributes: a signal handler may not wait for a lock."""
+    """Whether the loops were asked to stop. Without a lock: a signal handler may not wait for one."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._waiting: Connection | None = None
+        self.is_asked = False
+        self._waiting: set[Stream] = set()
 
     def stop(self) -> None:
-        """Asks the loop to stop, and ends the exchange that it waits for."""
-        self.asked = True
-        waiting = self._waiting
-        if waiting is not None:
-            waiting.interrupt()
+        """Asks the loops to stop, and ends the exchanges that they wait for."""
+        self.is_asked = True
+        for stream in list(self._waiting):
+            stream.interrupt()
 
-    def waits_on(self, connection: Connection | None) -> None:
-        """The loop waits for a reply on this connection from now on (None: not any more)."""
-        self._waiting = connection
-        if connection is not None and self.asked:
-            connection.interrupt()
+    def add(self, stream: Stream) -> None:
+        """A loop waits for a reply on this connection."""
+        self._waiting.add(stream)
+        if self.is_asked:
+            stream.interrupt()
+
+    def discard(self, stream: Stream) -> None:
+        """It does not wait any more."""
+        self._waiting.discard(stream)
 
     @contextmanager
     def on_signals(self) -> Generator[None]:
-        """In the main thread SIGTERM and SIGINT stop the loop; a second one does what it did before."""
+        """In the main thread SIGTERM and SIGINT stop the loops; a second one does what it did before."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

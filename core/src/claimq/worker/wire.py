@@ -1,4 +1,4 @@
-"""Requests and replies of the sidecar as bytes: pure, for both clients."""
+"""Requests and replies of the sidecar as bytes. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from claimq.worker.errors import Refused, SidecarUnavailable, StoreUnavailable, WorkerError
-from claimq.worker.values import Enqueued, ItemValues, NewItem, Outcome
+from claimq.arguments import optional_seconds
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.frames import last_frames
+from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.worker.errors import Refused, SidecarUnavailable
 
 DEFAULT_SOCKET = "/run/claimq/claimq.sock"
 MOST = 1000
@@ -18,20 +21,21 @@ MOST = 1000
 _REQUEST_BYTES = 8 * 1024 * 1024
 _LONGEST_HEAD = 64 * 1024
 _LONGEST_ERROR = 1000
+_LONGEST_DETAIL = 2000
 
 
 def socket_path(given: str | os.PathLike[str] | None) -> str:
-    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the usual place."""
+    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the default."""
     return os.fspath(given) if given is not None else os.environ.get("CLAIMQ_SOCKET") or DEFAULT_SOCKET
 
 
 def cannot_connect(path: str, error: OSError) -> str:
-    """Why nobody answers on a socket, and what to set."""
+    """Why no sidecar answers on a socket, and what to set."""
     advice = "start the sidecar, or set CLAIMQ_SOCKET to the path of its socket"
     if isinstance(error, FileNotFoundError):
         return f"there is no socket at {path}; {advice}"
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody answers on the socket {path} (its sidecar has ended); {advice}"
+        return f"no process answers on the socket {path} (its sidecar has ended); {advice}"
     if isinstance(error, PermissionError):
         return (
             f"this user may not connect to {path}; "
@@ -42,10 +46,10 @@ def cannot_connect(path: str, error: OSError) -> str:
 
 def no_answer(path: str, error: OSError, *, known: bool) -> SidecarUnavailable:
     """A try that broke off; ``known``: repeating it is harmless."""
-    why = "gives no answer in time" if isinstance(error, TimeoutError) else f"broke the connection ({error})"
+    why = "did not answer in time" if isinstance(error, TimeoutError) else f"broke the connection ({error})"
     advice = "it may have restarted"
     if not known:
-        advice = "it is not known whether the call took effect; items with ids may be enqueued again"
+        advice = "it is unknown whether the call took effect; items with ids may be enqueued again"
     return SidecarUnavailable(f"the sidecar on {path} {why}; {advice}")
 
 
@@ -84,12 +88,20 @@ def session_body(tokens: Iterable[str]) -> bytes:
     return _encode({"tokens": listed} if listed else {})
 
 
-def fail_words(error: object, *, permanent: bool) -> dict[str, object]:
-    """The words beside the tokens of a fail."""
+def fail_words(error: object, *, permanent: bool = False) -> dict[str, object]:
+    """The words beside the tokens of a fail. ``error``: a text, or an exception, which brings its last frames."""
+    detail = ""
     if isinstance(error, BaseException):
+        detail = last_frames(error)[-_LONGEST_DETAIL:]
         error = f"{type(error).__name__}: {error}"
-    text = str(error)[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
-    return {"error": text or "no reason given", "permanent": permanent}
+    words: dict[str, object] = {"error": _sendable(str(error)[:_LONGEST_ERROR]) or "no reason given"}
+    if detail:
+        words["detail"] = _sendable(detail)
+    return {**words, "permanent": permanent}
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def done_words(enqueue: Iterable[object]) -> dict[str, object]:
@@ -115,11 +127,12 @@ def enqueue_bodies(items: Iterable[object]) -> Iterator[bytes]:
 
 
 def new_item(item: object) -> dict[str, object]:
-    """A payload or :class:`NewItem` as the sidecar reads it. Raises TypeError for what is no payload."""
+    """A payload or :class:`NewItem` as the sidecar reads it. Raises TypeError or ValueError for what it cannot be."""
     new = item if isinstance(item, NewItem) else NewItem(item)
-    whole: dict[str, object] = dict(_payload(new.payload))
-    whole |= {name: value for name in ("id", "client", "delay") if (value := getattr(new, name)) is not None}
-    return whole
+    if new.at is not None:
+        raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
+    words = {"id": new.id, "client": new.client, "delay": optional_seconds("delay", new.delay)}
+    return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
 
 def _payload(payload: object) -> Iterator[tuple[str, object]]:
@@ -224,14 +237,14 @@ def read_object(body: bytes) -> dict[str, Any]:
     return value  # pyright: ignore[reportUnknownVariableType]  # a JSON object has text keys
 
 
-def refusal(status: int, body: bytes) -> WorkerError:
+def refusal(status: int, body: bytes) -> ClaimqError:
     """The error that a reply other than 200 means."""
     try:
         problem = read_object(body)
     except BrokenReply:
         problem = {}
     kind = str(problem.get("type", "")).rpartition(":")[2] or "unknown"
-    detail = str(problem.get("detail", "the sidecar gives no reason"))
+    detail = str(problem.get("detail", "the sidecar gave no reason"))
     if status in (429, 503):
         return StoreUnavailable(detail)
     fields: list[dict[str, Any]] = problem.get("errors", [])
@@ -239,44 +252,34 @@ def refusal(status: int, body: bytes) -> WorkerError:
     return Refused(status, kind, detail, errors)
 
 
-AnyItem_co = TypeVar("AnyItem_co", bound=ItemValues, covariant=True)
+_FIELDS = ("token", "id", "client", "requeue_count", "fail_count", "crash_count", "interrupted_count",
+           "enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")  # fmt: skip
 
 
-class MakesItem(Protocol[AnyItem_co]):
-    """What makes an item of its values."""
-
-    def __call__(self, **values: Any) -> AnyItem_co:
-        """An item with these values."""
-        ...
-
-
-_COUNTS = ("requeue_count", "fail_count", "crash_count", "interrupted_count")
-_INSTANTS = ("enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")
-
-
-def read_items(reply: Mapping[str, Any], make: MakesItem[AnyItem_co]) -> list[AnyItem_co]:
-    """The items in the reply to a claim."""
-    items: list[AnyItem_co] = []
+def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The fields of each item in the reply to a claim."""
     for claim in reply["claims"]:
-        values = {name: claim[name] for name in (*_COUNTS, *_INSTANTS)}
-        payload = base64.b64decode(claim["payload_base64"])
-        items.append(
-            make(token=claim["token"], id=claim["id"], payload=payload, client=claim["client"], **values)
-        )
-    return items
+        yield {
+            "payload": base64.b64decode(claim["payload_base64"]),
+            **{name: claim[name] for name in _FIELDS},
+        }
 
 
 def read_outcomes(reply: Mapping[str, Any], *, repeated: bool) -> list[Outcome]:
     """The outcomes in the reply to a verdict. ``repeated``: an earlier try of ours may have been the one that
     had the effect.
     """
-    outcomes: list[Outcome] = []
-    for one in reply["outcomes"]:
-        verdict, earlier = one["outcome"], one.get("earlier")
-        if repeated and verdict == "already_done" and earlier:
-            verdict, earlier = earlier, None
-        outcomes.append(Outcome(one["token"], verdict, earlier, one.get("delay"), one.get("lease_until")))
-    return outcomes
+    return [_outcome(one, repeated=repeated) for one in reply["outcomes"]]
+
+
+def _outcome(one: Mapping[str, Any], *, repeated: bool) -> Outcome:
+    verdict, earlier = one["outcome"], one.get("earlier")
+    if repeated and verdict == "already_done" and earlier:
+        verdict, earlier = earlier, None
+    return Outcome(
+        one["token"], Verdict(verdict), one.get("id"), one.get("delay"), one.get("lease_until"),
+        earlier and Verdict(earlier),
+    )  # fmt: skip
 
 
 def read_enqueued(replies: Sequence[Mapping[str, Any]]) -> Enqueued:

@@ -26,6 +26,7 @@ class Ending:
     tokens: tuple[str, ...]
     error: str = ""
     permanent: bool = False
+    detail: str = ""
     delay: float | None = None
     enqueue: tuple[NewItem, ...] = ()
 

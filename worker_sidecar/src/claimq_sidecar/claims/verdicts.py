@@ -63,7 +63,9 @@ class Verdicts:
     def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
         ending = endings[0]
         if verb == "fail":
-            return lambda queue: queue.fail(tokens, ending.error, permanent=ending.permanent)
+            return lambda queue: queue.fail(
+                tokens, ending.error, permanent=ending.permanent, detail=ending.detail
+            )
         if verb == "requeue":
             return lambda queue: queue.requeue(tokens, delay=ending.delay)
         if verb == "unclaim":

@@ -100,7 +100,7 @@ def enqueue_request(body: Mapping[str, object]) -> tuple[NewItem, ...]:
 # Verb -> the fields beside the tokens.
 VERDICT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "done": ("enqueue",),
-    "fail": ("error", "permanent"),
+    "fail": ("error", "permanent", "detail"),
     "requeue": ("delay",),
     "unclaim": (),
     "renew": (),
@@ -142,24 +142,25 @@ def _verdicts_one_by_one(verb: str, body: Mapping[str, object], words: tuple[str
 
 def _merged(endings: Any) -> tuple[Ending, ...]:
     """Failures with the same words in one, so that they cost one round trip."""
-    same: dict[tuple[str, bool], list[str]] = {}
+    same: dict[tuple[str, bool, str], list[str]] = {}
     for ending in endings:
-        same.setdefault((ending.error, ending.permanent), []).extend(ending.tokens)
-    return tuple(Ending(tuple(tokens), error, permanent) for (error, permanent), tokens in same.items())
+        same.setdefault((ending.error, ending.permanent, ending.detail), []).extend(ending.tokens)
+    return tuple(Ending(tuple(tokens), *words) for words, tokens in same.items())
 
 
 def _ending(fields: _Fields, words: tuple[str, ...], tokens: tuple[str, ...]) -> Ending:
-    error, permanent, delay, enqueue = "", False, None, tuple[NewItem, ...]()
+    error, permanent, detail, delay, enqueue = "", False, "", None, tuple[NewItem, ...]()
     if "error" in words:
         error = fields.text("error", "", None) or ""
         if not error:
             fields.bad("error", "is missing; say why the work failed, it is kept with the item")
         permanent = fields.flag("permanent")
+        detail = fields.text("detail", "", None) or ""
     if "delay" in words:
         delay = fields.seconds("delay", LONGEST_DELAY)
     if "enqueue" in words:
         enqueue = fields.items("enqueue", required=False)
-    return Ending(tokens, error, permanent, delay, enqueue)
+    return Ending(tokens, error, permanent, detail, delay, enqueue)
 
 
 class _Fields:

@@ -1,0 +1,272 @@
+"""The two ways to wait for the sidecar: blocking a thread, or on an event loop.
+
+The client is written once, as coroutines that await nothing but a backend. Those of ``BLOCKING`` never
+suspend, so :func:`run` runs such a coroutine from start to end without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import select
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_READ_BYTES = 256 * 1024
+_JOIN_SECONDS = 5.0
+
+
+def run(work: Coroutine[Any, Any, R]) -> R:
+    """Runs a coroutine that awaits only ``BLOCKING``; returns its result."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    raise RuntimeError("this coroutine waits for an event loop")
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], *, of: Callable[[Any], Any] | None = None
+) -> Callable[Concatenate[Any, P], R]:
+    """The blocking method with the parameters, result and docstring of a coroutine method.
+
+    ``of``: finds the object of the coroutine method, where that is another than the caller's.
+    """
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return run(method(of(self) if of else self, *args, **kwargs))
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+class Stream(ABC):
+    """A connected socket. Deadlines are instants of ``time.monotonic()``."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._poll = select.poll()
+        self._poll.register(connected, select.POLLIN)
+
+    @abstractmethod
+    async def send(self, data: bytes, deadline: float) -> None:
+        """Sends all bytes. Raises OSError; TimeoutError after the deadline."""
+
+    @abstractmethod
+    async def receive(self, deadline: float) -> bytes:
+        """Some bytes; none at the end of the stream. Raises OSError; TimeoutError after the deadline."""
+
+    def is_stale(self) -> bool:
+        """Whether the sidecar has closed this idle connection."""
+        return bool(self._poll.poll(0))
+
+    def interrupt(self) -> None:
+        """Ends a send or receive in progress. Safe in any thread and in a signal handler."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it has ended already
+
+    def close(self) -> None:
+        """Closes it."""
+        self._socket.close()
+
+    def close_copy(self) -> None:
+        """Closes the copy of the socket in the child of a fork."""
+        self._socket.close()
+
+
+class Event(Protocol):
+    """A flag that can be waited for."""
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        ...
+
+    def set(self) -> None:
+        """Sets it."""
+        ...
+
+    def clear(self) -> None:
+        """Clears it."""
+        ...
+
+    async def wait_for(self, seconds: float) -> None:
+        """Waits until it is set, or until the time is over."""
+        ...
+
+
+class Backend(Protocol):
+    """What the client awaits."""
+
+    async def connect(self, path: str, deadline: float) -> Stream:
+        """Connects to a Unix socket. Raises OSError."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        ...
+
+    def event(self) -> Event:
+        """An event that is not set."""
+        ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
+        """Runs a coroutine in the background. The result ends the wait for it: await it after asking it to end."""
+        ...
+
+    async def shield(self, work: Coroutine[Any, Any, None]) -> None:
+        """Awaits something that goes on when the caller is cancelled."""
+        ...
+
+    def caller(self) -> object:
+        """The thread or task that calls."""
+        ...
+
+    def is_cancelled(self) -> bool:
+        """Whether the caller is being cancelled."""
+        ...
+
+
+class _BlockingStream(Stream):
+    async def send(self, data: bytes, deadline: float) -> None:
+        self._socket.settimeout(_left(deadline))
+        self._socket.sendall(data)
+
+    async def receive(self, deadline: float) -> bytes:
+        self._socket.settimeout(_left(deadline))
+        return self._socket.recv(_READ_BYTES)
+
+
+class _ThreadEvent(threading.Event):
+    async def wait_for(self, seconds: float) -> None:
+        self.wait(seconds)
+
+
+class _BlockingBackend:
+    async def connect(self, path: str, deadline: float) -> Stream:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(_left(deadline))
+            made.connect(path)
+        except BaseException:
+            made.close()
+            raise
+        return _BlockingStream(made)
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - to block is what this backend is for
+
+    def event(self) -> Event:
+        return _ThreadEvent()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
+        thread = threading.Thread(target=run, args=(work,), name="claimq-session", daemon=True)
+        thread.start()
+
+        async def end() -> None:
+            if threading.current_thread() is not thread:
+                thread.join(_JOIN_SECONDS)
+
+        return end
+
+    async def shield(self, work: Coroutine[Any, Any, None]) -> None:
+        await work
+
+    def caller(self) -> object:
+        return threading.get_ident()
+
+    def is_cancelled(self) -> bool:
+        return False
+
+
+class _AsyncioStream(Stream):
+    """By a transport: it stays registered with the loop, while ``loop.sock_recv`` would register each read."""
+
+    def __init__(
+        self, connected: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        super().__init__(connected)
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes, deadline: float) -> None:
+        self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(_left(deadline)):
+                await self._writer.drain()
+
+    async def receive(self, deadline: float) -> bytes:
+        async with asyncio.timeout(_left(deadline)):
+            return await self._reader.read(_READ_BYTES)
+
+    def is_stale(self) -> bool:
+        return self._writer.is_closing() or self._reader.at_eof()
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+class _AsyncioEvent(asyncio.Event):
+    async def wait_for(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wait()
+        except TimeoutError:
+            return
+
+
+class _AsyncioBackend:
+    async def connect(self, path: str, deadline: float) -> Stream:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.setblocking(False)
+        try:
+            async with asyncio.timeout(_left(deadline)):
+                await asyncio.get_running_loop().sock_connect(made, path)
+                reader, writer = await asyncio.open_unix_connection(sock=made, limit=4 * _READ_BYTES)
+        except BaseException:
+            made.close()
+            raise
+        return _AsyncioStream(made, reader, writer)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def event(self) -> Event:
+        return _AsyncioEvent()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
+        task = asyncio.ensure_future(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return end
+
+    async def shield(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.shield(work)
+
+    def caller(self) -> object:
+        return asyncio.current_task()
+
+    def is_cancelled(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+
+def _left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.001)
+
+
+BLOCKING: Backend = _BlockingBackend()
+"""Blocks the calling thread; background work has a thread of its own."""
+ASYNCIO: Backend = _AsyncioBackend()
+"""Waits on the running event loop; background work is a task."""

@@ -1,0 +1,347 @@
+"""The client of the sidecar, written once: coroutines over a backend, for :class:`AsyncWorker` and :class:`Worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any, Generic, TypeVar
+
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.worker.backends import Backend
+from claimq.worker.connection import Connections
+from claimq.worker.endings import (
+    NO_VERDICT,
+    counts_at_the_end,
+    exit_error,
+    is_forgotten,
+    message_if_forgotten,
+    waits_for_itself,
+)
+from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
+from claimq.worker.item import ClaimedItem
+from claimq.worker.session import ANSWER_SECONDS, Session
+from claimq.worker.stopping import Stopping
+from claimq.worker.wire import (
+    claim_body,
+    enqueue_bodies,
+    fail_words,
+    read_claims,
+    read_enqueued,
+    read_outcomes,
+    socket_path,
+    verdict_bodies,
+)
+
+AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
+_log = logging.getLogger("claimq.worker")
+
+
+class Client(Generic[AnyItem]):
+    """A connection to the sidecar. Any thread (or any task of one event loop) may call its methods.
+
+    Claims are made under a session: the sidecar renews their leases while this process lives, and gives them
+    back at once when it dies. ``patience``: seconds for which a verdict is tried while the sidecar or its
+    store is away.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        item: type[AnyItem],
+        socket: str | os.PathLike[str] | None,
+        *,
+        session: bool,
+        patience: float,
+    ) -> None:
+        self.path = socket_path(socket)
+        self._backend = backend
+        self._item = item
+        self._block = "async with item" if hasattr(item, "__aenter__") else "with item"
+        self._patience = patience
+        self._connections = Connections(self.path, backend)
+        # Without a lock: each change of the dictionary is atomic, and copies are made by one call.
+        self._in_hand: dict[str, AnyItem] = {}
+        self._stopping = Stopping()
+        self._drain_seen = False
+        self._pid = os.getpid()
+        self._session = Session(self.path, backend, self._tokens, self._note_lost) if session else None
+
+    @property
+    def draining(self) -> bool:
+        """Whether the sidecar gives no more items: finish what is in hand and end."""
+        return self._drain_seen or (self._session is not None and self._session.draining)
+
+    @property
+    def in_hand(self) -> list[AnyItem]:
+        """Items that were claimed here and have no verdict yet."""
+        return list(self._in_hand.values())
+
+    def stop(self) -> None:
+        """Ends :meth:`items` after the item in hand. Safe in a signal handler and in any thread."""
+        self._stopping.stop()
+
+    def is_over(self) -> bool:
+        """Whether the worker was asked to stop, by the program or by the sidecar."""
+        return self._stopping.is_asked or self.draining
+
+    async def open(self, within: float) -> None:
+        """Opens the session, or finds the socket. Raises SidecarUnavailable with the reason, and is closed then."""
+        try:
+            if self._session is not None:
+                self._session.start()
+                await self._session.id(within)
+            else:
+                await self._connections.probe(within)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Ends the session and all connections.
+
+        What is in hand without a verdict goes back at once, counted as a crash.
+        """
+        if os.getpid() != self._pid:
+            return
+        if self._session is not None:
+            await self._session.close()
+        self._connections.close()
+
+    async def leave(self, error: BaseException | None) -> None:
+        """Gives back what is in hand, uncounted, and closes. After an exception, or ``sys.exit`` with a code other than
+        0 that nothing asked for, all that the app has received goes back with the session, as a crash.
+        """
+        counts = counts_at_the_end(error, is_over=self.is_over())
+        back = [one for one in self.in_hand if not (counts and one.is_begun)]
+        await self._backend.shield(self._settle_quietly("unclaim", back, {}))
+        await self.close()
+
+    # Claiming.
+    async def claim(self, max: int = 1, *, wait: float | None = None) -> list[AnyItem]:  # noqa: A002 - as in the HTTP API
+        """Up to ``max`` (1 to 1,000) items, waiting ``wait`` seconds (up to 300) for the first.
+
+        By default it waits as long as the queue's policy says. Empty when there are none, and during a drain
+        (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused. Cancelling it loses nothing.
+        """
+        return self._note_claim(await self._claim(max, wait, try_for=5.0), wait)
+
+    async def _claim(
+        self, most: int, wait: float | None, *, try_for: float, stopping: Stopping | None = None
+    ) -> list[AnyItem]:
+        self._check_process()
+        answer_in = ANSWER_SECONDS + (wait or 0.0)
+        session: str | None = None
+        for _ in range(3):
+            if self._session is not None:
+                session = await self._session.id(ANSWER_SECONDS, other_than=session, abandon=self.is_over)
+            body = claim_body(most, wait, session)
+            try:
+                reply, _ = await self._connections.call(
+                    "/v1/claim", body, answer_in=answer_in, try_for=try_for, stopping=stopping
+                )
+            except Refused as refused:
+                if session is None or refused.status != 409:
+                    raise
+            else:
+                self._drain_seen = self._drain_seen or bool(reply["draining"])
+                items = [self._item(self, **values) for values in read_claims(reply)]
+                self._in_hand.update((item.token, item) for item in items)
+                return items
+        raise SidecarUnavailable(f"the sidecar on {self.path} closes every session; see its log")
+
+    def _note_claim(self, items: list[AnyItem], wait: float | None) -> list[AnyItem]:
+        """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""
+        me = self._backend.caller()
+        for item in items:
+            item.claimed_by = me
+        if items or wait == 0:
+            return items
+        held = [one for one in self.in_hand if one.claimed_by == me and not one.in_block]
+        if held:
+            _log.warning("%s", waits_for_itself(held, block=self._block))
+            for item in held:
+                item.claimed_by = None
+        return items
+
+    async def items(
+        self,
+        *,
+        chunk: int = 1,
+        wait: float = 5.0,
+        handle_signals: bool = True,
+        settle_elsewhere: bool = False,
+    ) -> AsyncGenerator[AnyItem]:
+        """Items, one by one; see :meth:`Worker.items`.
+
+        async for item in worker.items():
+            async with item:
+                await work(item.json())
+        """
+        ahead: list[AnyItem] = []
+        with self._stopping.on_signals() if handle_signals else nullcontext():
+            try:
+                while not self.is_over():
+                    ahead = await self._claim_through_outages(chunk, wait)
+                    if not settle_elsewhere:
+                        self._note_claim(ahead, wait)
+                    for item in ahead:
+                        item.is_begun = False
+                    while ahead and not self.is_over():
+                        item = ahead.pop(0)
+                        item.is_begun = True
+                        yield item
+                        if not settle_elsewhere and is_forgotten(item):
+                            await self._settle_quietly("fail", [item], fail_words(NO_VERDICT))
+                            raise ItemNotSettled(message_if_forgotten(item, block=self._block))
+            finally:
+                await self._backend.shield(self._settle_quietly("unclaim", ahead, {}))
+
+    async def _claim_through_outages(self, chunk: int, wait: float) -> list[AnyItem]:
+        try:
+            return await self._claim(chunk, wait, try_for=self._patience, stopping=self._stopping)
+        except StoreUnavailable as error:
+            if not self.is_over():
+                _log.warning("%s", error)
+            return []
+        except SidecarUnavailable:
+            if self.is_over():
+                return []
+            raise
+
+    # Verdicts.
+    async def done(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
+        """The work on all of these is finished. Items or tokens."""
+        return await self.settle("done", items, {})
+
+    async def fail(
+        self, items: Iterable[AnyItem | str], error: object, *, permanent: bool = False
+    ) -> list[Outcome]:
+        """This attempt failed for all of these, for the same reason."""
+        return await self.settle("fail", items, fail_words(error, permanent=permanent))
+
+    async def requeue(self, items: Iterable[AnyItem | str], *, delay: float | None = None) -> list[Outcome]:
+        """Not now, for all of these."""
+        return await self.settle("requeue", items, {"delay": delay})
+
+    async def unclaim(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
+        """The work on these never began: back to the head in the order of claiming, uncounted."""
+        return await self.settle("unclaim", items, {})
+
+    async def renew(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
+        """Extends these leases; only needed without a session."""
+        listed = list(items)
+        outcomes = await self._verdict("renew", listed, {})
+        for item, outcome in zip(listed, outcomes, strict=True):
+            if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
+                item.lease_until = outcome.lease_until
+        return outcomes
+
+    async def settle(
+        self, verb: str, items: Iterable[AnyItem | str], words: dict[str, object]
+    ) -> list[Outcome]:
+        """A verdict on these, tried for ``patience`` seconds; each item's ``outcome`` says what it did.
+
+        Raises SidecarUnavailable, StoreUnavailable.
+        """
+        outcomes = await self._verdict(verb, items, words)
+        for outcome in outcomes:
+            item = self._in_hand.pop(outcome.token, None)
+            if item is not None:
+                item.outcome = outcome
+        return outcomes
+
+    async def _verdict(
+        self, verb: str, items: Iterable[AnyItem | str], words: dict[str, object]
+    ) -> list[Outcome]:
+        self._check_process()
+        tokens = [item if isinstance(item, str) else item.token for item in items]
+        outcomes: list[Outcome] = []
+        for body in verdict_bodies(tokens, words):
+            reply, repeated = await self._connections.call(
+                f"/v1/{verb}", body, answer_in=ANSWER_SECONDS, try_for=self._patience
+            )
+            outcomes += read_outcomes(reply, repeated=repeated)
+        return outcomes
+
+    async def _settle_quietly(self, verb: str, items: Sequence[AnyItem], words: dict[str, object]) -> None:
+        """A verdict on those that have none. An error is logged: the items go back with the session then."""
+        tokens = [item.token for item in items if item.outcome is None]
+        try:
+            if tokens:
+                await self.settle(verb, tokens, words)
+        except ClaimqError as error:
+            _log.warning("%d items could not be given back now: %s", len(tokens), error)
+
+    async def end_block(self, item: AnyItem, error: BaseException | None) -> bool:
+        """The verdict at the end of an item's block, by the exception that leaves it; returns whether that is not
+        raised further.
+        """
+        item.in_block = False
+        if item.outcome is not None:
+            return False
+        if error is None:
+            (outcome,) = await self.settle("done", [item], {})
+            if outcome.is_lost:
+                _log.warning("item %s was lost before it was done; another worker has it or will", item.id)
+            return False
+        if isinstance(error, asyncio.CancelledError) and not self._backend.is_cancelled():
+            error = RuntimeError("something that the work waited for was cancelled (CancelledError)")
+        if not isinstance(error, Exception):
+            await self._backend.shield(self._end_interrupted(item, error))
+            return False
+        if isinstance(error, SidecarUnavailable):
+            return False
+        _log.warning("item %s failed", item.id, exc_info=error)
+        await self.settle("fail", [item], fail_words(error))
+        return True
+
+    async def _end_interrupted(self, item: AnyItem, error: BaseException) -> None:
+        """A failure where the program ended itself with an error and had not been asked to stop, else uncounted."""
+        why = None if self.is_over() else exit_error(error)
+        if why is None:
+            await self._settle_quietly("unclaim", [item], {})
+        else:
+            _log.warning("item %s failed: %s", item.id, why)
+            await self._settle_quietly("fail", [item], fail_words(why))
+
+    # Enqueueing.
+    async def enqueue(self, items: Iterable[object]) -> Enqueued:
+        """Adds payloads (bytes, text, dict, list) or :class:`NewItem` to the sidecar's queue, in order.
+
+        Raises TypeError, ValueError, Refused (a payload too large, the store full), StoreUnavailable,
+        SidecarUnavailable: after the last two it is unknown whether the items were stored, and only items with ids of
+        the app's own may be enqueued again without doubling them.
+        """
+        self._check_process()
+        listed = list(items)
+        repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
+        replies: list[dict[str, Any]] = []
+        for body in enqueue_bodies(listed):
+            reply, _ = await self._connections.call(
+                "/v1/enqueue", body, answer_in=ANSWER_SECONDS, try_for=self._patience, repeatable=repeatable
+            )
+            replies.append(reply)
+        return read_enqueued(replies)
+
+    def _tokens(self) -> list[str]:
+        return list(self._in_hand)
+
+    def _note_lost(self, tokens: Iterable[str]) -> None:
+        """The sidecar came back and these were not held any more."""
+        for token in tokens:
+            item = self._in_hand.pop(token, None)
+            if item is not None:
+                item.outcome = Outcome(token, Verdict.LOST)
+                _log.warning(
+                    "item %s was lost while the sidecar was away; another worker has it or will", item.id
+                )
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise SidecarUnavailable(
+                "this worker was connected before a fork; connect again in the child process"
+            )

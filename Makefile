@@ -33,9 +33,14 @@ setup-runtime:
 demo: setup-runtime ## the main job on this machine: checksums of all files below DIR (default: Python's library)
 	@$(BIN)/python examples/checksums/demo.py $(if $(DIR),"$(DIR)")
 
+# The parts run side by side, because the cluster tests mostly wait. The output of each appears when it ends.
 .PHONY: test
-test: check ## all checks and all tests, as continuous integration runs them
-	@$(PYTEST); failed=$$?; $(TEST_CLUSTER) || failed=1; exit $$failed
+test: setup lint ## all checks and all tests, as continuous integration runs them
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target test-cluster tiers mypy pyright
+
+.PHONY: tiers
+tiers: setup ## all tests that need no cluster
+	@$(PYTEST)
 
 .PHONY: check
 check: setup lint types ## formatting, lint, types, import contracts (no tests)
@@ -46,9 +51,11 @@ lint: setup
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/lint-imports --no-logo
 
-.PHONY: types
-types: setup
+.PHONY: types mypy pyright
+types: mypy pyright
+mypy: setup
 	$(BIN)/mypy
+pyright: setup
 	$(BIN)/pyright --warnings
 
 .PHONY: fmt

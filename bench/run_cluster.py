@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent / "tests"
-sys.path[:0] = [str(HERE), str(TESTS / "support"), str(TESTS / "cluster" / "harness")]
+sys.path[:0] = [str(HERE), str(TESTS / "support"), str(TESTS / "cluster" / "harness" / "src")]
 
 from claimq_bench.on_cluster.program import main  # noqa: E402 - its place has just been put on the path
 

@@ -5,7 +5,7 @@
 NODES ?= 1
 # Any Python from 3.11 on runs the harness: it needs nothing but the standard library.
 CLUSTER_PYTHON ?= $(firstword $(wildcard .venv/bin/python) python3)
-CLUSTERKIT = PYTHONPATH=tests/cluster/harness $(CLUSTER_PYTHON) -m clusterkit
+CLUSTERKIT = PYTHONPATH=tests/cluster/harness/src $(CLUSTER_PYTHON) -m clusterkit
 
 .PHONY: cluster-up
 cluster-up: ## a real Kubernetes on this machine (root, Linux); NODES=2 or 3 for more nodes
@@ -25,18 +25,17 @@ cluster-shell: ## a shell in which kubectl and helm work on it
 
 .PHONY: cluster-demo
 cluster-demo: setup ## the main job on it: the chart, the checksum example, a pod killed, every checksum proved
-	@PYTHONPATH=tests/cluster/harness:tests/support $(BIN)/python examples/checksums/cluster_demo.py
+	@PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python examples/checksums/cluster_demo.py
 
 # How many clusters the tests work on side by side; they wait more than they compute. 0: one, in this process.
 CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,2)
 
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes, which they bring up and take down
-	@$(TEST_CLUSTER)
+	@test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true # if it fails, the tests report no cluster
+	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
+	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 
-# What is built once, first and in sight. Where it can't be built, the tests say that they had no cluster.
-TEST_CLUSTER = { test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true; } && \
-  $(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadfile $(ARGS) tests/cluster
 
 .PHONY: bench-cluster
 bench-cluster: setup ## the benchmarks on it; JSON=FILE writes the figures too, QUICK=1 takes half as long

@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 import clusterkit
 from testkit import tiers
@@ -19,6 +21,21 @@ from testkit.release import namespace as namespace_of
 # Bringing up may first build Kubernetes (once), and images are built on the way.
 BRING_UP_SECONDS = 1800
 _numbers = itertools.count(1)
+# The tests of each of these files run in one process: they share a cluster's name or a module's fixture.
+TOGETHER = {"test_lifecycle.py", "test_mistakes.py", "test_images.py", "test_helm.py", "test_chart.py"}
+
+
+class OneByOne(LoadScopeScheduling):
+    """Gives each process the next test when it is ready for one; a file of TOGETHER goes to one process as a whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if Path(file).name in TOGETHER else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneByOne | None:
+    """Distributes the tests of this folder; None leaves it to `--dist`."""
+    return OneByOne(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,7 +100,7 @@ def namespace(kubernetes: clusterkit.Cluster) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sample_image(kubernetes: clusterkit.Cluster) -> str:
     """An image that answers HTTP on port 8080, built from the sample Dockerfile and loaded into every node."""
-    dockerfile = Path(__file__).with_name("sample") / "Dockerfile"
+    dockerfile = Path(__file__).parent / "harness" / "tests" / "sample" / "Dockerfile"
     built = kubernetes.build_image(dockerfile, "claimq-harness-sample:1", target="answer")
     return kubernetes.load_image(built)
 

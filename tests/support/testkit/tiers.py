@@ -6,18 +6,25 @@ from collections import Counter, defaultdict
 import pytest
 
 MISSING = "SERVER MISSING: "
+UNCHANGED = "UNCHANGED: "
+"""Begin of the reason of a skip that is no gap: what is tested has passed as it is."""
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed")
 EXIT_SERVER_MISSING = 1
 
 
-def missing_servers(reporter: pytest.TerminalReporter) -> Counter[str]:
-    """Reason to the number of tests that could not run for it."""
+def skipped(reporter: pytest.TerminalReporter, mark: str) -> Counter[str]:
+    """Reason to the number of tests that were skipped for it, of those reasons that begin with `mark`."""
     reasons: Counter[str] = Counter()
     for report in reporter.getreports("skipped"):
         text = str(report.longrepr)
-        if MISSING in text:
-            reasons[text.split(MISSING, 1)[1].rstrip("')")] += 1
+        if mark in text:
+            reasons[text.split(mark, 1)[1].rstrip("')")] += 1
     return reasons
+
+
+def missing_servers(reporter: pytest.TerminalReporter) -> Counter[str]:
+    """Reason to the number of tests that could not run for it."""
+    return skipped(reporter, MISSING)
 
 
 def is_continuous_integration() -> bool:
@@ -28,6 +35,8 @@ def is_continuous_integration() -> bool:
 def write_summary(reporter: pytest.TerminalReporter) -> None:
     """Writes a line for each tier, and the loud one."""
     _write_tiers(reporter)
+    for reason, count in skipped(reporter, UNCHANGED).items():
+        reporter.write_line(f"{count} tests were skipped: {reason}")
     reasons = missing_servers(reporter)
     if reasons:
         verdict = "so the run FAILS (CI is set)" if is_continuous_integration() else "so this run proves less"

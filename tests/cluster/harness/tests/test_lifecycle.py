@@ -20,7 +20,7 @@ from clusterkit.toolchain import install_packages
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-HARNESS = Path(__file__).with_name("harness")
+HARNESS = Path(__file__).parents[1] / "src"
 # Of its own for each name of a cluster: two runs on one machine would take each other's down.
 NAME = f"{(os.environ.get('CLAIMQ_CLUSTER') or 'claimq')[:20]}-lifecycle"
 PLACES = (

@@ -16,7 +16,7 @@ from clusterkit.errors import HarnessError
 from clusterkit.layout import SOURCES, cache_folder
 
 OLDEST_GO = (1, 24)
-_LOCKED = SOURCES / "harness" / "requirements.txt"
+_LOCKED = SOURCES / "requirements.txt"
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 # What a cluster needs, by the Debian package that has it.
 _FOR_A_CLUSTER = {

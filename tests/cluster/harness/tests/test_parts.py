@@ -22,7 +22,7 @@ from clusterkit.lock import locked
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.state import State, boot_id, write_state
 
-HARNESS = Path(__file__).with_name("harness")
+HARNESS = Path(__file__).parents[1] / "src"
 KUBECTL = """#!/bin/sh
 case "$*" in
   *"config view"*"--context=unknown"*) echo 'error: context "unknown" does not exist' >&2; exit 1 ;;
@@ -68,7 +68,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_two_processes_of_a_run_that_miss_the_same_packages_install_them_one_after_the_other(
+def test_two_processes_that_miss_the_same_packages_install_them_in_turn(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (programs / "apt-get").write_text(APT_GET)
@@ -301,7 +301,7 @@ def test_too_few_inotify_instances_are_told_before_a_kubelet_fails_for_them() ->
     few = f"echo 5 > /proc/sys/user/max_inotify_instances && exec {sys.executable} -c '{ask}'"
     said = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", few],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).with_name("harness"))},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
         capture_output=True,
         text=True,
         check=False,

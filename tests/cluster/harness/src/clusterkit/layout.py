@@ -14,7 +14,7 @@ DNS_SERVICE = "10.96.0.10"
 POD_RANGE = "10.244.0.0/16"
 API_PORT = 6443
 MAX_NODES = 3
-SOURCES = Path(__file__).resolve().parents[2]  # tests/cluster
+SOURCES = Path(__file__).resolve().parents[2]
 
 
 def cache_folder() -> Path:

@@ -85,6 +85,7 @@ def test_a_pod_that_may_become_root_is_refused_with_the_reason(
         kubernetes.apply(loose, namespace=namespace)
 
 
+@pytest.mark.smoke
 def test_service_names_resolve_in_a_pod_and_other_names_do_not_exist(
     kubernetes: Cluster, namespace: str, sample_image: str
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from testkit.tree import ROOT
 
+# Only the plugins that pyproject.toml has options for: to import all others takes seconds of processor time.
+PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "pytest_timeout", "-p", "xdist.plugin")
 NEEDS_REDIS = """
 def test_on_redis(redis7): pass
 def test_on_both(server): pass
@@ -20,6 +22,7 @@ def run(place: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]
     """Runs three tests on a machine with neither redis-server nor apt."""
     (place / "test_three.py").write_text(NEEDS_REDIS)
     env = {**os.environ, "PATH": str(place), "CLAIMQ_CACHE": str(place / "cache"), "CI": ci}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [
         sys.executable,
         "-m",
@@ -28,6 +31,7 @@ def run(place: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]
         str(ROOT / "pyproject.toml"),
         "-p",
         "no:cacheprovider",
+        *PLUGINS,
         "-rs",
     ]
     return subprocess.run(

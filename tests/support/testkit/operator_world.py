@@ -6,7 +6,7 @@ import sys
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 from testkit.api_server import ApiServer
 from testkit.places import new_directory
@@ -15,6 +15,15 @@ from testkit.server import Server, free_port
 from testkit.waiting import eventually_sync
 
 Json = dict[str, Any]
+_KINDS = {
+    "rq": ("apis/claimq.dev/v1alpha1", "reliablequeues"),
+    "deployment": ("apis/apps/v1", "deployments"),
+    "lease": ("apis/coordination.k8s.io/v1", "leases"),
+    "poddisruptionbudget": ("apis/policy/v1", "poddisruptionbudgets"),
+    "pod": ("api/v1", "pods"),
+    "event": ("api/v1", "events"),
+}
+"""Kind to its API group and its name in paths."""
 
 
 class Operator:
@@ -99,13 +108,17 @@ class World:
         }
 
     def get(self, kind: str, name: str) -> Json:
-        """One object; an empty one if there is none."""
-        done = self.api.kubectl_run("get", kind, name, "-n", self.namespace, "-o", "json")
-        if done.returncode and "NotFound" in done.stderr:
+        """One object; an empty one if there is none. It is polled, and a request costs less than a kubectl."""
+        status, found = self.api.request("GET", f"{self._list(kind)}/{name}")
+        if status == 404:
             return {}
-        assert done.returncode == 0, done.stderr
-        found: Json = json.loads(done.stdout)
-        return found
+        assert status == 200, found
+        return cast("Json", found)
+
+    def _list(self, kind: str) -> str:
+        """The path of the objects of a kind."""
+        group, plural = _KINDS[kind]
+        return f"/{group}/namespaces/{self.namespace}/{plural}"
 
     def status(self, name: str = "thumbs") -> Json:
         found: Json = self.get("rq", name).get("status", {})
@@ -117,7 +130,7 @@ class World:
         return next((f"{one['status']} {one['reason']}" for one in listed if one["type"] == kind), "")
 
     def replicas(self, name: str = "thumbs") -> int | None:
-        count: int | None = self.get("deploy", f"{name}-worker").get("spec", {}).get("replicas")
+        count: int | None = self.get("deployment", f"{name}-worker").get("spec", {}).get("replicas")
         return count
 
     def patch(self, kind: str, name: str, changes: Json, *options: str) -> None:
@@ -127,8 +140,9 @@ class World:
 
     def events(self) -> dict[str, str]:
         """The reasons of all events, each with the message of one of that reason."""
-        listed = self.api.get("events", "-n", self.namespace)["items"]
-        return {one["reason"]: one["message"] for one in listed}
+        status, listed = self.api.request("GET", self._list("event"))
+        assert status == 200, listed
+        return {one["reason"]: one["message"] for one in listed["items"]}
 
     def told(self) -> dict[str, str]:
         """For who reads a failure: title to text, of what each operator said and how the objects are."""

@@ -116,7 +116,8 @@ class QueueOnCluster:
 
     def get(self) -> Json:
         """The object."""
-        return cast("Json", self.release.get("rq", self.name, f"--namespace={self.namespace}"))
+        path = f"/apis/claimq.dev/v1alpha1/namespaces/{self.namespace}/reliablequeues/{self.name}"
+        return cast("Json", self.cluster.api("GET", path))
 
     def condition(self, kind: str) -> str:
         """`True Working`: status and reason of a condition; empty if it is not there."""

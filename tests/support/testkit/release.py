@@ -116,7 +116,8 @@ class Release:
         found: list[str] = []
 
         def is_known() -> bool:
-            lease = self.get("lease", self.operator, f"--namespace={self.namespace}")
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{self.operator}"
+            lease = cast("Json", self.cluster.api("GET", path))
             found[:] = [str(lease["spec"].get("holderIdentity") or "")]
             return found[0] != after and found[0] in self.pods()
 

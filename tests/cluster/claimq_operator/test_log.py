@@ -18,10 +18,10 @@ def test_every_line_is_in_the_one_form_that_of_other_libraries_too_and_none_has_
     operator = world.operator(CLAIMQ_LOG_LEVEL="debug")
     world.queue("broken", redis={"secretRef": {"name": "redis"}})
     world.queue()
-    eventually_sync(lambda: world.replicas() == 0, within=30)  # so that the first item changes it
+    eventually_sync(lambda: world.replicas() == 0)  # so that the first item changes it
     items().enqueue("canary-payload")
-    eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable", within=30)
-    eventually_sync(lambda: {"ScaledUp", "RedisUnreachable"} <= set(world.events()), within=30)
+    eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable")
+    eventually_sync(lambda: {"ScaledUp", "RedisUnreachable"} <= set(world.events()))
     assert operator.process.terminate(timeout=30) == 0
     text = operator.log.read_text()
     lines = read_log(text)

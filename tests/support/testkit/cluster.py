@@ -45,7 +45,7 @@ class RedisCluster:
             node.start()
         if not self._is_formed:
             self._form()
-        eventually_sync(self._is_whole, within=30, why="every node of the cluster says cluster_state:ok")
+        eventually_sync(self._is_whole, why="every node of the cluster says cluster_state:ok")
         return self
 
     def _form(self) -> None:
@@ -124,7 +124,7 @@ class RedisCluster:
         of_id = of.call("CLUSTER", "MYID")
         assert isinstance(of_id, bytes)
         of.call("CLUSTER", "MEET", "127.0.0.1", replica.port, replica.options["cluster-port"])
-        eventually_sync(lambda: of_id in _bytes(replica.call("CLUSTER", "NODES")), within=30)
+        eventually_sync(lambda: of_id in _bytes(replica.call("CLUSTER", "NODES")))
         replica.call("CLUSTER", "REPLICATE", of_id)
         eventually_sync(
             lambda: b"master_link_status:up" in _bytes(replica.call("INFO", "replication")), within=30

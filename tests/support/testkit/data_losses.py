@@ -43,7 +43,7 @@ def wait_for_marker(primary: Server, replicas: list[Server]) -> None:
         lines = dict(line.split(":", 1) for line in info(replica).splitlines() if ":" in line)
         return int(lines["slave_repl_offset"]) >= offset
 
-    eventually_sync(lambda: all(map(has_all, replicas)), within=30, why="the replicas have it all")
+    eventually_sync(lambda: all(map(has_all, replicas)), why="the replicas have it all")
 
 
 def cut_off(primary: Server, replicas: list[Server]) -> None:
@@ -52,7 +52,7 @@ def cut_off(primary: Server, replicas: list[Server]) -> None:
     for replica in replicas:
         replica.call("CONFIG", "SET", "masterauth", "wrong")
     primary.call("CLIENT", "KILL", "TYPE", "replica")
-    eventually_sync(lambda: all("master_link_status:down" in info(one) for one in replicas), within=30)
+    eventually_sync(lambda: all("master_link_status:down" in info(one) for one in replicas))
 
 
 class Flushed:
@@ -159,7 +159,7 @@ class TakenOver:
         self._owner.kill9()
         self._replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
         left = [node for node in self._cluster.nodes if node is not self._owner]
-        eventually_sync(lambda: all("cluster_state:ok" in _state(one) for one in left), within=30)
+        eventually_sync(lambda: all("cluster_state:ok" in _state(one) for one in left))
 
 
 def _state(node: Server) -> str:

@@ -89,7 +89,7 @@ class World:
         made = Operator(self.api, self.namespace, **environment)
         self._stack.callback(made.process.kill9)
         self.operators.append(made)
-        eventually_sync(lambda: made.get("/readyz")[0] == 200, within=30, why="the operator is ready")
+        eventually_sync(lambda: made.get("/readyz")[0] == 200, why="the operator is ready")
         return made
 
     def queue(self, name: str = "thumbs", **spec: Any) -> Json:

@@ -37,12 +37,12 @@ class Sentinel:
         """Starts all, and waits until the replicas follow and the sentinels know each other."""
         for server in self.servers:
             server.start()
-        eventually_sync(lambda: self._followers(self.servers[0]) == len(self.servers) - 1, within=30)
+        eventually_sync(lambda: self._followers(self.servers[0]) == len(self.servers) - 1)
         ids = [secrets.token_hex(20) for _ in self.sentinels]
         for watcher, own_id in zip(self.sentinels, ids, strict=True):
             self._write_config(watcher, own_id, ids)
             watcher.start()
-        eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)), within=30)
+        eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)))
         return self
 
     def _write_config(self, watcher: Server, own_id: str, ids: list[str]) -> None:

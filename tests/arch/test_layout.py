@@ -8,8 +8,9 @@ from testkit.tree import COMPONENTS, ROOT, functions, python_files, shown, sourc
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 40
+LONGEST_TEST_NAME = 79
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}
-PACKAGES_OF_TESTS = ("tests/support/", "tests/cluster/harness/")
+PACKAGES_OF_TESTS = ("tests/support/", "tests/cluster/harness/src/clusterkit/")
 
 
 def test_no_file_of_ours_takes_the_name_of_a_standard_module() -> None:
@@ -53,6 +54,18 @@ def test_a_function_fits_on_a_screen() -> None:
         f"{shown(path)}:{one.lineno} {one.name}": _lines(one) for path in sources() for one in functions(path)
     }
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_the_name_of_a_test_fits_in_a_line() -> None:
+    lengths = {
+        f"{shown(path)} {one.name}": len(one.name)
+        for path in python_files()
+        if path.name.startswith("test_")
+        for one in functions(path)
+        if one.name.startswith("test_")
+    }
+    assert len(lengths) > 1000
+    assert {name: length for name, length in lengths.items() if length > LONGEST_TEST_NAME} == {}
 
 
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -233,3 +233,11 @@ def test_the_scripts_and_the_library_read_every_payload_alike(
             )
 
     asyncio.run(round_trip())
+
+
+async def test_a_bare_payload_that_reads_like_a_reply_can_be_looked_at(
+    store: claimq.Server, queue: ReliableQueue
+) -> None:
+    await store._connection.command("LPUSH", "cq:{q}:main", "STALE")
+
+    assert [item.payload for item in await queue.peek(5)] == [b"STALE"]

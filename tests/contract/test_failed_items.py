@@ -31,7 +31,7 @@ async def give_up_again(queue: ReliableQueue, name: str, times: int) -> None:
         await move_clock(queue, 0.01)
 
 
-async def test_requeue_failed_sends_all_back_oldest_first_with_fresh_counters_and_their_history(
+async def test_requeue_failed_returns_all_oldest_first_with_new_counters_and_old_history(
     queue: ReliableQueue,
 ) -> None:
     await queue.enqueue("x")

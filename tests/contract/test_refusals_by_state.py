@@ -106,7 +106,7 @@ async def test_a_payload_over_the_limit_refuses_the_whole_call(
     assert changes(before, contents(server)) == {}
 
 
-async def test_a_payload_over_the_limit_in_a_later_call_of_many_is_found_before_the_first_is_stored(
+async def test_an_oversized_payload_in_a_later_batch_is_refused_before_any_is_stored(
     server: Server, queue: ReliableQueue
 ) -> None:
     await queue.set_policy(Policy(max_payload=10))

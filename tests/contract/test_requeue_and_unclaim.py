@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State
+from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
@@ -167,3 +167,16 @@ async def test_lost_claims_are_told_in_every_verb(queue: ReliableQueue) -> None:
             None,
         )
     assert await queue.length(State.MAIN) == 0
+
+
+async def test_unclaiming_more_than_one_call_takes_keeps_the_order_of_claiming(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([str(number) for number in range(2100)])
+    claims = [claim for size in (1000, 1000, 100) for claim in await queue.claim(size)]
+    shuffled = claims[1500:] + claims[:1500]
+
+    outcomes = await queue.unclaim([*shuffled, "w1/99999.AAAAAAAA"])
+
+    assert [outcome.token for outcome in outcomes[:-1]] == [claim.token for claim in shuffled]
+    assert {outcome.verdict for outcome in outcomes[:-1]} == {Verdict.UNCLAIMED}
+    assert outcomes[-1].verdict is Verdict.LOST
+    assert [item.payload for item in await queue.peek(2100)] == [b"%d" % number for number in range(2100)]

@@ -60,7 +60,7 @@ def uninstall(release: Release) -> None:
     )
 
 
-def test_an_uninstall_leaves_queues_and_workers_and_the_next_install_takes_them_over(
+def test_an_uninstall_keeps_queues_and_workers_for_the_next_install(
     kubernetes: Cluster, release: Release, team: str
 ) -> None:
     with queue_on(release, team) as queue:
@@ -95,7 +95,7 @@ def _uninstalled_but_for_the_queue(kubernetes: Cluster, release: Release, team: 
     wait_for_no_trace(kubernetes, lambda one: one not in left and f" {team}/work-worker-" not in one)
 
 
-def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first_and_leaves_nothing(
+def test_an_uninstall_without_keep_deletes_the_queues_first_and_leaves_nothing(
     kubernetes: Cluster, release: Release, team: str
 ) -> None:
     with release.installed_with("--set=crds.keep=false", "--set=crds.deleteTimeout=15s"):

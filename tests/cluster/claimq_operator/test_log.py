@@ -9,7 +9,7 @@ from testkit.operator_world import World
 from testkit.waiting import eventually_sync
 
 
-def test_every_line_is_in_the_one_form_that_of_other_libraries_too_and_none_has_a_secret(
+def test_every_log_line_has_the_common_form_and_none_has_a_secret(
     world: World, items: Callable[..., BlockingQueue]
 ) -> None:
     secret = base64.b64encode(b"redis://:hush-hush@127.0.0.1:1/0").decode()

@@ -48,11 +48,11 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
     world.api.kubectl("patch", "deploy", "thumbs-worker", "-n", world.namespace, "-p", json.dumps(drift))
     eventually_sync(
         lambda: (
-            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            world.get("deployment", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
             == "app:1"
         )
     )
-    found = world.get("deploy", "thumbs-worker")
+    found = world.get("deployment", "thumbs-worker")
     assert found["metadata"]["annotations"]["team"] == "a"
     assert found["spec"]["minReadySeconds"] == 3
 
@@ -74,7 +74,7 @@ def test_the_scale_subresource_sets_the_number_in_mode_manual(world: World) -> N
     eventually_sync(lambda: world.condition("ScalingActive") == "False Manual")
 
 
-def test_in_mode_external_the_number_is_left_to_others_also_when_all_else_is_applied(world: World) -> None:
+def test_in_mode_external_applying_other_fields_leaves_the_replicas_alone(world: World) -> None:
     world.operator()
     world.queue(scaling={"mode": "External"})
     eventually_sync(lambda: world.replicas() == 0)
@@ -82,14 +82,14 @@ def test_in_mode_external_the_number_is_left_to_others_also_when_all_else_is_app
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
         lambda: (
-            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            world.get("deployment", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
             == "app:2"
         )
     )
     assert world.replicas() == 4
 
 
-def test_in_mode_external_the_queues_own_scale_sets_the_number_and_a_suspension_does_not_forget_it(
+def test_in_mode_external_the_scale_subresource_sets_replicas_across_a_suspension(
     world: World,
 ) -> None:
     world.operator()
@@ -114,7 +114,7 @@ def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
         lambda: (
-            world.get("deploy", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
+            world.get("deployment", "thumbs-worker")["spec"]["template"]["spec"]["containers"][0]["image"]
             == "app:2"
         )
     )

@@ -139,7 +139,7 @@ def test_the_operator_asks_for_what_the_chart_lets_it_and_for_nothing_else(
     assert wanted == rights.granted(one for one in given if one["kind"].endswith("Role"))
 
 
-def test_a_namespace_that_is_gone_with_its_role_does_not_keep_the_operator_from_the_others(
+def test_a_deleted_namespace_does_not_stop_the_operator_in_the_others(
     api: ApiServer, start_server: ServerFactory, tmp_path: Path
 ) -> None:
     given = roles(TEAM)

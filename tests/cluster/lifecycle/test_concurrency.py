@@ -17,7 +17,7 @@ with claimq.worker.connect() as worker:
 """
 
 
-def test_a_worker_gets_as_many_items_at_once_as_the_manifest_says_also_when_it_changes(
+def test_a_worker_holds_as_many_items_as_its_concurrency_also_after_a_change(
     queue: QueueOnCluster,
 ) -> None:
     queue.enqueue(20)

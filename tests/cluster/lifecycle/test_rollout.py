@@ -32,7 +32,7 @@ def versions(queue: QueueOnCluster, what: str = "done") -> list[str]:
     return sorted({entry.version for entry in queue.ledger().of(what)})
 
 
-def test_two_changes_of_the_template_one_in_the_middle_of_the_other_cost_no_item_anything(
+def test_two_overlapping_rollouts_cost_no_item_an_attempt(
     queue: QueueOnCluster,
 ) -> None:
     scaling = {"minReplicas": 3, "maxReplicas": 3}

@@ -152,7 +152,7 @@ async def finished_in(work: asyncio.Task[None], seconds: float) -> bool:
     return bool(done)
 
 
-async def test_what_a_claim_got_in_an_outage_that_outlasted_it_goes_back_when_the_server_answers(
+async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answers(
     queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
     await queue.enqueue_many(["a", "b"])

@@ -151,7 +151,7 @@ async def test_with_die_on_error_the_first_error_ends_it_and_is_raised(
     assert counters == [(1, 0), (1, 0), (0, 1)]
 
 
-async def test_a_stop_finishes_what_is_in_hand_and_gives_back_the_rest_in_order_and_uncounted(
+async def test_a_stop_finishes_running_items_and_returns_the_rest_in_order_uncounted(
     queue: ReliableQueue, seen: Seen
 ) -> None:
     await fill(queue, 10)

@@ -1,4 +1,4 @@
-"""What consume() made of unusual endings of handlers and of the server, found by a hostile reading."""
+"""Unusual endings of handlers, of consume() and of the server."""
 
 import asyncio
 import threading

@@ -155,7 +155,7 @@ async def test_the_same_call_sent_again_and_again_is_answered_as_the_first_time(
         assert changes(before, contents(valkey)) == {}
 
 
-async def test_a_claim_that_is_repeated_after_one_of_its_items_ended_answers_only_the_others(
+async def test_a_repeated_claim_returns_only_the_items_that_have_not_ended(
     valkey: Server, store: claimq.Server, proxy: FaultProxy
 ) -> None:
     async with through(proxy) as mine:

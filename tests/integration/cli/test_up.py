@@ -208,7 +208,7 @@ def test_only_one_runs_in_a_directory(
     assert claimq("status", "trial").code == 0
 
 
-def test_an_app_that_ends_at_once_is_restarted_with_growing_waits_and_its_last_words_are_shown(
+def test_an_app_that_exits_at_once_is_restarted_with_backoff_and_its_output_shown(
     start_up: StartUp,
 ) -> None:
     up = start_up(spec(["sh", "-c", "echo no such model >&2; exit 3"], minReplicas=1))

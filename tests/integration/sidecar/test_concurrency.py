@@ -311,7 +311,7 @@ def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got
     assert queue.length(State.BUSY) == 1
 
 
-def test_without_a_place_since_the_server_is_away_the_app_is_told_that_and_goes_on_after_it(
+def test_the_app_gets_the_reason_when_an_outage_holds_all_places_and_then_continues(
     valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)

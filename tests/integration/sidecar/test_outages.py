@@ -93,7 +93,7 @@ def test_an_outage_of_the_store_is_told_and_survived(
     assert sidecar.metric('claimq_sidecar_store_errors_total{kind="unavailable"}') >= 1
 
 
-def test_a_session_that_closes_while_the_store_is_away_gives_back_when_it_is_there_again(
+def test_a_session_closed_during_an_outage_gives_its_items_back_afterwards(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     store = start_server(options=DURABLE)

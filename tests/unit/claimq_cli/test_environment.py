@@ -66,7 +66,7 @@ def test_a_variable_with_a_source_comes_from_the_environment_of_claimq_up() -> N
 
 
 @pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="only in a virtual environment")
-def test_python3_is_the_python_that_runs_claimq_unless_a_virtual_environment_is_active() -> None:
+def test_python3_is_claimqs_own_python_unless_a_virtual_environment_is_active() -> None:
     own = str(Path(sys.prefix) / "bin")
     assert for_app({"PATH": "/bin"}, manifest(), SOCKET)["PATH"] == f"{own}:/bin"
     assert for_app({"PATH": "/bin", "VIRTUAL_ENV": "/v"}, manifest(), SOCKET)["PATH"] == "/bin"

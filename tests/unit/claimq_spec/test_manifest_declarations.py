@@ -97,7 +97,7 @@ def test_every_field_has_a_description_with_unit_and_default(field: str) -> None
 
 
 @pytest.mark.parametrize("field", ALL)
-def test_every_default_is_within_its_own_bounds_and_what_the_parser_gives_without_it(field: str) -> None:
+def test_every_default_is_within_its_bounds_and_is_what_the_parser_fills_in(field: str) -> None:
     declared = ALL[field]
     if declared.default is None:
         return

@@ -104,7 +104,7 @@ def test_workers_that_hold_claims_are_never_taken_unless_max_says_so(
 
 @given(specs(), counts, st.lists(moments, max_size=8), queues(), st.booleans())
 @settings(deadline=None)
-def test_the_same_observation_over_and_over_moves_the_workers_one_way_and_then_not_at_all(
+def test_a_repeated_observation_moves_the_workers_in_one_direction_and_then_stops(
     spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], what: Seen, is_idle: bool
 ) -> None:
     if is_idle:

@@ -72,7 +72,7 @@ def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
     run_skipping(run())
 
 
-def test_a_place_is_free_when_the_store_answers_on_other_connections_and_will_not_tell() -> None:
+def test_a_place_is_freed_when_other_connections_work_and_the_outcome_stays_unknown() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
         claimer = Claimer(store, metrics, changed := Notifier())

@@ -35,7 +35,7 @@ def test_a_second_signal_leaves_at_once() -> None:
     assert drain.step(100.1, 5) is Step.LEAVE
 
 
-def test_a_signal_in_a_pod_leaves_at_once_since_the_app_has_ended_or_is_about_to_be_killed() -> None:
+def test_a_signal_in_a_pod_stops_the_sidecar_at_once() -> None:
     assert Drain(timeout=25.0).signalled(100.0, at_once=True).step(100.0, 5) is Step.LEAVE
 
 

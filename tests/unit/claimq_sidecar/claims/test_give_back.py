@@ -29,7 +29,7 @@ class Away(Store):
         raise StoreUnavailable("away")
 
 
-def test_what_a_dead_app_held_is_renewed_no_more_though_its_last_verdict_is_still_tried() -> None:
+def test_claims_of_a_dead_app_are_not_renewed_while_its_last_verdict_is_retried() -> None:
     hands, metrics = InFlight(), Metrics()
     for token in ("worker/1", "worker/2"):
         hands.hold(token, "session", 0.0, 30.0)

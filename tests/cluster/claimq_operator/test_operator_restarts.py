@@ -1,4 +1,4 @@
-"""Operators come and go, queues end: on a real API server."""
+"""Operators start, stop and restart, and queues are deleted, on a real API server."""
 
 from collections.abc import Callable
 from functools import partial
@@ -113,11 +113,11 @@ def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
 
     def both_leave_it() -> bool:
         # One that has not heard of the change yet puts the older image back, until it has.
-        before = world.get("deploy", "thumbs-worker")
+        before = world.get("deployment", "thumbs-worker")
         seen = [one.metric("claimq_passes_total") for one in both]
         for operator, passes in zip(both, seen, strict=True):
             eventually_sync(partial(has_made, operator, passes + 3))
-        after = world.get("deploy", "thumbs-worker")
+        after = world.get("deployment", "thumbs-worker")
         image = after["spec"]["template"]["spec"]["containers"][0]["image"]
         generations = {one["metadata"]["generation"] for one in (before, after)}
         return image == "app:2" and len(generations) == 1

@@ -1,4 +1,4 @@
-"""The table of docs/guarantees.md: what a server still has after SIGKILL, a failover or eviction, by its settings."""
+"""The durability table of docs/guarantees.md: what survives SIGKILL, a failover and eviction, by server settings."""
 
 from collections.abc import Mapping
 from contextlib import suppress

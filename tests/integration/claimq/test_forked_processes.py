@@ -1,0 +1,39 @@
+"""Processes that fork after connecting work on connections of their own."""
+
+import asyncio
+import subprocess
+import sys
+
+from claimq import ReliableQueue, State
+from testkit.server import Server
+
+FORKS = """
+import asyncio, os, sys, claimq
+server = claimq.connect(sys.argv[1])  # at import time, as a program that forks its workers later may do
+queue = server.queue("q", worker="w")
+
+async def enqueue_three():
+    for _ in range(3):
+        print(*(await queue.enqueue("a")).ids, *(await queue.enqueue("b", delay=60)).ids, flush=True)
+
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        asyncio.run(enqueue_three())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    ended = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", FORKS, valkey.url], capture_output=True, text=True, timeout=30
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    ids = ended.stdout.split()
+    assert len(set(ids)) == 18
+    lengths = await queue.lengths()
+    assert (lengths[State.MAIN], lengths[State.DELAYED]) == (9, 9)

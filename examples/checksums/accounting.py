@@ -1,7 +1,7 @@
-"""Whether the results are right: every file exactly once, nothing lost, nothing made up, nothing wrong.
+"""Checks the results: one correct checksum for each file, and no others.
 
-The judge is `sha256sum`, which knows nothing of the worker: what it can read must be in the results with the same
-checksum, and what it cannot read must be in *failed*.
+They are compared with `sha256sum`. A file that it can read must be in the results with the same checksum, and a file
+that it cannot read must be in *failed*.
 """
 
 import os
@@ -35,7 +35,7 @@ class FailedFile:
 
 @dataclass
 class Account:
-    """What became of every item. ``mistakes`` is empty when all is well."""
+    """The outcome of all items. ``mistakes`` is empty if all results are correct."""
 
     right: int = 0
     repeats: int = 0
@@ -45,7 +45,7 @@ class Account:
 
 
 def read_results(file: Path) -> list[Result]:
-    """The results, as written; a line that is none raises ValueError."""
+    """The results as they were written. Raises ValueError for any other line."""
     if not file.exists():
         return []
     lines = file.read_text("ascii").splitlines()
@@ -61,18 +61,18 @@ def account(
     limit: int,
     changed: frozenset[bytes] = frozenset(),
 ) -> Account:
-    """Compares. ``enqueued``: item id to path; ``failed``: item id to what is in *failed*; ``sums``: path to checksum,
-    without those that cannot be read; ``limit``: the requeue count at which an item is given up; ``changed``: files
-    that somebody changed meanwhile, which cannot be compared.
+    """Compares the results with the checksums. ``enqueued``: item id to path; ``failed``: item id to the failed file;
+    ``sums``: path to checksum, without unreadable files; ``limit``: the requeue count at which an item goes to
+    *failed*; ``changed``: files that were changed during the run and cannot be compared.
     """
     found = Account()
     by_id: dict[str, list[Result]] = {}
     for result in results:
         if enqueued.get(result.item_id) != result.path:
-            found.mistakes.append(f"made up: a result for {result.path!r} as item {result.item_id}")
+            found.mistakes.append(f"invented: a result for {result.path!r} as item {result.item_id}")
         by_id.setdefault(result.item_id, []).append(result)
     for item_id in failed.keys() - enqueued.keys():
-        found.mistakes.append(f"made up: the failed item {item_id}")
+        found.mistakes.append(f"invented: the failed item {item_id}")
     for item_id, path in enqueued.items():
         own = by_id.get(item_id, [])
         found.repeats += max(0, len(own) - 1)
@@ -90,27 +90,27 @@ def account(
 def _mistake(
     path: bytes, results: list[Result], failed: FailedFile | None, checksum: str | None, limit: int
 ) -> str | None:
-    """What is wrong with one file; None if nothing is."""
+    """The mistake for one file, or None."""
     if not results and failed is None:
         return f"lost: {path!r}"
     if results and failed is not None:
         return f"both done and failed: {path!r} ({failed.reason})"
     if failed is not None:
         if checksum is not None:
-            return f"failed, and sha256sum can read it: {path!r} ({failed.reason})"
+            return f"failed, but sha256sum can read it: {path!r} ({failed.reason})"
         if not failed.reason:
             return f"failed without a reason: {path!r}"
         if failed.requeue_count != limit:
-            return f"given up after {failed.requeue_count} requeues instead of {limit}: {path!r}"
+            return f"failed after {failed.requeue_count} requeues instead of {limit}: {path!r}"
         return None
     if checksum is None:
-        return f"done, and sha256sum cannot read it: {path!r}"
+        return f"done, but sha256sum cannot read it: {path!r}"
     wrong = [result for result in results if result.checksum != checksum]
-    return f"wrong: {path!r} is {checksum}, the worker says {wrong[0].checksum}" if wrong else None
+    return f"wrong: {path!r} has {checksum}, the result has {wrong[0].checksum}" if wrong else None
 
 
 def independent_sums(paths: Sequence[bytes]) -> dict[bytes, str]:
-    """Path to SHA-256 by `sha256sum`, without those that it cannot read."""
+    """Path to SHA-256 by `sha256sum`, without the files that it cannot read."""
     sums: dict[bytes, str] = {}
     for batch in _batches(paths):
         done = subprocess.run(
@@ -125,8 +125,8 @@ def independent_sums(paths: Sequence[bytes]) -> dict[bytes, str]:
     return sums
 
 
-def can_judge() -> bool:
-    """Whether there is a `sha256sum` that ends its lines with NUL bytes, so that any file name can be told."""
+def has_sha256sum() -> bool:
+    """Whether there is a `sha256sum` that can end lines with NUL bytes, which any file name needs."""
     if shutil.which("sha256sum") is None:
         return False
     done = subprocess.run(["sha256sum", "--zero", "--", os.devnull], capture_output=True, check=False)

@@ -1,9 +1,9 @@
-"""The main job on a real Kubernetes (`make cluster-demo`): checksums of two thousand files, by pods that come and go.
+"""Checksums of two thousand files on a real Kubernetes, with workers from 0 to 4 and back (`make cluster-demo`).
 
-Uses the cluster that is up (make cluster-up; CLAIMQ_CLUSTER names another; KUBE_CONTEXT), or brings one up and takes
-it down again. Installs the chart with a Valkey, applies the checksum example, enqueues the path of each file of the
-workers' own image, kills a pod that has items in hand, and compares every result with `sha256sum`. Exit code 0 only if
-nothing is lost, made up or wrong. Takes away what it made, after Ctrl-C too.
+Uses the running cluster (make cluster-up; CLAIMQ_CLUSTER or KUBE_CONTEXT names another), or creates one and deletes it
+at the end. Installs the chart with a Valkey, applies the checksum example, enqueues the path of each file of the
+workers' image, kills a pod that has items in hand, and compares every result with `sha256sum`. The exit code is 0 only
+if no result is missing, invented or wrong. Everything that it creates is deleted at the end, also after Ctrl-C.
 """
 
 import os
@@ -23,11 +23,11 @@ from testkit.cluster_images import load_images
 from testkit.release import Release, namespace, provide_volume, refuse_if_installed
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
+sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder
 
 from accounting import FailedFile, Result, account  # noqa: E402 - see above
-from closing import Story, closing  # noqa: E402 - see above
 from on_cluster import UNREADABLE, ChecksumsOnCluster, failed  # noqa: E402 - see above
+from summary import Story, summary  # noqa: E402 - see above
 
 FILES = 2000
 PATIENCE = 600.0
@@ -37,7 +37,7 @@ INTERRUPTED = 130
 
 
 class DemoFailed(Exception):
-    """The demo could not go on; the message says why."""
+    """The demo could not continue; the message says why."""
 
 
 def say(text: str) -> None:
@@ -45,12 +45,12 @@ def say(text: str) -> None:
 
 
 def _end(number: int, _: object) -> None:
-    """Ends by an exception, so that what was installed is taken away."""
+    """Ends by an exception, so that everything that was created is deleted."""
     sys.exit(128 + number)
 
 
 def main() -> int:
-    """Runs it; the exit code."""
+    """Runs the demo; returns the exit code."""
     signal.signal(signal.SIGTERM, _end)
     try:
         with at_hand(say) as (cluster, _):
@@ -59,7 +59,7 @@ def main() -> int:
         say(f"FAILED: {error}")
         return 1
     except KeyboardInterrupt:
-        say("interrupted; what it made is taken away")
+        say("interrupted; everything that was created is deleted")
         return INTERRUPTED
     for line in lines:
         say(line)
@@ -102,18 +102,18 @@ def _job(example: ChecksumsOnCluster) -> tuple[list[str], int]:
             f"enqueued the paths of {len(story.paths):,} files, {len(UNREADABLE)} of them unreadable on purpose"
         )
         _watch(release, queue, story, began)
-        given_up = {item_id: FailedFile(*told) for item_id, told in failed(queue).items()}
+        given_up = {item_id: FailedFile(*fields) for item_id, fields in failed(queue).items()}
         counters = queue.snapshot().counters
-    _tell_failed(given_up)
+    _print_failed(given_up)
     results = [Result(*one) for one in example.results()]
     sums = example.sums(list(story.paths.values()))
     found = account(story.paths, results, given_up, sums, manifest["spec"]["requeueLimit"])
     say("")
-    return closing(story, found, counters["done"])
+    return summary(story, found, counters["done"])
 
 
 def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
-    """Shows each change, kills a pod with items in hand, and waits until all is done and all workers are gone."""
+    """Prints each change, kills a pod with items in hand, and waits until all items are done and no worker is left."""
     shown, next_look = "", 0.0
     while (now := time.monotonic() - began) < PATIENCE:
         seen = queue.snapshot()
@@ -122,7 +122,7 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
             story.moments.setdefault("first item done", now)
         left = sum(seen.lengths[state] for state in State if state is not State.FAILED)
         if left and done > FILES // 10 and not story.killed:
-            # A moment at which somebody has items in hand: nothing else is looked at before it is found.
+            # Nothing else is done until a pod with items in hand has been found.
             story.killed = _kill(release.cluster, queue)
             time.sleep(0.01)
             continue
@@ -137,11 +137,11 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
             shown, next_look = _show(release.cluster, now, shown), now + SHOW_SECONDS
         time.sleep(0.1)
     said = release.cluster.kubectl("describe", "rq", "checksums", f"--namespace={WHERE}")
-    raise DemoFailed(f"not done after {PATIENCE:.0f} s; before it was taken away the queue was:\n{said}")
+    raise DemoFailed(f"not done after {PATIENCE:.0f} s; the queue before it was deleted:\n{said}")
 
 
 def _show(cluster: Cluster, now: float, shown: str) -> str:
-    """The row of `kubectl get rq`, if it is another than the last."""
+    """Prints the row of `kubectl get rq` if it has changed; returns it."""
     head, row = cluster.kubectl("get", "rq", "checksums", f"--namespace={WHERE}").splitlines()
     line = row.rpartition(" ")[0].rstrip()
     if line != shown:
@@ -156,7 +156,7 @@ def _workers(cluster: Cluster) -> list[str]:
 
 
 def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
-    """A pod whose worker has items in hand, gone without a word; empty if nobody has any just now."""
+    """Kills a pod whose worker has items in hand; returns its name, or an empty text if none has any."""
     for info in queue.workers():
         if info.busy:
             pod = info.worker.partition(".")[0]
@@ -167,7 +167,7 @@ def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
     return ""
 
 
-def _tell_failed(failed: dict[str, FailedFile]) -> None:
+def _print_failed(failed: dict[str, FailedFile]) -> None:
     for one in list(failed.values())[:10]:
         say(f"failed after {one.requeue_count} requeues: {one.path.decode()}: {one.reason}")
 

@@ -1,10 +1,11 @@
-"""The main job on one machine (`make demo`): checksums of thousands of files, with kills in the middle.
+"""Checksums of thousands of files on one machine, with kills during the work (`make demo`).
 
     python demo.py [DIR]      default: the standard library of the Python that runs this
 
-Starts local mode on queue.yaml with a Valkey of its own, enqueues the path of every file below DIR (with some odd
-and some unreadable things among them), kills an app and a sidecar and restarts the Valkey while they work, and then
-compares every result with `sha256sum`. Exit code 0 only if nothing is lost, made up or wrong. Leaves nothing behind.
+Starts local mode on queue.yaml with its own Valkey, and enqueues the path of every file below DIR, of some files with
+odd names and of some unreadable paths. Kills an app and a sidecar and restarts the Valkey while items are in hand, then
+compares every result with `sha256sum`. The exit code is 0 only if no result is missing, invented or wrong. All files
+and processes of the demo are removed at the end.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ from claimq_cli.local.local_mode import LocalMode, Options, first_error
 from claimq_cli.up_command import load_manifests, logs_to
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # also where PYTHONSAFEPATH keeps a script's own folder out
+sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder
 
-from accounting import Account, FailedFile, account, can_judge, independent_sums, read_results  # noqa: E402 - see above
+from accounting import Account, FailedFile, account, has_sha256sum, independent_sums, read_results  # noqa: E402 - see above
 from faults import FaultMissed, Faults, Hit  # noqa: E402 - see above
 from odd_files import Unreadable, make_readable, make_unreadable  # noqa: E402 - see above
 
@@ -47,12 +48,12 @@ INTERRUPTED = 130
 
 
 class DemoFailed(Exception):
-    """The demo could not go on; the message says why."""
+    """The demo could not continue; the message says why."""
 
 
 @dataclass
 class Story:
-    """What happened, for the summary. Instants are those of the monotonic clock."""
+    """What happened, for the summary. Instants are of the monotonic clock."""
 
     enqueued: dict[str, bytes] = field(default_factory=dict[str, bytes])
     failed: dict[str, FailedFile] = field(default_factory=dict[str, FailedFile])
@@ -67,11 +68,11 @@ class Story:
 
 
 def main() -> int:
-    """Runs the demo in a scratch directory and removes that again."""
+    """Runs the demo in a temporary directory."""
     console = Console()
-    if not can_judge():
+    if not has_sha256sum():
         console.print(
-            "this needs the sha256sum of GNU coreutils (it takes --zero) to compare with; install coreutils"
+            "the demo compares results with sha256sum of GNU coreutils (with --zero); install coreutils"
         )
         return 2
     root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(sysconfig.get_paths()["stdlib"])
@@ -104,9 +105,7 @@ class Demo:
         self.stamps = {path: _stamp(path) for path in self.paths}
         self._waiting = list(self.paths)
         os.environ["CHECKSUMS_RESULTS"] = str(self.results)
-        os.environ["PYTHONDONTWRITEBYTECODE"] = (
-            "1"  # or the workers would change the very files that are summed up
-        )
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # or the workers would change files that are compared
         command = shlex.join([sys.executable, str(HERE / "worker.py")])
         self.manifests = load_manifests(HERE / "queue.yaml", url=None, command=command)
         self.limit = self.manifests[0].spec.requeue_limit
@@ -132,7 +131,7 @@ class Demo:
 
     async def _act(self) -> None:
         running = asyncio.create_task(self.mode.run())
-        acting = asyncio.create_task(self._tell())
+        acting = asyncio.create_task(self._drive())
         try:
             await asyncio.wait([running, acting], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -145,14 +144,14 @@ class Demo:
         if not acting.cancelled():
             acting.result()
 
-    async def _tell(self) -> None:
-        """Enqueues, does the harm, and waits until all is done and all workers are gone."""
+    async def _drive(self) -> None:
+        """Enqueues the paths, causes the faults, and waits until all items are done and no worker is left."""
         await self.mode.started.wait()
         runner = self.mode.runners[0]
         async with claimq.connect(settings=claimq.RedisSettings(runner.url, retry_for=30.0)) as server:
             queue = server.queue(runner.board.name)
             await self._enqueue(queue, len(self.paths) // 2)
-            await self._harm(queue)
+            await self._cause_faults(queue)
             await self._enqueue(queue, len(self.paths))
             self.story.enqueued_at = time.monotonic()
             await self._until_empty(queue)
@@ -164,7 +163,7 @@ class Demo:
             await self._read_failed(queue)
 
     async def _enqueue(self, queue: claimq.ReliableQueue, number: int) -> None:
-        """Enqueues so many of what waits to be enqueued."""
+        """Enqueues up to ``number`` of the remaining paths, in whole portions."""
         before = len(self.story.enqueued)
         while self._waiting and len(self.story.enqueued) - before < number:
             portion, self._waiting = self._waiting[:PORTION], self._waiting[PORTION:]
@@ -172,8 +171,8 @@ class Demo:
             self.story.enqueued.update(zip(done.ids, portion, strict=True))
         self.board.note(f"demo: {len(self.story.enqueued):,} of {len(self.paths):,} paths enqueued")
 
-    async def _harm(self, queue: claimq.ReliableQueue) -> None:
-        """Three faults, each at its share of what is enqueued by then, each while there is work."""
+    async def _cause_faults(self, queue: claimq.ReliableQueue) -> None:
+        """Causes three faults, each after a share of the items is done, while items are left."""
 
         async def feed() -> None:
             if (await queue.length(State.MAIN)) < PORTION // 2 and self._waiting:
@@ -214,18 +213,18 @@ class Demo:
 
     @staticmethod
     def _watch(value: int, last: int, since: float) -> tuple[int, float]:
-        """Raises DemoFailed when a number has not moved for too long."""
+        """Raises DemoFailed if a number has not changed for too long."""
         now = time.monotonic()
         if value != last:
             return value, now
         if now - since > LONGEST_SILENCE:
-            raise DemoFailed(f"nothing has moved for {LONGEST_SILENCE:.0f} s")
+            raise DemoFailed(f"no progress for {LONGEST_SILENCE:.0f} s")
         return last, since
 
     async def _until_no_worker(self) -> None:
-        self.board.note("demo: no item is left to do; the workers go when they have been idle for a while")
+        self.board.note("demo: all items are settled; workers end when they have been idle for a while")
         async with asyncio.timeout(LONGEST_IDLE):
-            while self.mode.runners[0].workers:  # noqa: ASYNC110 - processes end without telling the demo
+            while self.mode.runners[0].workers:  # noqa: ASYNC110 - there is no event for the end of a process
                 await asyncio.sleep(0.05)
 
     async def _read_failed(self, queue: claimq.ReliableQueue) -> None:
@@ -239,7 +238,7 @@ class Demo:
             offset += len(page)
 
     def _account(self) -> Account:
-        """Compares with sha256sum, and looks that nothing of local mode is left."""
+        """Compares the results with sha256sum, and checks that no process and no socket of local mode is left."""
         story = self.story
         sums = independent_sums(self.paths)
         changed = frozenset(path for path, stamp in self.stamps.items() if _stamp(path) != stamp)
@@ -274,10 +273,10 @@ class Demo:
             )
         if len(found.mistakes) > SHOWN_MISTAKES:
             self.console.print(
-                f"  and {len(found.mistakes) - SHOWN_MISTAKES} mistakes more", style="bold red"
+                f"  and {len(found.mistakes) - SHOWN_MISTAKES} more mistakes", style="bold red"
             )
         verdict = (
-            "FAILED" if found.mistakes else "All accounted for: nothing lost, nothing made up, nothing wrong."
+            "FAILED" if found.mistakes else "All accounted for: no result is missing, invented or wrong."
         )
         self.console.print(verdict, style="bold red" if found.mistakes else "bold green")
 
@@ -287,14 +286,14 @@ class Demo:
             "files",
             f"{len(self.paths):,} below {self.root}, {len(self.unreadable)} of them unreadable on purpose",
         )
-        yield "right", f"{found.right:,} checksums, each as sha256sum says"
+        yield "correct", f"{found.right:,} checksums, equal to those of sha256sum"
         yield "failed", f"{found.failed:,}, each unreadable, with its reason, after {self.limit} requeues"
-        yield "repeats", f"{found.repeats:,} results written again after a kill, folded by item id"
+        yield "repeats", f"{found.repeats:,} results written again after a kill, counted once by item id"
         if found.changed:
-            yield "changed", f"{found.changed:,} files that somebody changed meanwhile: not compared"
+            yield "changed", f"{found.changed:,} files were changed during the run: not compared"
         for hit in story.hits:
-            yield "fault", _told(hit)
-        yield "crashes", f"{story.counters.get('crashes', 0)} items were taken back from the dead"
+            yield "fault", _describe(hit)
+        yield "crashes", f"{story.counters.get('crashes', 0)} items were requeued after a crash"
         yield "workers", f"0 -> {story.most_workers} -> 0"
         moments = {
             "first result": story.first_done_at,
@@ -314,20 +313,22 @@ def files_below(root: Path) -> Iterator[bytes]:
             try:
                 is_special = not stat.S_ISREG(Path(os.fsdecode(path)).stat().st_mode)
             except OSError:
-                is_special = False  # a broken link, for instance: sha256sum will say the same as the worker
+                is_special = (
+                    False  # a broken link, for instance: sha256sum reports the same error as the worker
+                )
             if not is_special:
                 yield path
 
 
 def _mixed(files: list[bytes], extra: list[bytes]) -> list[bytes]:
-    """The extra ones spread among the files."""
+    """The files, with the extra ones spread among them."""
     for number, path in enumerate(extra):
         files.insert((number + 1) * len(files) // (len(extra) + 1), path)
     return files
 
 
 def _stamp(path: bytes) -> tuple[int, int, int] | None:
-    """Says whether a file has changed."""
+    """A value that differs after a change of the file."""
     try:
         status = Path(os.fsdecode(path)).stat()
     except OSError:
@@ -335,7 +336,7 @@ def _stamp(path: bytes) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _told(hit: Hit) -> str:
+def _describe(hit: Hit) -> str:
     if hit.what == "Valkey":
         return f"the Valkey (pid {hit.pid}) was restarted with {hit.items:,} items in it"
     return f"the {hit.what} (pid {hit.pid}) was killed with {hit.items} items in hand"

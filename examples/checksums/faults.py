@@ -1,4 +1,4 @@
-"""What the demo does to local mode while it works. Each fault hits in the middle, provably, or the demo fails."""
+"""The faults of the demo: kills and a restart while items are in hand. A fault that misses them fails the demo."""
 
 import asyncio
 import os
@@ -17,12 +17,12 @@ _SETTLE_SECONDS = 0.05
 
 
 class FaultMissed(Exception):
-    """A fault could not be made to hit in the middle."""
+    """No process held items when the fault was due."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A fault that hit: what died, and how many items it had in hand (or the server still had to hand out)."""
+    """A fault that hit: what was killed, and how many items it held (for the server: that were not done)."""
 
     what: str
     pid: int
@@ -30,7 +30,7 @@ class Hit:
 
 
 class Faults:
-    """Kills. ``feed`` is awaited between tries: it sees to it that there is work."""
+    """Kills processes of local mode. ``feed`` is awaited between attempts and enqueues items if few are left."""
 
     def __init__(
         self, mode: LocalMode, queue: claimq.ReliableQueue, feed: Callable[[], Awaitable[None]]
@@ -40,15 +40,15 @@ class Faults:
         self._feed = feed
 
     async def kill_app(self) -> Hit:
-        """SIGKILL to the app of a worker while it has items in hand."""
+        """Sends SIGKILL to the app of a worker that has items in hand."""
         return await self._kill_with_items("app", lambda worker: worker.app)
 
     async def kill_sidecar(self) -> Hit:
-        """SIGKILL to a sidecar while its app has items in hand."""
+        """Sends SIGKILL to a sidecar whose app has items in hand."""
         return await self._kill_with_items("sidecar", lambda worker: worker.sidecar)
 
     async def restart_server(self) -> Hit:
-        """Ends the Valkey while items are in hand; local mode starts it again. Waits until it serves again."""
+        """Ends the Valkey while items are in hand; local mode restarts it. Waits until it answers again."""
         old = self._mode.valkey
         if old is None:
             raise FaultMissed("there is no Valkey to restart")
@@ -57,7 +57,7 @@ class Faults:
                 await self._feed()
                 await asyncio.sleep(0.01)
             old.send(signal.SIGTERM)
-            while self._mode.valkey is old or self._mode.valkey is None:  # noqa: ASYNC110 - local mode tells nobody
+            while self._mode.valkey is old or self._mode.valkey is None:  # noqa: ASYNC110 - local mode has no event for it
                 await asyncio.sleep(0.01)
             lengths = (await self._queue.snapshot()).lengths
         left = lengths[State.MAIN] + lengths[State.BUSY]
@@ -78,14 +78,14 @@ class Faults:
                     await self._feed()
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            raise FaultMissed(f"no {what} had items in hand for {PATIENCE_SECONDS:.0f} s") from None
+            raise FaultMissed(f"no {what} had items in hand within {PATIENCE_SECONDS:.0f} s") from None
 
     async def _kill_if_busy(self, victim: Child, claim_name: str) -> int:
-        """Stops the process, looks whether items are in its hands and stay there, and only then kills it."""
+        """Kills a process if it still holds items after SIGSTOP, otherwise resumes it. Returns how many it held."""
         os.kill(victim.pid, signal.SIGSTOP)
         held = await self._held(claim_name)
         if held:
-            await asyncio.sleep(_SETTLE_SECONDS)  # what it had sent before it was stopped arrives
+            await asyncio.sleep(_SETTLE_SECONDS)  # calls that it sent before it was stopped arrive
             held = await self._held(claim_name)
         victim.send(signal.SIGKILL if held else signal.SIGCONT)
         return held

@@ -1,4 +1,4 @@
-"""Files with odd names, and things that cannot be read, for the demo to put among ordinary files."""
+"""Files with odd names, and paths that cannot be read as files, for the demo."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ READABLE = (
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A path that cannot be read, what it is, and what the reason in *failed* has to be."""
+    """A path that cannot be read, what it is, and the reason expected in *failed*."""
 
     path: bytes
     what: str
@@ -26,7 +26,7 @@ class Unreadable:
 
 
 def make_readable(folder: Path) -> list[bytes]:
-    """Files whose names break careless programs."""
+    """Creates files whose names break careless programs."""
     paths: list[bytes] = []
     for name in READABLE:
         path = folder / os.fsdecode(name)
@@ -36,17 +36,17 @@ def make_readable(folder: Path) -> list[bytes]:
 
 
 def make_unreadable(folder: Path) -> list[Unreadable]:
-    """Things below ``folder`` that nobody can read as a file; for root, whom permissions do not stop, some others."""
+    """Creates paths below ``folder`` that cannot be read as a file. Root gets one less: permissions do not stop it."""
     (folder / "broken-link").symlink_to("nowhere")
     (folder / "directory").mkdir()
     (folder / "plain-file").write_text("in the way")
     (folder / "loop-a").symlink_to("loop-b")
     (folder / "loop-b").symlink_to("loop-a")
-    os.mknod(folder / "socket", stat.S_IFSOCK | 0o600)  # its path may be longer than one that can be bound
+    os.mknod(folder / "socket", stat.S_IFSOCK | 0o600)  # its path may be too long to bind
     made = [
         _unreadable(folder / "broken-link", "a broken link", errno.ENOENT),
         _unreadable(folder / "directory", "a directory", errno.EISDIR),
-        _unreadable(folder / "loop-a", "links that go round", errno.ELOOP),
+        _unreadable(folder / "loop-a", "a loop of links", errno.ELOOP),
         _unreadable(folder / "plain-file" / "below", "a path through a file", errno.ENOTDIR),
         _unreadable(folder / ("long-name-" * 30), "a name that is too long", errno.ENAMETOOLONG),
         _unreadable(folder / "socket", "a socket", errno.ENXIO),

@@ -1,7 +1,7 @@
-"""The checksum example on a real Kubernetes: what it needs there, and what became of it.
+"""The checksum example on a real Kubernetes: its objects, its results, and the checksums to compare them with.
 
-Results are on a volume that outlives the pods. A pod of the workers' own image, which does nothing, sees the same files
-as they do and can read the results: there `sha256sum` is asked.
+Results are on a volume that outlives the pods. An idle pod of the workers' image sees the same files as they do and
+mounts the volume; `sha256sum` runs there.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from testkit.release import Release, provide_volume
 MANIFEST = Path(__file__).resolve().with_name("queue.yaml")
 NAME = "checksums"
 UNREADABLE = ("/etc/shadow", "/etc", "/nowhere/at/all", "/proc/1/mem", "/dev/null")
-"""Paths of which the worker's image gives no checksum, for five different reasons."""
+"""Paths that cannot be read in the worker's image, for five different reasons."""
 
 _SHARED_GROUP = 64646
 _RESULTS = "/results/results.txt"
@@ -39,29 +39,29 @@ class ChecksumsOnCluster:
         return f"{self.where}.{NAME}"
 
     def prepare(self) -> None:
-        """The volume, the pod that looks, and the Secret with the server's address."""
+        """Creates the volume, the inspector pod, and the Secret with the server's URL."""
         cluster = self.release.cluster
         provide_volume(cluster, self.where, "results", self.volume)
         secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis"}}
         secret["stringData"] = {"url": self.release.redis_url}
-        cluster.apply(secret, _claim(), _looker(self.release.images.checksums), namespace=self.where)
+        cluster.apply(secret, _claim(), _inspector(self.release.images.checksums), namespace=self.where)
         cluster.kubectl(
-            "wait", "pod/look", f"--namespace={self.where}", "--for=condition=Ready", "--timeout=90s"
+            "wait", "pod/inspector", f"--namespace={self.where}", "--for=condition=Ready", "--timeout=90s"
         )
 
     def clear(self) -> None:
-        """The queue and its pods gone, and the volume let go."""
+        """Deletes the queue, its pods and the volume."""
         cluster = self.release.cluster
         cluster.kubectl("delete", "rq", "--all", f"--namespace={self.where}", "--timeout=60s")
         cluster.kubectl("delete", "pv", self.volume, "--ignore-not-found", "--wait=false")
 
     def paths(self, count: int) -> list[str]:
-        """So many files of the workers' image, and what nobody can read."""
-        found = self._look("find /usr /opt /var -xdev -type f 2>/dev/null; true")
+        """``count`` files of the workers' image, and the unreadable paths."""
+        found = self._run("find /usr /opt /var -xdev -type f 2>/dev/null; true")
         return [*[path for path in found if path.isascii()][:count], *UNREADABLE]
 
     def manifest(self) -> dict[str, Any]:
-        """The example's, with the image of this checkout and a place for results that outlives a pod."""
+        """The example's manifest with the image of this checkout and a volume for the results."""
         document: dict[str, Any] = yaml.safe_load(MANIFEST.read_text())
         spec = document["spec"]
         mount = {"name": "worker", "volumeMounts": [{"name": "results", "mountPath": "/results"}]}
@@ -73,24 +73,23 @@ class ChecksumsOnCluster:
         return document
 
     def results(self) -> list[tuple[str, str, bytes]]:
-        """What the workers wrote: (checksum, item id, path) each."""
-        lines = [line.split(" ") for line in self._look(f"cat {_RESULTS}")]
+        """The workers' results: (checksum, item id, path) each."""
+        lines = [line.split(" ") for line in self._run(f"cat {_RESULTS}")]
         return [(checksum, item_id, unquote_to_bytes(path)) for checksum, item_id, path in lines]
 
     def sums(self, paths: Sequence[bytes]) -> dict[bytes, str]:
-        """What `sha256sum` says of the same files, without those that nobody can read."""
+        """Path to checksum by `sha256sum`, without the unreadable paths."""
         names = "".join(f"{path.decode()}\n" for path in paths if path.decode() not in UNREADABLE)
-        lines = self._look("xargs -d '\\n' sha256sum -- 2>/dev/null; true", stdin=names)
-        told = [line.partition("  ") for line in lines]
-        return {path.encode(): checksum for checksum, _, path in told}
+        lines = self._run("xargs -d '\\n' sha256sum -- 2>/dev/null; true", stdin=names)
+        return {path.encode(): checksum for checksum, _, path in (line.partition("  ") for line in lines)}
 
-    def _look(self, script: str, stdin: str | None = None) -> list[str]:
-        words = ("exec", "--stdin", f"--namespace={self.where}", "look", "--", "sh", "-c", script)
+    def _run(self, script: str, stdin: str | None = None) -> list[str]:
+        words = ("exec", "--stdin", f"--namespace={self.where}", "inspector", "--", "sh", "-c", script)
         return self.release.cluster.kubectl(*words, stdin=stdin, timeout=180).splitlines()
 
 
 def failed(queue: BlockingQueue) -> dict[str, tuple[bytes, str, int]]:
-    """Item id to (path, reason, requeue count) of what is in *failed*."""
+    """The items in *failed*: item id to (path, reason, requeue count)."""
     items = [located.item for located in queue.items(State.FAILED, 1000)]
     return {item.id: (item.payload, item.last_error or "", item.requeue_count) for item in items}
 
@@ -109,9 +108,9 @@ def _claim() -> dict[str, Any]:
     }
 
 
-def _looker(image: str) -> dict[str, Any]:
+def _inspector(image: str) -> dict[str, Any]:
     container = {
-        "name": "look",
+        "name": "inspector",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sleep", "3600"],
@@ -122,7 +121,7 @@ def _looker(image: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "look"},
+        "metadata": {"name": "inspector"},
         "spec": {
             "containers": [container],
             "securityContext": security,

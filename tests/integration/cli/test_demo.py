@@ -1,4 +1,4 @@
-"""The demo itself, on a small directory: it proves its point, it fails loudly, it leaves nothing behind."""
+"""The demo on a small directory: its result, its errors, and that it leaves nothing behind."""
 
 import signal
 import sys
@@ -38,7 +38,7 @@ def test_every_file_is_accounted_for_though_an_app_a_sidecar_and_the_server_die(
     code = process.wait(100)
     text = (tmp_path / "log").read_text()
     assert code == 0, text
-    assert "All accounted for: nothing lost, nothing made up, nothing wrong." in text
+    assert "All accounted for: no result is missing, invented or wrong." in text
     for words in (
         "the app of checksums-",
         "the sidecar of checksums-",

@@ -1,4 +1,4 @@
-"""The judge of the demo must find every kind of mistake, and its worker must read nothing but files."""
+"""The demo finds every kind of mistake, and the example's worker reads only regular files."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from testkit.examples import load
 
 accounting, odd_files, worker = load("accounting"), load("odd_files"), load("worker")
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 A, B, C = b"/a", b"/b", b"/c"
 ENQUEUED = {"1": A, "2": B, "3": C}
 SUMS = {A: "aa", B: "bb"}
@@ -33,12 +33,12 @@ def mistakes(results: list[object], failed: dict[str, object], **changes: object
     return [str(one) for one in found]
 
 
-def test_a_good_run_has_no_mistakes() -> None:
+def test_a_correct_run_has_no_mistakes() -> None:
     found = accounting.account(ENQUEUED, GOOD, FAILED, SUMS, LIMIT)
     assert (found.right, found.repeats, found.failed, found.mistakes) == (2, 0, 1, [])
 
 
-def test_repeats_of_the_same_item_are_folded_and_counted() -> None:
+def test_repeated_results_of_an_item_count_once() -> None:
     found = accounting.account(ENQUEUED, [*GOOD, GOOD[0], GOOD[0]], FAILED, SUMS, LIMIT)
     assert (found.right, found.repeats, found.mistakes) == (2, 2, [])
 
@@ -49,30 +49,28 @@ def test_repeats_of_the_same_item_are_folded_and_counted() -> None:
         (GOOD[:1], FAILED, "lost"),
         ([GOOD[0], result("2", "xx", B)], FAILED, "wrong"),
         ([*GOOD, result("1", "xx", A)], FAILED, "wrong"),
-        ([*GOOD, result("9", "zz", b"/z")], FAILED, "made up"),
-        ([GOOD[0], GOOD[1], result("1", "bb", B)], FAILED, "made up"),
+        ([*GOOD, result("9", "zz", b"/z")], FAILED, "invented"),
+        ([GOOD[0], GOOD[1], result("1", "bb", B)], FAILED, "invented"),
         ([*GOOD, result("3", "cc", C)], {}, "sha256sum cannot read it"),
         ([*GOOD, result("3", "cc", C)], FAILED, "both done and failed"),
-        (GOOD, {**FAILED, "9": FAILED["3"]}, "made up"),
+        (GOOD, {**FAILED, "9": FAILED["3"]}, "invented"),
         (GOOD, {"3": accounting.FailedFile(C, "", LIMIT)}, "without a reason"),
-        (GOOD, {"3": accounting.FailedFile(C, "gone", LIMIT - 1)}, "given up after 2 requeues instead of 3"),
+        (GOOD, {"3": accounting.FailedFile(C, "gone", LIMIT - 1)}, "failed after 2 requeues instead of 3"),
         (GOOD[:1], {**FAILED, "2": accounting.FailedFile(B, "crash", LIMIT)}, "sha256sum can read it"),
     ],
 )
-def test_the_judge_finds_every_kind_of_mistake(
-    results: list[object], failed: dict[str, object], words: str
-) -> None:
+def test_every_kind_of_mistake_is_found(results: list[object], failed: dict[str, object], words: str) -> None:
     found = mistakes(results, failed)
     assert found
     assert words in " ".join(found)
 
 
-def test_a_file_that_somebody_changed_cannot_be_judged_and_is_counted_apart() -> None:
+def test_a_file_changed_during_the_run_is_not_compared() -> None:
     found = accounting.account(ENQUEUED, [GOOD[0], result("2", "xx", B)], FAILED, SUMS, LIMIT, frozenset([B]))
     assert (found.right, found.changed, found.mistakes) == (1, 1, [])
 
 
-def test_sha256sum_and_the_worker_agree_on_odd_names_and_on_what_cannot_be_read(tmp_path: Path) -> None:
+def test_sha256sum_and_the_worker_agree_on_odd_and_unreadable_files(tmp_path: Path) -> None:
     readable = odd_files.make_readable(tmp_path)
     unreadable = odd_files.make_unreadable(tmp_path)
     sums = accounting.independent_sums([*readable, *(one.path for one in unreadable)])
@@ -83,13 +81,13 @@ def test_sha256sum_and_the_worker_agree_on_odd_names_and_on_what_cannot_be_read(
         assert worker.reason(raised.value) == one.reason
 
 
-def test_who_is_not_root_cannot_read_a_file_without_permission() -> None:
+def test_only_root_can_read_a_file_without_permission() -> None:
     folder = Path(tempfile.mkdtemp())
     before = os.geteuid()
     try:
         if before == 0:
-            os.chown(folder, NOBODY, -1)
-            os.seteuid(NOBODY)
+            os.chown(folder, UNPRIVILEGED, -1)
+            os.seteuid(UNPRIVILEGED)
         secret = odd_files.make_unreadable(folder)[-1]
         assert (secret.what, secret.reason) == ("a file without read permission", "Permission denied")
         with pytest.raises(PermissionError) as raised:
@@ -100,7 +98,7 @@ def test_who_is_not_root_cannot_read_a_file_without_permission() -> None:
         shutil.rmtree(folder)
 
 
-def test_the_worker_waits_for_no_pipe(tmp_path: Path) -> None:
+def test_the_worker_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="not a regular file"):
         worker.checksum(os.fsencode(tmp_path / "pipe"))

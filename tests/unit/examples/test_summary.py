@@ -1,4 +1,4 @@
-"""The demo on a cluster tells the truth at its end: whatever is not as it should be is said, and its exit code is 1."""
+"""The summary of the demo on a cluster names every mistake, and its exit code is 1 then."""
 
 from collections.abc import Callable
 
@@ -6,14 +6,14 @@ import pytest
 
 from testkit.examples import load
 
-accounting, closing = load("accounting"), load("closing")
+accounting, summary = load("accounting"), load("summary")
 
 FILES, UNREADABLE, LIMIT = 2000, 5, 3
-VERDICT = "All accounted for: nothing lost, nothing made up, nothing wrong."
+VERDICT = "All accounted for: no result is missing, invented or wrong."
 
 
 class Run:
-    """What a run of the demo brought home; a good one until somebody changes it."""
+    """The results of a run of the demo; correct until a test changes them."""
 
     def __init__(self) -> None:
         self.enqueued = {f"id-{at}": f"/file {at}".encode() for at in range(FILES + UNREADABLE)}
@@ -28,9 +28,9 @@ class Run:
         self.done = FILES
 
     def end(self) -> tuple[list[str], int]:
-        story = closing.Story(self.enqueued, most_workers=4, killed=self.killed, moments={"all done": 12.34})
+        story = summary.Story(self.enqueued, most_workers=4, killed=self.killed, moments={"all done": 12.34})
         found = accounting.account(self.enqueued, self.results, self.failed, self.sums, LIMIT)
-        lines, code = closing.closing(story, found, self.done)
+        lines, code = summary.summary(story, found, self.done)
         return lines, code
 
 
@@ -42,8 +42,8 @@ def lose(run: Run) -> None:
     del run.results[7]
 
 
-def make_up(run: Run) -> None:
-    run.results.append(accounting.Result("sum", "id-of-nobody", b"/file of nobody"))
+def invent(run: Run) -> None:
+    run.results.append(accounting.Result("sum", "id-unknown", b"/file unknown"))
 
 
 def work_on_another_file(run: Run) -> None:
@@ -63,7 +63,7 @@ def fail_without_a_reason(run: Run) -> None:
     run.failed[f"id-{FILES}"] = accounting.FailedFile(run.enqueued[f"id-{FILES}"], "", LIMIT)
 
 
-def kill_nobody(run: Run) -> None:
+def kill_no_pod(run: Run) -> None:
     run.killed = ""
 
 
@@ -75,15 +75,15 @@ def lose_all(run: Run) -> None:
     run.results.clear()
 
 
-def test_a_good_run_says_what_is_right_and_what_failed_and_ends_with_0() -> None:
+def test_a_correct_run_lists_its_results_and_exits_with_0() -> None:
     run = Run()
-    run.results.append(run.results[0])  # a result written twice is no mistake, and is told
+    run.results.append(run.results[0])  # a result written twice is not a mistake, and is counted
     lines, code = run.end()
     assert code == 0
     assert lines == [
-        "right      2,000 checksums, each as sha256sum says",
+        "correct    2,000 checksums, equal to those of sha256sum",
         "failed     5, each unreadable, with its reason",
-        "repeats    1 results written again after the kill, folded by item id",
+        "repeats    1 results written again after the kill, counted once by item id",
         "killed     checksums-worker-1",
         "workers    0 -> 4 -> 0",
         "times      all done 12.3 s",
@@ -94,20 +94,18 @@ def test_a_good_run_says_what_is_right_and_what_failed_and_ends_with_0() -> None
 @pytest.mark.parametrize(
     ("tamper", "words"),
     [
-        (forge, "wrong: b'/file 7' is sum of id-7, the worker says another sum"),
+        (forge, "wrong: b'/file 7' has sum of id-7, the result has another sum"),
         (lose, "lost: b'/file 7'"),
-        (make_up, "made up: a result for b'/file of nobody' as item id-of-nobody"),
-        (work_on_another_file, "made up: a result for b'/file 8' as item id-7"),
-        (give_up_what_can_be_read, "failed, and sha256sum can read it: b'/file 7' (crash)"),
+        (invent, "invented: a result for b'/file unknown' as item id-unknown"),
+        (work_on_another_file, "invented: a result for b'/file 8' as item id-7"),
+        (give_up_what_can_be_read, "failed, but sha256sum can read it: b'/file 7' (crash)"),
         (lose_a_failed_one, "lost: b'/file 2000'"),
         (fail_without_a_reason, "failed without a reason: b'/file 2000'"),
-        (kill_nobody, "no pod was killed"),
-        (count_too_many, "2001 items done, but 2000 right results"),
+        (kill_no_pod, "no pod was killed"),
+        (count_too_many, "2001 items done, but 2000 correct results"),
     ],
 )
-def test_a_run_that_was_tampered_with_says_so_and_ends_with_1(
-    tamper: Callable[[Run], None], words: str
-) -> None:
+def test_each_mistake_is_listed_and_the_exit_code_is_1(tamper: Callable[[Run], None], words: str) -> None:
     run = Run()
     tamper(run)
     lines, code = run.end()
@@ -117,12 +115,12 @@ def test_a_run_that_was_tampered_with_says_so_and_ends_with_1(
     assert any(line.startswith(f"MISTAKE    {words}") for line in lines), lines
 
 
-def test_of_very_many_mistakes_some_are_shown_and_all_are_counted() -> None:
+def test_some_of_many_mistakes_are_listed_and_all_are_counted() -> None:
     run = Run()
     lose_all(run)
     lines, code = run.end()
     shown = [line for line in lines if line.startswith("MISTAKE")]
-    assert len(shown) == closing.SHOWN_MISTAKES
+    assert len(shown) == summary.SHOWN_MISTAKES
     # Each file is lost; and that many items are done without a result is one more.
-    assert lines[-2:] == [f"and {FILES + 1 - closing.SHOWN_MISTAKES} mistakes more", "FAILED"]
+    assert lines[-2:] == [f"and {FILES + 1 - summary.SHOWN_MISTAKES} more mistakes", "FAILED"]
     assert code == 1

@@ -8,7 +8,6 @@ from claimq.blocking import BlockingQueue
 from claimq.codec import payload_bytes
 from claimq.model import Item, NewItem, State
 
-_DEFAULTS = {"id": "test", "enqueued_at": 0.0, "first_enqueued_at": 0.0}
 _MOST = 10_000
 
 
@@ -17,7 +16,8 @@ def make_item(payload: object, **fields: Any) -> Item:
 
     ``payload``: as for ``enqueue``. ``fields``: those of :class:`claimq.Item`.
     """
-    return Item(payload=payload_bytes(payload), **{**_DEFAULTS, **fields})
+    given: dict[str, Any] = {"id": "test", "enqueued_at": 0.0, "first_enqueued_at": 0.0, **fields}
+    return Item(payload=payload_bytes(payload), **given)
 
 
 def assert_enqueued(queue: BlockingQueue, *expected: object) -> None:

@@ -16,4 +16,4 @@ class Fault:
     message: str
     needs_action: bool = False
     denied: bool = False
-    """Whether the queue may not be used as its manifest asks. Its children are not applied then."""
+    """Whether the manifest asks for something that is not allowed. The children are not applied then."""

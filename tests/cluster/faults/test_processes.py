@@ -48,9 +48,9 @@ def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCl
     held = queue.in_hand(pod)
     with queue.timed_return(held.values(), "the app is killed", LEASE):
         queue.kill_container(pod)
-    told = f"{APP} ended: exit code 137 (signal 9); pod {pod}, node {queue.pods()[pod]['spec']['nodeName']}, image "
+    cause = f"{APP} ended: exit code 137 (signal 9); pod {pod}, node {queue.pods()[pod]['spec']['nodeName']}, image "
     queue.wait(
-        "the items know the cause", lambda: all(last_words(queue, one).startswith(told) for one in held)
+        "the items know the cause", lambda: all(last_words(queue, one).startswith(cause) for one in held)
     )
     queue.open(*TEXTS)
     queue.wait_until_done()
@@ -59,7 +59,7 @@ def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCl
     queue.wait(
         "it is told as an event",
         lambda: (
-            f"returned 3 claims of terminated containers: {told}"
+            f"returned 3 claims of terminated containers: {cause}"
             in (queue.events().get("ClaimsGivenBack", ""))
         ),
     )

@@ -16,6 +16,7 @@ from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 from claimq_spec.manifest import RedisSpec, SentinelSpec
+from claimq_spec.names import HEALTH_PORT, SOCKET, SOCKET_VARIABLE
 
 _LONGEST_SOCKET_PATH = 107
 
@@ -76,7 +77,7 @@ class SidecarSettings:
     """CLAIMQ_SOCKET_MODE: who may connect."""
     health_host: str = "127.0.0.1"
     """CLAIMQ_HEALTH_HOST: the address of the port for probes, metrics and drain."""
-    health_port: int = 9464
+    health_port: int = HEALTH_PORT
     """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
     lifecycle_key: str | None = None
     """CLAIMQ_LIFECYCLE_KEY: what a request on the health port must show to begin a drain; None: no request can."""
@@ -109,7 +110,7 @@ class SidecarSettings:
             socket=reader.socket_path(),
             socket_mode=reader.mode("CLAIMQ_SOCKET_MODE", 0o660),
             health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
-            health_port=reader.port("CLAIMQ_HEALTH_PORT", 9464),
+            health_port=reader.port("CLAIMQ_HEALTH_PORT", HEALTH_PORT),
             lifecycle_key=reader.text("CLAIMQ_LIFECYCLE_KEY"),
             concurrency=reader.whole("CLAIMQ_CONCURRENCY", None, least=1, most=1000),
             drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", 25.0),
@@ -162,7 +163,7 @@ class _Reader(Environment):
             return ""
 
     def socket_path(self) -> Path:
-        path = Path(self.text("CLAIMQ_SOCKET") or "/run/claimq/claimq.sock")
+        path = Path(self.text(SOCKET_VARIABLE) or SOCKET)
         size = len(str(path).encode())
         if size > _LONGEST_SOCKET_PATH:
             self.bad(

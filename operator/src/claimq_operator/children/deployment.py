@@ -11,14 +11,13 @@ from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import lifecycle_key, sidecar, socket_volume
-from claimq_operator.kubernetes_api.labels import APP_CONTAINER, child_labels, child_name, selector_labels
+from claimq_operator.kubernetes_api.labels import child_labels, child_name, selector_labels
 from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.manifest import QueueSpec
+from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN
 
-GRACE_MARGIN = 10
-"""Seconds of a pod's grace period after drainTimeout: for the app to exit, then for the sidecar to return items."""
 SHARED_GROUP = 64646
 """The group that owns the socket's directory, so that app and sidecar can run as different users."""
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from claimq_operator.kubernetes_api.port import Json
 from claimq_spec.manifest import RedisSpec
-
-VOLUME = "claimq-redis"
-DIRECTORY = "/run/claimq-redis"
+from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 
 
 def environment(redis: RedisSpec) -> list[Json]:
     """The sidecar's CLAIMQ_REDIS_ variables."""
     found: dict[str, str | None] = {"CLAIMQ_REDIS_URL": redis.address() if redis.url is not None else None}
-    found["CLAIMQ_REDIS_URL_FILE"] = f"{DIRECTORY}/url" if redis.secret_ref is not None else None
+    found["CLAIMQ_REDIS_URL_FILE"] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
     found["CLAIMQ_REDIS_USERNAME"] = redis.user
-    found["CLAIMQ_REDIS_PASSWORD_FILE"] = f"{DIRECTORY}/password" if redis.password_secret_ref else None
+    found["CLAIMQ_REDIS_PASSWORD_FILE"] = (
+        f"{SECRETS_DIRECTORY}/password" if redis.password_secret_ref else None
+    )
     if redis.secret_ref is not None and redis.cluster:
         found["CLAIMQ_REDIS_CLUSTER"] = "true"
     if redis.sentinel is not None:
@@ -25,13 +25,13 @@ def environment(redis: RedisSpec) -> list[Json]:
         found["CLAIMQ_REDIS_SENTINEL_USERNAME"] = redis.sentinel.user
         has_password = redis.sentinel.password_secret_ref is not None
         found["CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"] = (
-            f"{DIRECTORY}/sentinel-password" if has_password else None
+            f"{SECRETS_DIRECTORY}/sentinel-password" if has_password else None
         )
     if redis.tls is not None:
-        found["CLAIMQ_REDIS_CA_FILE"] = f"{DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
+        found["CLAIMQ_REDIS_CA_FILE"] = f"{SECRETS_DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
         for variable, file in (("CERT", "tls.crt"), ("KEY", "tls.key")):
             found[f"CLAIMQ_REDIS_{variable}_FILE"] = (
-                f"{DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
+                f"{SECRETS_DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
             )
     return [{"name": name, "value": value} for name, value in found.items() if value is not None]
 
@@ -68,4 +68,6 @@ def volume(redis: RedisSpec) -> Json | None:
         {"secret": {"name": secret, "items": [{"key": key, "path": file}]}}
         for secret, key, file in projections(redis)
     ]
-    return {"name": VOLUME, "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None
+    return (
+        {"name": SECRETS_VOLUME, "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None
+    )

@@ -6,18 +6,23 @@ import hashlib
 
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import without_empty
-from claimq_operator.kubernetes_api.labels import SIDECAR_CONTAINER, SOCKET_VOLUME
 from claimq_operator.kubernetes_api.port import Json
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest import QueueSpec
+from claimq_spec.names import (
+    HEALTH_PORT,
+    HEALTH_PORT_NAME,
+    LIFECYCLE_KEY_HEADER,
+    SECRETS_DIRECTORY,
+    SECRETS_VOLUME,
+    SIDECAR_CONTAINER,
+    SOCKET,
+    SOCKET_DIRECTORY,
+    SOCKET_VARIABLE,
+    SOCKET_VOLUME,
+)
 from claimq_spec.quantity import parse_quantity
-
-SOCKET_DIRECTORY = "/run/claimq"
-SOCKET = SOCKET_DIRECTORY + "/claimq.sock"
-HEALTH_PORT = 9464
-KEY_HEADER = "Claimq-Lifecycle-Key"
-"""The header with the lifecycle key. The sidecar expects the same name."""
 
 LOCKED_DOWN: Json = {
     "allowPrivilegeEscalation": False,
@@ -45,7 +50,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
     redis = spec.redis
     mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
     if redis is not None and redis_secrets.projections(redis):
-        mounts.append({"name": redis_secrets.VOLUME, "mountPath": redis_secrets.DIRECTORY, "readOnly": True})
+        mounts.append({"name": SECRETS_VOLUME, "mountPath": SECRETS_DIRECTORY, "readOnly": True})
     return without_empty(
         {
             "name": SIDECAR_CONTAINER,
@@ -53,7 +58,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
             "imagePullPolicy": settings.sidecar_pull_policy,
             "restartPolicy": "Always",
             "env": _environment(spec, key),
-            "ports": [{"name": "claimq-health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            "ports": [{"name": HEALTH_PORT_NAME, "containerPort": HEALTH_PORT, "protocol": "TCP"}],
             "resources": without_empty(
                 {
                     "requests": dict(spec.sidecar.resources.requests),
@@ -79,7 +84,7 @@ def http_get(path: str) -> Json:
 
 def hook(path: str, key: str) -> Json:
     """An HTTP request of the kubelet that starts a drain, with the lifecycle key. The kubelet can only send GET."""
-    return {**http_get(path), "httpHeaders": [{"name": KEY_HEADER, "value": key}]}
+    return {**http_get(path), "httpHeaders": [{"name": LIFECYCLE_KEY_HEADER, "value": key}]}
 
 
 def _probe(path: str, *, period: int, failures: int) -> Json:
@@ -98,7 +103,7 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
         # The sidecar appends the time of its start, so that each run claims under its own worker name.
         {"name": "CLAIMQ_WORKER_PREFIX", "value": "$(POD_NAME).$(POD_UID)"},
         {"name": "CLAIMQ_QUEUE", "value": spec.queue_name},
-        {"name": "CLAIMQ_SOCKET", "value": SOCKET},
+        {"name": SOCKET_VARIABLE, "value": SOCKET},
         _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
         {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
         {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},

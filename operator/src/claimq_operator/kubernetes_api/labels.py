@@ -1,14 +1,10 @@
-"""Labels, annotations, field managers and names of child objects. Pure."""
+"""Selectors, annotations, field managers and names of child objects. Pure."""
 
 from __future__ import annotations
 
-PREFIX = "claimq.dev/"
+from claimq_spec.names import COMPONENT_LABEL, PREFIX, QUEUE_LABEL, WORKER_COMPONENT
 
-QUEUE = PREFIX + "queue"
-"""Label of every child and worker pod: the name of its ReliableQueue."""
-COMPONENT = "app.kubernetes.io/component"
-WORKER = "worker"
-SELECTOR = f"{QUEUE},{COMPONENT}={WORKER}"
+SELECTOR = f"{QUEUE_LABEL},{COMPONENT_LABEL}={WORKER_COMPONENT}"
 """The label selector of all worker pods and Deployments."""
 
 PAUSE = PREFIX + "pause-reconcile"
@@ -23,11 +19,6 @@ SCALE_MANAGER = "claimq-scale"
 """Owns only the number of replicas, so that another controller can take over that field alone."""
 STATUS_MANAGER = "claimq-status"
 
-APP_CONTAINER = "worker"
-SIDECAR_CONTAINER = "claimq-sidecar"
-SOCKET_VOLUME = "claimq-socket"
-"""The volume of the sidecar's socket. A container that mounts it can claim."""
-
 
 def child_name(queue: str) -> str:
     """The name of a queue's Deployment and PodDisruptionBudget."""
@@ -36,7 +27,7 @@ def child_name(queue: str) -> str:
 
 def selector_labels(queue: str) -> dict[str, str]:
     """The labels that select a queue's worker pods. A Deployment's selector is immutable, so these must not change."""
-    return {QUEUE: queue, COMPONENT: WORKER}
+    return {QUEUE_LABEL: queue, COMPONENT_LABEL: WORKER_COMPONENT}
 
 
 def child_labels(queue: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from claimq_spec.names import API_VERSION
+
 Json = dict[str, Any]
 
 
@@ -29,7 +31,7 @@ class Kind:
         return f"{self.root}{where}/{self.plural}{parts}"
 
 
-QUEUES = Kind("claimq.dev/v1alpha1", "ReliableQueue", "reliablequeues")
+QUEUES = Kind(API_VERSION, "ReliableQueue", "reliablequeues")
 DEPLOYMENTS = Kind("apps/v1", "Deployment", "deployments")
 BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 PODS = Kind("v1", "Pod", "pods")

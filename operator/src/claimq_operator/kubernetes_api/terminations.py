@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.model import Reason, WorkerInfo
-from claimq_operator.kubernetes_api.labels import APP_CONTAINER, SIDECAR_CONTAINER, worker_prefix
+from claimq_operator.kubernetes_api.labels import worker_prefix
 from claimq_operator.kubernetes_api.port import part, parts
 from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.kubernetes_api.worker_pods import (
@@ -20,6 +20,7 @@ from claimq_operator.kubernetes_api.worker_pods import (
     is_finished,
     started_at,
 )
+from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
 
 # Reasons of the condition DisruptionTarget that do not blame the pod or its items.
 _INTERRUPTED = (

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.model import WorkerInfo
-from claimq_operator.kubernetes_api.labels import (
-    APP_CONTAINER,
-    DELETION_COST,
-    QUEUE,
-    SIDECAR_CONTAINER,
-    SOCKET_VOLUME,
-    worker_prefix,
-)
+from claimq_operator.kubernetes_api.labels import DELETION_COST, worker_prefix
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.kubernetes_api.timestamps import parse_time
+from claimq_spec.names import APP_CONTAINER, QUEUE_LABEL, SIDECAR_CONTAINER, SOCKET_VOLUME
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,7 @@ class WorkerPod:
 def queue_of(body: Mapping[str, Any]) -> Key | None:
     """The queue of a child or a pod, by its label."""
     metadata = body["metadata"]
-    name = part(metadata, "labels").get(QUEUE)
+    name = part(metadata, "labels").get(QUEUE_LABEL)
     return (metadata["namespace"], name) if name else None
 
 

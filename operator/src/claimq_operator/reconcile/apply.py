@@ -54,7 +54,7 @@ class Applier:
     async def children(self, plan: Plan, observed: Observed, now: float) -> None:
         """Applies children, deletion costs and the number of workers. Raises ClusterError; the next pass continues.
 
-        A child that is Refused is told at the end: what is there already is workers_scaled all the same.
+        If a child is Refused, the rest is still applied, and the error is raised at the end.
         """
         refused: Refused | None = None
         if plan.hold_replicas is not None and observed.deployment is not None:

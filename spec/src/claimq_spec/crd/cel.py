@@ -7,17 +7,14 @@ from claimq_spec.crd.cel_redis import REDIS_RULES
 from claimq_spec.crd.cel_rule import CelRule, joined
 from claimq_spec.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
 from claimq_spec.manifest.rules import (
-    APP_CONTAINER,
-    GRACE_MARGIN,
     LARGEST_PAYLOAD,
     RESERVED_CONTAINERS,
-    RESERVED_PREFIX,
     RESERVED_VOLUMES,
     SIDECAR_BASE,
     SIDECAR_LEAST_PAYLOAD,
     SIDECAR_PER_BYTE,
-    SOCKET_VARIABLE,
 )
+from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, PREFIX, SOCKET_VARIABLE
 
 _SIDECAR_MEMORY = "quantity(string(self.sidecar.resources.limits['memory'])).asApproximateFloat()"
 _PAYLOAD = "quantity(string(self.maxPayload)).asApproximateFloat()"
@@ -203,8 +200,8 @@ def _reserved(kind: str) -> CelRule:
     fix = f"which claimq keeps for its own {kind}; choose another prefix"
     return CelRule(
         "template-metadata",
-        f"self.all(key, !key.startsWith('{RESERVED_PREFIX}'))",
-        f"a key begins with {RESERVED_PREFIX}, {fix}",
+        f"self.all(key, !key.startsWith('{PREFIX}'))",
+        f"a key begins with {PREFIX}, {fix}",
     )
 
 

@@ -15,7 +15,7 @@ from claimq_spec.crd.cel import FIELD_RULES, OBJECT_RULES
 from claimq_spec.crd.cel_rule import CelRule
 from claimq_spec.crd.cel_values import duration_bounds, form_of_text, quantity, size_bounds
 from claimq_spec.manifest.declaring import Declared, Kind, declared_fields
-from claimq_spec.manifest.rules import APP_CONTAINER
+from claimq_spec.names import APP_CONTAINER
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,7 @@ declarations that :func:`walk` gives.
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
-from claimq_spec.manifest.parsing import API_VERSION, KIND, LONGEST_NAME, Manifest, parse_manifest
+from claimq_spec.manifest.parsing import KIND, LONGEST_NAME, Manifest, parse_manifest
 from claimq_spec.manifest.queue_spec import (
     DeletionPolicy,
     ExpiryAction,
@@ -36,6 +36,7 @@ from claimq_spec.manifest.worker_spec import (
     TemplateSpec,
     WorkerSpec,
 )
+from claimq_spec.names import API_VERSION
 
 __all__ = [
     "API_VERSION",

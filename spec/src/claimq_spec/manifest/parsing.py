@@ -13,8 +13,8 @@ from claimq_spec.manifest.queue_spec import QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec
 from claimq_spec.manifest.rules import apply_rules
+from claimq_spec.names import API_VERSION
 
-API_VERSION = "claimq.dev/v1alpha1"
 KIND = "ReliableQueue"
 DEFAULT_NAMESPACE = "default"
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from claimq_spec.manifest.declaring import Declared, Kind, walk
-from claimq_spec.manifest.parsing import API_VERSION, KIND, LONGEST_NAME
+from claimq_spec.manifest.parsing import KIND, LONGEST_NAME
 from claimq_spec.manifest.queue_spec import QueueSpec
+from claimq_spec.names import API_VERSION
 
 _TYPES = {
     Kind.CHOICE: "text",

@@ -5,6 +5,7 @@ The operator's CRD says the same rules in CEL; ``code`` pairs them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -16,10 +17,16 @@ from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
 from claimq_spec.manifest.scaling_spec import ScalingMode
+from claimq_spec.names import (
+    APP_CONTAINER,
+    GRACE_MARGIN,
+    PREFIX,
+    SECRETS_VOLUME,
+    SIDECAR_CONTAINER,
+    SOCKET_VARIABLE,
+    SOCKET_VOLUME,
+)
 from claimq_spec.quantity import format_size, parse_quantity
-
-GRACE_MARGIN = 5
-"""Seconds a pod's grace period should have beyond drainTimeout, for the app to end after the drain."""
 
 MIB = 1024 * 1024
 LARGEST_PAYLOAD = 64 * MIB
@@ -30,11 +37,8 @@ SIDECAR_PER_BYTE = 32
 """What each byte of a payload may take besides, with the worst of them; the sidecar's settings go by the same."""
 SIDECAR_LEAST_PAYLOAD = MIB // 4
 
-RESERVED_PREFIX = "claimq.dev/"
-RESERVED_CONTAINERS = ("claimq-sidecar",)
-RESERVED_VOLUMES = ("claimq-socket", "claimq-redis")
-APP_CONTAINER = "worker"
-SOCKET_VARIABLE = "CLAIMQ_SOCKET"
+RESERVED_CONTAINERS = (SIDECAR_CONTAINER,)
+RESERVED_VOLUMES = (SOCKET_VOLUME, SECRETS_VOLUME)
 
 Check = Callable[[QueueSpec], Iterator[Problem]]
 
@@ -250,7 +254,7 @@ def _drain_within_grace(spec: QueueSpec) -> Iterator[Problem]:
             "spec.worker.drainTimeout",
             f"is {format_duration(drain)}, longer than the pod's grace period ({grace}s in "
             f"template.spec.terminationGracePeriodSeconds), so the app would be killed with items in hand; raise "
-            f"the grace period to {int(drain) + GRACE_MARGIN} or more, remove it (it then follows from "
+            f"the grace period to {math.ceil(drain) + GRACE_MARGIN} or more, remove it (it then follows from "
             f"drainTimeout), or lower drainTimeout",
         )
 
@@ -302,10 +306,10 @@ def _template_metadata(spec: QueueSpec) -> Iterator[Problem]:
     for kind, given in (("labels", metadata.labels), ("annotations", metadata.annotations)):
         for key, value in given.items():
             field = f"spec.worker.template.metadata.{kind}.{key}"
-            if key.startswith(RESERVED_PREFIX):
+            if key.startswith(PREFIX):
                 yield Problem(
                     field,
-                    f"begins with {RESERVED_PREFIX}, which claimq keeps for itself; choose another prefix",
+                    f"begins with {PREFIX}, which claimq keeps for itself; choose another prefix",
                 )
             elif kind == "labels" and len(value) > 63:
                 yield Problem(field, f"has {len(value)} characters; a label's value has at most 63")

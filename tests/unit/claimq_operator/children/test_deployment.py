@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import claimq_sidecar.http.probes
+import claimq_spec.names
 from claimq_operator.children.budget import budget
 from claimq_operator.children.deployment import WorkerDeployment, deployment
 from claimq_operator.children.sidecar import lifecycle_key
@@ -113,7 +113,7 @@ def test_the_hooks_send_the_key_that_the_sidecar_expects(build: Build) -> None:
     key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
     for container in (app_of(made), sidecar_of(made)):
         shown = container["lifecycle"]["preStop"]["httpGet"]["httpHeaders"]
-        assert shown == [{"name": claimq_sidecar.http.probes.KEY_HEADER, "value": key}]
+        assert shown == [{"name": claimq_spec.names.LIFECYCLE_KEY_HEADER, "value": key}]
     assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
 
 

@@ -11,9 +11,8 @@ from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
+from claimq_spec.names import LIFECYCLE_KEY_HEADER
 
-KEY_HEADER: Final = "Claimq-Lifecycle-Key"
-"""The header of a hook in which it shows CLAIMQ_LIFECYCLE_KEY."""
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
 
 
@@ -98,6 +97,6 @@ class Probes:
     def _check_key(self, exchange: Exchange) -> None:
         """Raises a Refusal for a request without the key, wherever it comes from."""
         key = self._sidecar.settings.lifecycle_key
-        shown = exchange.header(KEY_HEADER) or ""
+        shown = exchange.header(LIFECYCLE_KEY_HEADER) or ""
         if key is None or not hmac.compare_digest(shown.encode(), key.encode()):
-            raise key_needed(exchange.path, KEY_HEADER)
+            raise key_needed(exchange.path, LIFECYCLE_KEY_HEADER)

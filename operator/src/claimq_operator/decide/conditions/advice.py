@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from claimq_operator.kubernetes_api.labels import APP_CONTAINER, SIDECAR_CONTAINER
 from claimq_operator.kubernetes_api.worker_pods import PodProblem
+from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
 
 _IMAGE = (
     "ErrImagePull",

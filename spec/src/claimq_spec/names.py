@@ -1,0 +1,35 @@
+"""Names in a worker pod that several components use: containers, volumes, labels, ports and variables. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+API_VERSION: Final = "claimq.dev/v1alpha1"
+PREFIX: Final = "claimq.dev/"
+"""The prefix of our labels and annotations; templates must not use it."""
+QUEUE_LABEL: Final = PREFIX + "queue"
+"""Label of every child and worker pod: the name of its ReliableQueue."""
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+WORKER_COMPONENT: Final = "worker"
+
+APP_CONTAINER: Final = "worker"
+SIDECAR_CONTAINER: Final = "claimq-sidecar"
+
+SOCKET_VOLUME: Final = "claimq-socket"
+"""The volume of the sidecar's socket. A container that mounts it can claim."""
+SOCKET_DIRECTORY: Final = "/run/claimq"
+SOCKET: Final = SOCKET_DIRECTORY + "/claimq.sock"
+"""The path of the socket in a pod; ``claimq.worker`` has the same default."""
+SOCKET_VARIABLE: Final = "CLAIMQ_SOCKET"
+SECRETS_VOLUME: Final = "claimq-redis"
+"""The volume with the files of the Secrets that ``spec.redis`` names."""
+SECRETS_DIRECTORY: Final = "/run/claimq-redis"
+
+HEALTH_PORT: Final = 9464
+"""The sidecar's port for probes, hooks and metrics."""
+HEALTH_PORT_NAME: Final = "claimq-health"
+LIFECYCLE_KEY_HEADER: Final = "Claimq-Lifecycle-Key"
+"""The header of a hook with the lifecycle key, which the sidecar requires to start a drain."""
+
+GRACE_MARGIN: Final = 10
+"""Seconds of a pod's grace period after drainTimeout: for the app to exit, then for the sidecar to return items."""

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
+from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - it has none
+from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs] - likewise
 
 import clusterkit
 from testkit import tiers

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import pytest
@@ -134,12 +135,16 @@ def start_proxy() -> Iterator[ProxyFactory]:
         made.close()
 
 
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """A handler for a signal that is to have no effect."""
+
+
 def _let_programs_receive_signals() -> None:
     """Ignores SIGINT and SIGHUP by a handler where a shell (``&``, ``nohup``) made this process ignore them: what is
     ignored stays so in every program that is started, what has a handler does not."""
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, _do_nothing)
 
 
 def pytest_configure(config: pytest.Config) -> None:

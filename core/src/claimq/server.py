@@ -92,11 +92,12 @@ class Server:
         return {name: done[keys[name]] for name in batches}
 
     async def ping(self, *, verdicts: bool = False) -> None:
-        """One round trip, on a connection of those for calls, or for verdicts and renewals; it stays open for them.
+        """One round trip on a connection for calls, or one each for verdicts and renewals. The connections stay open.
 
         Raises StoreUnavailable or StoreMisused.
         """
-        await self._connection.ping(use="verdicts" if verdicts else "calls")
+        for use in ("verdicts", "renewals") if verdicts else ("calls",):
+            await self._connection.ping(use=use)
 
     async def queues(self) -> list[str]:
         """The names of the queues that are known here, sorted.

@@ -29,7 +29,7 @@ def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., S
 
 
 def in_line(sidecar: Sidecar) -> float:
-    return sidecar.metric("claimq_sidecar_waiting_for_a_place")
+    return sidecar.metric("claimq_sidecar_claims_waiting")
 
 
 @contextmanager
@@ -47,9 +47,7 @@ def claims_in(connection: UnixConnection) -> list[Any]:
     return claims
 
 
-def test_a_claim_gets_what_there_is_room_for_and_no_more_is_busy(
-    sidecar: Sidecar, queue: BlockingQueue
-) -> None:
+def test_a_claim_gets_no_more_items_than_slots_are_free(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(str(number) for number in range(10))
     session = sidecar.open_session()
     first = sidecar.claim(2, session=session.id)
@@ -60,13 +58,15 @@ def test_a_claim_gets_what_there_is_room_for_and_no_more_is_busy(
     assert len(sidecar.claim(10)) == 1
 
 
-def test_the_limit_and_what_is_in_hand_are_told(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_info_and_metrics_have_the_limit_and_the_claims_in_flight(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
     queue.enqueue("a")
     sidecar.claim(10)
     sidecar.claim(11)
     assert (sidecar.info["concurrency"], sidecar.info["in_hand"]) == (LIMIT, 1)
     assert sidecar.metric("claimq_sidecar_concurrency") == LIMIT
-    assert sidecar.metric("claimq_sidecar_in_hand") == 1
+    assert sidecar.metric("claimq_sidecar_claims_in_flight") == 1
     assert sidecar.log_text.count("event=claim_over_concurrency asked=10 concurrency=3") == 1
     assert sidecar.log_text.count("event=claim_over_concurrency") == 1
 
@@ -86,7 +86,7 @@ def test_without_the_setting_there_is_no_limit(
 
 
 @pytest.mark.parametrize("verb", ["done", "fail", "requeue", "unclaim"])
-def test_any_verdict_makes_room_for_a_claim_that_waits(
+def test_any_verdict_frees_a_slot_for_a_waiting_claim(
     sidecar: Sidecar, queue: BlockingQueue, verb: str
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -99,9 +99,7 @@ def test_any_verdict_makes_room_for_a_claim_that_waits(
     assert queue.length(State.BUSY) == LIMIT
 
 
-def test_claims_get_places_in_the_order_of_asking_a_claim_for_many_too(
-    sidecar: Sidecar, queue: BlockingQueue
-) -> None:
+def test_slots_are_granted_in_order_of_arrival(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(str(number) for number in range(10))
     held = sidecar.claim(LIMIT)
     with waiting_claim(sidecar, max=10) as many, waiting_claim(sidecar) as one:
@@ -111,7 +109,7 @@ def test_claims_get_places_in_the_order_of_asking_a_claim_for_many_too(
         assert [claim["payload"] for claim in claims_in(one)] == [4]
 
 
-def test_a_claim_that_was_given_a_place_waits_for_items_as_ever(
+def test_a_claim_with_a_slot_waits_for_items(
     sidecar: Sidecar, queue: BlockingQueue, waiting_claims: Callable[[], int]
 ) -> None:
     queue.enqueue_many(["a", "b", "c"])
@@ -123,7 +121,7 @@ def test_a_claim_that_was_given_a_place_waits_for_items_as_ever(
         assert len(claims_in(waiting)) == 1
 
 
-def test_a_session_that_closes_makes_room(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_closed_session_frees_its_slots(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     session = sidecar.open_session()
     sidecar.claim(LIMIT, session=session.id)
@@ -134,7 +132,7 @@ def test_a_session_that_closes_makes_room(sidecar: Sidecar, queue: BlockingQueue
     eventually_sync(lambda: sidecar.info["in_hand"] == len(claims))
 
 
-def test_what_cannot_be_given_back_now_keeps_its_places_until_it_is_back(
+def test_claims_that_cannot_be_returned_yet_keep_their_slots(
     sidecar: Sidecar, valkey: Server, queue: BlockingQueue
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -150,14 +148,14 @@ def test_what_cannot_be_given_back_now_keeps_its_places_until_it_is_back(
     eventually_sync(sidecar.claim, why="there is room again")
 
 
-def test_a_plain_lease_that_is_over_makes_room(sidecar: Sidecar, queue: BlockingQueue, hasty: Policy) -> None:
+def test_an_expired_lease_frees_a_slot(sidecar: Sidecar, queue: BlockingQueue, hasty: Policy) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     sidecar.claim(LIMIT)
     with waiting_claim(sidecar) as waiting:
         assert [claim["crash_count"] for claim in claims_in(waiting)] == [0]
 
 
-def test_a_claim_that_is_found_lost_makes_room(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_lost_claim_frees_its_slot(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     session = sidecar.open_session()
     held = sidecar.claim(LIMIT, session=session.id)
@@ -168,7 +166,7 @@ def test_a_claim_that_is_found_lost_makes_room(sidecar: Sidecar, queue: Blocking
     session.close()
 
 
-def test_a_reply_that_nobody_reads_makes_room_when_its_claims_are_back(
+def test_claims_of_an_unread_response_free_their_slots_once_returned(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -184,7 +182,7 @@ def test_a_reply_that_nobody_reads_makes_room_when_its_claims_are_back(
     assert [claim["payload_base64"] for claim in got] == ["YQ==", "Yg=="]
 
 
-def test_a_wait_that_ends_without_a_place_is_answered_like_an_empty_queue(
+def test_a_wait_without_a_slot_ends_like_one_on_an_empty_queue(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -195,7 +193,9 @@ def test_a_wait_that_ends_without_a_place_is_answered_like_an_empty_queue(
     assert (in_line(sidecar), queue.length(State.MAIN)) == (0, 1)
 
 
-def test_a_client_that_leaves_the_line_holds_nobody_up(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_client_that_disconnects_while_it_waits_blocks_no_other(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     held = sidecar.claim(LIMIT)
     with waiting_claim(sidecar), waiting_claim(sidecar) as second:
@@ -209,7 +209,7 @@ def test_a_client_that_leaves_the_line_holds_nobody_up(sidecar: Sidecar, queue: 
     assert second.sock is None
 
 
-def test_a_drain_answers_those_who_wait_for_a_place(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_drain_answers_claims_that_wait_for_a_slot(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     held = sidecar.claim(LIMIT)
     with waiting_claim(sidecar) as waiting:
@@ -220,7 +220,7 @@ def test_a_drain_answers_those_who_wait_for_a_place(sidecar: Sidecar, queue: Blo
     assert queue.lengths()[State.MAIN] == 1
 
 
-def test_a_session_that_ends_while_its_claim_waits_for_a_place_refuses_it(
+def test_a_claim_that_waits_for_a_slot_is_refused_when_its_session_ends(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -232,7 +232,7 @@ def test_a_session_that_ends_while_its_claim_waits_for_a_place_refuses_it(
     assert queue.length(State.BUSY) == LIMIT
 
 
-def test_what_a_session_takes_over_counts_and_may_be_more_than_the_limit(
+def test_adopted_claims_count_and_may_exceed_the_limit(
     valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     queue.enqueue_many(str(number) for number in range(9))
@@ -248,7 +248,7 @@ def test_what_a_session_takes_over_counts_and_may_be_more_than_the_limit(
     assert len(sidecar.claim(10)) == LIMIT
 
 
-def test_many_threads_never_have_more_in_hand_than_the_limit(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_many_threads_never_have_more_claims_than_the_limit(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(str(number) for number in range(400))
     most = 0
 
@@ -287,7 +287,7 @@ def with_one_place(
     return proxy, sidecar
 
 
-def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got(
+def test_a_slot_is_free_once_the_claim_of_a_gone_client_is_settled(
     valkey: Server,
     queue: BlockingQueue,
     start_proxy: ProxyFactory,
@@ -311,7 +311,7 @@ def test_a_place_is_free_when_the_server_has_said_what_a_client_that_hung_up_got
     assert queue.length(State.BUSY) == 1
 
 
-def test_the_app_gets_the_reason_when_an_outage_holds_all_places_and_then_continues(
+def test_in_an_outage_a_claim_without_a_slot_gets_an_error(
     valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)
@@ -319,7 +319,7 @@ def test_the_app_gets_the_reason_when_an_outage_holds_all_places_and_then_contin
     assert sidecar.ask("POST", "/v1/claim", {"wait": 0}).status == 503
     assert queue.length(State.BUSY) == 1
     answer = sidecar.ask("POST", "/v1/claim", {"wait": 0})
-    assert (answer.status, b"what earlier claims got" in answer.body) == (503, True)
+    assert (answer.status, b"outcome of earlier claims is unknown" in answer.body) == (503, True)
     proxy.heal()
     got = eventually_sync(lambda: sidecar.claim(1, encoding="text"), within=60.0)
     assert [claim["text"] for claim in got] == ["a"]

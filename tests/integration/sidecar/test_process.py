@@ -77,10 +77,13 @@ def test_metrics_count_what_happens_with_labels_from_fixed_sets(
     assert sidecar.metric("claimq_sidecar_claimed_items_total") == 2
     assert sidecar.metric('claimq_sidecar_verdicts_total{verdict="done"}') == 1
     assert sidecar.metric('claimq_sidecar_verdicts_total{verdict="already_done"}') == 1
-    assert (sidecar.metric("claimq_sidecar_in_hand"), sidecar.metric("claimq_sidecar_sessions")) == (1, 1)
+    assert (sidecar.metric("claimq_sidecar_claims_in_flight"), sidecar.metric("claimq_sidecar_sessions")) == (
+        1,
+        1,
+    )
     assert sidecar.metric('claimq_sidecar_request_seconds_count{path="other",status="404"}') == 5
     assert sidecar.metric('claimq_sidecar_request_seconds_count{path="/v1/claim",status="200"}') == 1
-    assert 0 <= sidecar.metric("claimq_sidecar_store_round_trip_age_seconds") < 60
+    assert 0 <= sidecar.metric("claimq_sidecar_store_response_age_seconds") < 60
     session.close()
     eventually_sync(lambda: sidecar.metric('claimq_sidecar_given_back_items_total{cause="crashed"}') == 1)
     assert b"/nothing" not in sidecar.health("/metrics").body

@@ -139,7 +139,7 @@ def test_an_item_over_its_processing_time_is_renewed_no_more(
     eventually_sync(expired)
     answer = sidecar.health("/worker/livez")
     assert (answer.status, answer.json["tokens"]) == (503, [claim["token"]])
-    assert sidecar.metric("claimq_sidecar_overdue") == 1
+    assert sidecar.metric("claimq_sidecar_claims_overdue") == 1
     session.close()
     eventually_sync(lambda: sidecar.health("/worker/livez").status == 200)
 

@@ -1,1 +1,1 @@
-"""The claimq worker sidecar: hands items of one queue to the app beside it over a Unix socket."""
+"""The claimq worker sidecar: serves one queue to the app beside it over a Unix socket."""

@@ -1,6 +1,6 @@
 """``python -m claimq_sidecar``: settings from the environment, then the sidecar.
 
-Exit codes: 0 after a drain, 1 for a socket that cannot be had or a defect, 2 for settings that are not valid.
+Exit codes: 0 after a drain, 1 if it cannot listen or a loop fails, 2 for invalid settings.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NoReturn
 
 
 def main() -> int:
-    """Starts it. A SIGTERM that comes before it is ready to take one ends it at once.
+    """Runs the sidecar. A SIGTERM during startup ends the process immediately.
 
-    Whoever is process 1 of a container gets no signal that it has not asked for: without this, a pod that is told to
-    end while it starts would live until its grace period is over.
+    Process 1 of a container gets no signals without a handler: without this one, a pod that is deleted during startup
+    would run until its grace period has ended.
     """
-    signal.signal(signal.SIGTERM, _end)
-    from claimq_sidecar.app import main as start
+    signal.signal(signal.SIGTERM, _exit)
+    from claimq_sidecar.app import main as run
 
-    return start()
+    return run()
 
 
-def _end(*_: object) -> NoReturn:
+def _exit(*_: object) -> NoReturn:
     os._exit(0)
 
 

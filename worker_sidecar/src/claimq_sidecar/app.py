@@ -36,9 +36,9 @@ def main() -> int:
         settings = SidecarSettings.from_environment(os.environ)
     except InvalidSettings as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and the reader wants the bare lines
+            print(problem, file=sys.stderr)  # noqa: T201 - logging is not set up yet
         return 2
-    # An error may quote a payload: the log has where it happened, not what it says.
+    # Errors can contain payloads: log where they happened, without their messages.
     write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
     for name in unknown_variables(os.environ):
         _log.warning(LogEvent("unknown_variable", name=name))
@@ -50,10 +50,10 @@ def main() -> int:
 
 
 async def run(settings: SidecarSettings) -> int:
-    """Runs a sidecar until SIGTERM or SIGINT has drained it; returns the exit code. Raises CannotListen."""
+    """Runs a sidecar until SIGTERM or SIGINT and the drain after it; returns the exit code. Raises CannotListen."""
     allow_many_connections()
     app_socket = open_app_socket(settings.socket, settings.socket_mode)
-    made = identity(settings.socket)
+    created = identity(settings.socket)
     try:
         health_port = open_health_port(settings.health_host, settings.health_port)
         host, port = health_port.getsockname()[:2]
@@ -65,17 +65,26 @@ async def run(settings: SidecarSettings) -> int:
         return await _serve(sidecar, servers, health_port)
     finally:
         app_socket.close()
-        remove_app_socket(settings.socket, made)
+        remove_app_socket(settings.socket, created)
 
 
 async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socket.socket) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: sidecar.begin_drain(signalled=True))
-    host, port = health_port.getsockname()[:2]
     for server in servers:
         await server.start()
-    settings = sidecar.settings
+    _log_start(sidecar.settings, health_port)
+    code = await _run_loops(sidecar)
+    for server in servers:
+        await server.stop()
+    await sidecar.store.close()
+    _log.info(LogEvent("stopped", code=code))
+    return code
+
+
+def _log_start(settings: SidecarSettings, health_port: socket.socket) -> None:
+    host, port = health_port.getsockname()[:2]
     _log.info(
         LogEvent(
             "serving",
@@ -86,9 +95,11 @@ async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socke
             health_port=port,
         )
     )
-    loops = [
-        asyncio.ensure_future(one) for one in (sidecar.store.watch(), sidecar.renew(), sidecar.keep_house())
-    ]
+
+
+async def _run_loops(sidecar: Sidecar) -> int:
+    """Runs the sidecar's loops until a drain has ended; returns 1 if one of them has failed instead."""
+    loops = [asyncio.ensure_future(one) for one in (sidecar.store.watch(), sidecar.renew(), sidecar.expire())]
     leaving = asyncio.ensure_future(sidecar.left())
     await asyncio.wait({leaving, *loops}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if leaving.done() and leaving.exception() is None else 1
@@ -100,8 +111,4 @@ async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socke
     for task in (*loops, leaving):
         task.cancel()
     await asyncio.gather(*loops, leaving, return_exceptions=True)
-    for server in servers:
-        await server.stop()
-    await sidecar.store.close()
-    _log.info(LogEvent("ended", code=code))
     return code

@@ -1,4 +1,4 @@
-"""What the sidecar counts, for Prometheus. Labels come from fixed sets, so their number is bounded."""
+"""Prometheus metrics. All label values come from fixed sets, so the number of series is bounded."""
 
 from __future__ import annotations
 
@@ -19,68 +19,55 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client left it without types
+disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
 
 
 class Metrics:
-    """One sidecar's metrics, in a registry of its own."""
+    """The metrics of one sidecar, in a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own = self.registry
-        ProcessCollector(registry=own)
-        self.claimed = Counter(
-            "claimq_sidecar_claimed_items", "Items that were handed to the app.", registry=own
+        ProcessCollector(registry=self.registry)
+        self.claimed = self._counter("claimed_items", "Items given to the app.")
+        self.verdicts = self._counter("verdicts", "Ended and renewed claims, by verdict.", "verdict")
+        self.given_back = self._counter(
+            "given_back_items", "Items returned to the queue without a verdict of the app, by cause.", "cause"
         )
-        self.verdicts = Counter(
-            "claimq_sidecar_verdicts", "What became of claims, by verdict.", ["verdict"], registry=own
+        self.enqueued = self._counter("enqueued_items", "Items enqueued by the app.")
+        self.in_flight = self._gauge("claims_in_flight", "Claims that the app is working on.")
+        self.concurrency = self._gauge(
+            "concurrency", "Maximum number of claims in flight; +Inf without a limit."
         )
-        self.given_back = Counter(
-            "claimq_sidecar_given_back_items",
-            "Claims given back for the app, by cause.",
-            ["cause"],
-            registry=own,
+        self.waiting = self._gauge(
+            "claims_waiting", "Claim requests that wait because the concurrency limit is reached."
         )
-        self.enqueued = Counter("claimq_sidecar_enqueued_items", "Items that the app enqueued.", registry=own)
-        self._count_in_hand()
-        self.sessions = Gauge("claimq_sidecar_sessions", "Sessions that are open.", registry=own)
-        self.draining = Gauge("claimq_sidecar_draining", "1 while nothing is claimed any more.", registry=own)
-        self.ready = Gauge(
-            "claimq_sidecar_ready", "1 after the first good round trip to the store.", registry=own
+        self.oldest = self._gauge("oldest_claim_seconds", "Age of the oldest claim in flight.")
+        self.overdue = self._gauge("claims_overdue", "Claims in flight beyond the processing timeout.")
+        self.sessions = self._gauge("sessions", "Open sessions.")
+        self.draining = self._gauge("draining", "1 during a drain.")
+        self.ready = self._gauge("ready", "1 after the first successful call to the server.")
+        self.response_age = self._gauge(
+            "store_response_age_seconds", "Time since the last successful call to the server."
         )
-        self.round_trip_age = Gauge(
-            "claimq_sidecar_store_round_trip_age_seconds",
-            "Seconds since the store last answered well.",
-            registry=own,
+        self.store_errors = self._counter("store_errors", "Failed calls to the server, by kind.", "kind")
+        self.reconnects = self._counter(
+            "store_reconnects", "Connections replaced because the server did not respond."
         )
-        self.store_errors = Counter(
-            "claimq_sidecar_store_errors", "Failed calls, by kind.", ["kind"], registry=own
-        )
-        self.rebuilds = Counter("claimq_sidecar_store_rebuilds", "Connections made anew.", registry=own)
         self.requests = Histogram(
-            "claimq_sidecar_request_seconds", "Requests on the socket, without the wait of a claim.",
-            ["path", "status"], buckets=_BUCKETS, registry=own,
-        )  # fmt: skip
+            "claimq_sidecar_request_seconds",
+            "Duration of requests on the socket, without the time that claims waited.",
+            ["path", "status"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
 
-    def _count_in_hand(self) -> None:
-        own = self.registry
-        self.in_hand = Gauge("claimq_sidecar_in_hand", "Claims in the app's hands.", registry=own)
-        self.concurrency = Gauge(
-            "claimq_sidecar_concurrency",
-            "The most claims that the app may have in its hands; +Inf without a limit.",
-            registry=own,
-        )
-        self.waiting = Gauge(
-            "claimq_sidecar_waiting_for_a_place",
-            "Claims that wait since the app has as much in its hands as it may.",
-            registry=own,
-        )
-        self.oldest = Gauge(
-            "claimq_sidecar_oldest_in_hand_seconds", "Age of the oldest of them.", registry=own
-        )
-        self.overdue = Gauge("claimq_sidecar_overdue", "Claims over the processing time-out.", registry=own)
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"claimq_sidecar_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"claimq_sidecar_{name}", text, registry=self.registry)
 
     def render(self, refresh: Callable[[Metrics], None]) -> bytes:
-        """The exposition text. ``refresh`` sets the gauges to what holds now."""
+        """Returns the metrics in Prometheus text format. ``refresh`` sets the gauges first."""
         refresh(self)
         return generate_latest(self.registry)

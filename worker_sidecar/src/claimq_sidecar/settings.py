@@ -1,4 +1,4 @@
-"""What the sidecar is told by its environment, read once, with every problem reported at once."""
+"""Settings from environment variables. They are read once, and all problems are reported together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_SOCKET_PATH = 107
 
 @dataclass(frozen=True, slots=True)
 class RedisSource:
-    """How to reach the server. Files are read anew for each new set of connections, so secrets can be rotated."""
+    """How to reach the server. Files are read again for each new connection, so secrets can be rotated."""
 
     url: str | None = None
     url_file: Path | None = None
@@ -40,8 +40,8 @@ class RedisSource:
     def __repr__(self) -> str:
         return "RedisSource(...)"
 
-    def settings(self, *, retry_for: float) -> RedisSettings:
-        """The settings of a connection, from what the files hold now. Raises ValueError or OSError naming the fix."""
+    def settings(self, *, retry_for: float, verdict_retry_for: float | None = None) -> RedisSettings:
+        """The settings of a connection, with the present content of the files. Raises ValueError or OSError."""
         url = self.url if self.url_file is None else _secret(self.url_file)
         password = self.password if self.password_file is None else _secret(self.password_file)
         sentinel_password = (
@@ -57,6 +57,7 @@ class RedisSource:
             cert_file=self.cert_file,
             key_file=self.key_file,
             retry_for=retry_for,
+            verdict_retry_for=verdict_retry_for,
         )
 
 
@@ -65,41 +66,41 @@ class SidecarSettings:
     """Settings of one sidecar. Durations in seconds, sizes in bytes."""
 
     redis: RedisSource
-    """CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE, and what a URL cannot carry."""
+    """CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE, and the CLAIMQ_REDIS_ variables beside it."""
     queue: str
-    """CLAIMQ_QUEUE: the one queue this sidecar serves."""
+    """CLAIMQ_QUEUE: the queue to serve."""
     worker: str
-    """CLAIMQ_WORKER: the name under which it claims; no two live sidecars may share it. In a pod CLAIMQ_WORKER_PREFIX
-    instead, to which the instant of this start is added (in milliseconds, by the clock that the kubelet goes by)."""
+    """CLAIMQ_WORKER: the worker's name. Two running sidecars must not share it. A pod has CLAIMQ_WORKER_PREFIX instead,
+    to which the sidecar adds its start time in milliseconds, by the same clock as the kubelet's."""
     socket: Path
-    """CLAIMQ_SOCKET: where the app finds it."""
+    """CLAIMQ_SOCKET: path of the Unix socket for the app."""
     socket_mode: int = 0o660
-    """CLAIMQ_SOCKET_MODE: who may connect."""
+    """CLAIMQ_SOCKET_MODE: permissions of the socket."""
     health_host: str = "127.0.0.1"
-    """CLAIMQ_HEALTH_HOST: the address of the port for probes, metrics and drain."""
+    """CLAIMQ_HEALTH_HOST: listen address for probes, metrics and drain."""
     health_port: int = HEALTH_PORT
-    """CLAIMQ_HEALTH_PORT: that port; 0 takes a free one and the log says which."""
+    """CLAIMQ_HEALTH_PORT: its port; with 0 a free port is chosen and logged."""
     lifecycle_key: str | None = None
-    """CLAIMQ_LIFECYCLE_KEY: what a request on the health port must show to begin a drain; None: no request can."""
+    """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs; None: all are refused."""
     concurrency: int | None = None
-    """CLAIMQ_CONCURRENCY: the most items in the app's hands at once; None: no limit."""
+    """CLAIMQ_CONCURRENCY: maximum number of claims in flight; None: no limit."""
     drain_timeout: float = 25.0
-    """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for what is in hand."""
+    """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for the claims in flight."""
     leaves_at_sigterm: bool = False
-    """CLAIMQ_LEAVE_AT_SIGTERM: SIGTERM ends it at once, giving back what is in hand. In a pod it comes when the app has
-    exited, or when the kubelet is about to kill both."""
+    """CLAIMQ_LEAVE_AT_SIGTERM: with SIGTERM it returns its claims and exits without waiting. In a pod SIGTERM arrives
+    when the app has exited, or when the kubelet is about to kill both."""
     processing_timeout: float | None = None
-    """CLAIMQ_PROCESSING_TIMEOUT: an item in hand for longer is renewed no more, and the worker counts as stuck."""
+    """CLAIMQ_PROCESSING_TIMEOUT: a claim in flight for longer is not renewed, and the worker is reported as stuck."""
     memory: int = 256 * 1024 * 1024
-    """CLAIMQ_MEMORY: the memory limit of the sidecar, which bodies and replies keep within."""
+    """CLAIMQ_MEMORY: the sidecar's memory limit. Request bodies and responses stay within it."""
     max_body: int = 16 * 1024 * 1024
-    """CLAIMQ_MAX_BODY: larger request bodies are refused unread."""
+    """CLAIMQ_MAX_BODY: maximum size of a request body. Larger ones are refused without reading them."""
     log_level: str = "info"
     """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:
-        """Reads the CLAIMQ_ variables. Raises InvalidSettings with every problem."""
+        """Reads the CLAIMQ_ variables. Raises InvalidSettings with all problems."""
         reader = _Reader(environ)
         settings = cls(
             redis=reader.redis(),
@@ -137,7 +138,7 @@ _KNOWN = {
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """CLAIMQ_ variables that mean nothing here: perhaps misspelt. Those of Kubernetes Services are left out."""
+    """CLAIMQ_ variables that the sidecar does not know, perhaps misspelt. Skips those of Kubernetes Services."""
     return sorted(
         name
         for name in environ
@@ -149,7 +150,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 class _Reader(Environment):
-    """Reads what only a sidecar is told."""
+    """Reads the variables that only the sidecar has."""
 
     def name(self, variable: str, kind: str, default: str | None) -> str:
         value = self.text(variable) or default
@@ -231,10 +232,10 @@ class _Reader(Environment):
         except ValueError as error:
             self.bad(variable, str(error))
         except OSError:
-            return  # said already where the file was looked at
+            return  # _readable() has reported it
 
     def _sentinel(self) -> SentinelSpec | None:
-        """The Sentinels' side of an address that does not name it: as the manifest's spec.redis.sentinel."""
+        """The Sentinel settings of an address, as spec.redis.sentinel of the manifest."""
         master, user = self.text("CLAIMQ_REDIS_SENTINEL_MASTER"), self.text("CLAIMQ_REDIS_SENTINEL_USERNAME")
         if master is None and user is None:
             return None
@@ -263,7 +264,7 @@ def _secret(path: Path) -> str:
 
 def _default_worker(prefix: str | None) -> str:
     if prefix is not None:
-        started = time.time_ns() // 1_000_000  # noqa: TID251 - compared with what the kubelet writes by the same clock
+        started = time.time_ns() // 1_000_000  # noqa: TID251 - compared with the kubelet's times
         return f"{prefix}.{started}"
     host = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in socket.gethostname())[
         :100

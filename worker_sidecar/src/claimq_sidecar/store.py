@@ -1,11 +1,10 @@
-"""The queue behind the sidecar: connections that can be made anew, and how long ago the store last answered well."""
+"""The queue on its Redis server: watches the connection, and replaces it when the server does not respond."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
@@ -17,115 +16,106 @@ from claimq_sidecar.settings import RedisSource
 from claimq_spec.log_lines import LogEvent
 
 CALL_SECONDS = 5.0
-"""How long a claim, a renewal or an enqueue is tried through an outage before the app is told."""
+"""How long a claim, a renewal or an enqueue is retried in an outage before the app gets an error."""
 VERDICT_SECONDS = 180.0
-"""How long a verdict is tried; the app is told sooner and may ask again, which joins this attempt. It is longer than
-the patience of ``claimq.worker``: the server knows an attempt when it comes again, but what a frozen server still had
-unread of an earlier one ends the claim, and the next one's answer is *lost*."""
-_PING_EVERY = 2.0
-_POLICY_EVERY = 10.0
-_STALE = 15.0
-_TELLING_SECONDS = 5.0
-"""More than the longest pause between two attempts: a connection that can has told by then what became of a claim."""
+"""How long a verdict is retried. The app gets an error sooner, and a repeated request joins this attempt.
+
+Longer than the patience of ``claimq.worker``: the server recognizes a repeated attempt. A new attempt could be answered
+*lost*, because a frozen server may still read and apply the earlier one."""
+_PING_SECONDS = 2.0
+_POLICY_SECONDS = 10.0
+_STALE_SECONDS = 15.0
+_SETTLE_SECONDS = 5.0
+"""Longer than the longest pause between two attempts: a working connection has settled its claims by then."""
 T = TypeVar("T")
 
 _log = logging.getLogger("claimq_sidecar.store")
 
 
-@dataclass(frozen=True, slots=True)
-class _Connections:
-    """Two sets of connections: verdicts may be tried for long, and never in the way of the rest."""
-
-    calls: Server
-    verdicts: Server
-
-    async def close(self) -> None:
-        for server in (self.calls, self.verdicts):
-            try:
-                await server.close()
-            except ClaimqError:
-                continue
-
-
 class Store:
-    """One queue on one server, with a watch over its connections."""
+    """One queue on one server.
+
+    One connection serves all calls. Verdicts are retried for longer than the rest. The library keeps separate sockets
+    for claims that wait, for verdicts and for renewals, so none of them delays another.
+    """
 
     def __init__(self, source: RedisSource, queue: str, worker: str, metrics: Metrics) -> None:
         self._source = source
         self._queue = queue
         self._worker = worker
         self._metrics = metrics
-        self._connections = self._connect()
+        self._server = self._connect()
         self._closing: set[asyncio.Task[None]] = set()
-        self._last_good: float | None = None
+        self._responded_at: float | None = None
         self._last_error = ""
         self._clock_ahead: float | None = None
-        self._answering_since: float | None = None
+        self._responding_since: float | None = None
         self.generation = 0
-        """How often the connections were made anew."""
+        """How often the connection was replaced."""
         self.busy_expiry: float | None = None
-        """The length of a lease as last seen; None before the first round trip."""
+        """The lease length in seconds when last read; None before the first response."""
         self.claim_wait: float | None = Policy().claim_wait_timeout
-        """How long a claim waits that does not say, in seconds, as last seen."""
+        """How long a claim waits by default, in seconds, when last read. None: without limit."""
         self.max_payload: int | None = None
-        """The longest payload that the queue takes, in bytes, as last seen."""
+        """The queue's largest allowed payload in bytes when last read; None before the first response."""
         self.ready = asyncio.Event()
 
-    def _connect(self) -> _Connections:
-        return _Connections(
-            connect(settings=self._source.settings(retry_for=CALL_SECONDS)),
-            connect(settings=self._source.settings(retry_for=VERDICT_SECONDS)),
+    def _connect(self) -> Server:
+        return connect(
+            settings=self._source.settings(retry_for=CALL_SECONDS, verdict_retry_for=VERDICT_SECONDS)
         )
 
     def note_clock(self, claimed_at: float) -> None:
-        """The server's clock was ``claimed_at`` just now."""
+        """Compares the clocks. ``claimed_at``: the server's time of a claim whose response has just arrived."""
         self._clock_ahead = claimed_at - asyncio.get_running_loop().time()
 
-    def lease(self, lease_until: float | None, asked: float) -> float | None:
-        """The length of a lease that a call made at ``asked`` moved to ``lease_until``, an instant of the server."""
+    def lease(self, lease_until: float | None, requested_at: float) -> float | None:
+        """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.
+
+        ``requested_at``: our time when the renewal was sent.
+        """
         if lease_until is None or self._clock_ahead is None:
             return None
-        return max(lease_until - self._clock_ahead - asked, 0.001)
+        return max(lease_until - self._clock_ahead - requested_at, 0.001)
 
     @property
     def last_error(self) -> str:
-        """What the last failed call said; empty when the last one was good."""
+        """The error of the last call; empty if it succeeded."""
         return self._last_error
 
     def age(self, now: float) -> float | None:
-        """Seconds since the store last answered well; None before the first time."""
-        return None if self._last_good is None else now - self._last_good
+        """Seconds since the last successful call; None before the first."""
+        return None if self._responded_at is None else now - self._responded_at
 
-    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]], *, verdict: bool = False) -> T:
-        """Makes a call on the queue and notes how it went. Raises what the library raises."""
-        connections = self._connections
-        server = connections.verdicts if verdict else connections.calls
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        """Makes a call on the queue and records its result. Raises what the library raises."""
+        server = self._server
         try:
             result = await what(server.queue(self._queue, worker=self._worker))
         except ClaimqError as error:
             self._note_error(error)
-            if connections is self._connections and isinstance(error, StoreUnavailable):
-                self._answering_since = None
+            if server is self._server and isinstance(error, StoreUnavailable):
+                self._responding_since = None
             raise
-        self._note_good()
-        if connections is self._connections and self._answering_since is None:
-            self._answering_since = self._last_good
+        self._note_success()
+        if server is self._server and self._responding_since is None:
+            self._responding_since = self._responded_at
         return result
 
-    def has_given_up(self, generation: int) -> bool:
-        """Whether connections that were made after these have answered for a while: those will tell no more."""
-        since = self._answering_since
+    def has_replaced(self, generation: int) -> bool:
+        """Whether a newer connection than this one has worked for a while: the older one will settle no claims."""
+        since = self._responding_since
         if generation == self.generation or since is None:
             return False
-        return asyncio.get_running_loop().time() - since >= _TELLING_SECONDS
+        return asyncio.get_running_loop().time() - since >= _SETTLE_SECONDS
 
-    def _note_good(self) -> None:
-        self._last_good = asyncio.get_running_loop().time()
+    def _note_success(self) -> None:
+        self._responded_at = asyncio.get_running_loop().time()
         if not self.ready.is_set():
             self.ready.set()
             _log.info(LogEvent("ready"))
         elif self._last_error:
-            _log.info(LogEvent("store_answers_again"))
+            _log.info(LogEvent("store_recovered"))
         self._last_error = ""
 
     def _note_error(self, error: ClaimqError) -> None:
@@ -143,76 +133,85 @@ class Store:
             self._last_error = str(error)
 
     async def watch(self) -> None:
-        """Asks the store when nobody else has lately; makes its connections anew when it has not answered for long."""
+        """Checks the server when no other call has, and replaces the connection when the server is silent for long.
+
+        The intervals are fixed: within a check, the library retries with backoff.
+        """
         loop = asyncio.get_running_loop()
-        looked = rebuilt = loop.time()
+        checked = replaced = loop.time()
         while True:
             now, age = loop.time(), self.age(loop.time())
-            if age is None or age >= _PING_EVERY or now - looked >= _POLICY_EVERY:
-                await self.look()
-                looked = now = loop.time()
-            if self._last_error and now - max(rebuilt, self._last_good or 0.0) >= _STALE:
-                self._rebuild()
-                rebuilt = now
-            await asyncio.sleep(0.25 if age is None else _PING_EVERY / 2)
+            if age is None or age >= _PING_SECONDS or now - checked >= _POLICY_SECONDS:
+                await self.check()
+                checked = now = loop.time()
+            if self._last_error and now - max(replaced, self._responded_at or 0.0) >= _STALE_SECONDS:
+                self._replace()
+                replaced = now
+            await asyncio.sleep(0.25 if age is None else _PING_SECONDS / 2)
 
-    async def look(self) -> None:
-        """One round trip that also says how long a lease is. A call that never ends counts as none."""
+    async def check(self) -> None:
+        """Opens connections and reads the policy. A check that takes longer than 15 s counts as failed."""
         try:
-            async with asyncio.timeout(_STALE):
-                await self._open_the_way()
+            async with asyncio.timeout(_STALE_SECONDS):
+                await self._open_connections()
                 policy = await self.call(lambda queue: queue.policy())
         except ClaimqError:
             return
         except TimeoutError:
-            self._note_error(StoreUnavailable(f"the store has given no answer for {_STALE:g} s"))
+            self._note_error(StoreUnavailable(f"the server has not responded for {_STALE_SECONDS:g} s"))
             return
-        except (
-            ValueError
-        ) as error:  # a config field that no release writes: the scripts read past it, and so do we
+        except ValueError as error:
+            # A config field that no release writes. The scripts ignore it, so the server works.
             _log.warning(LogEvent("bad_policy", error=error))
-            self._note_good()
+            self._note_success()
             return
         self.busy_expiry = policy.busy_expiry
         self.claim_wait = policy.claim_wait_timeout
         self.max_payload = policy.max_payload
 
-    async def _open_the_way(self) -> None:
-        """Connects before there is anything to say: later the server's name may not resolve, and the item in hand would
-        be lost with its lease though its claim came through well."""
+    async def _open_connections(self) -> None:
+        """Opens the sockets for calls, verdicts and renewals before they are needed: a lease can then be renewed even
+        if the server's name no longer resolves."""
         try:
-            await self._connections.calls.ping()
-            await self._connections.calls.ping(verdicts=True)  # which renewals take
-            await self._connections.verdicts.ping(verdicts=True)
+            await self._server.ping()
+            await self._server.ping(verdicts=True)
         except ClaimqError as error:
             self._note_error(error)
             raise
 
-    def _rebuild(self) -> None:
-        """New connections from what the secrets' files hold now; the old ones end when their calls have."""
+    def _replace(self) -> None:
+        """Connects again with the secrets that the files contain now. The old connection is closed after its calls."""
         try:
-            fresh = self._connect()
+            new = self._connect()
         except (OSError, ValueError) as error:
-            _log.warning(LogEvent("rebuild_failed", error=error))
+            _log.warning(LogEvent("reconnect_failed", error=error))
             return
-        old, self._connections = self._connections, fresh
+        old, self._server = self._server, new
         self.generation += 1
-        self._answering_since = None
-        self._metrics.rebuilds.inc()
-        _log.info(LogEvent("connections_rebuilt"))
-        closing = asyncio.ensure_future(self._close_later(old))
+        self._responding_since = None
+        self._metrics.reconnects.inc()
+        _log.info(LogEvent("reconnecting"))
+        closing = asyncio.ensure_future(_close_later(old))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-
-    async def _close_later(self, old: _Connections) -> None:
-        try:
-            await asyncio.sleep(VERDICT_SECONDS + CALL_SECONDS)
-        finally:
-            await old.close()
 
     async def close(self) -> None:
         """Closes all connections."""
         for closing in list(self._closing):
             closing.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
-        await self._connections.close()
+        await _close(self._server)
+
+
+async def _close_later(server: Server) -> None:
+    try:
+        await asyncio.sleep(VERDICT_SECONDS + CALL_SECONDS)
+    finally:
+        await _close(server)
+
+
+async def _close(server: Server) -> None:
+    try:
+        await server.close()
+    except ClaimqError:  # the server is gone, and its connections with it
+        return

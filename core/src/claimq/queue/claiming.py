@@ -326,7 +326,7 @@ class Claiming(QueuePart):
         """
         outcomes: list[Outcome] = []
         for groups in TokenGroups.batches(claims):
-            reply = await self._connection.run("renew", [self._keys.main], groups.words, use="verdicts")
+            reply = await self._connection.run("renew", [self._keys.main], groups.words, use="renewals")
             lease_end, *verdicts = reply[1].decode().split()
             outcomes += _outcomes(groups, verdicts, lease_until=int(lease_end) / 1000)
         return outcomes

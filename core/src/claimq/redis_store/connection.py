@@ -1,4 +1,4 @@
-"""Connections to one server: three kinds, so that a wait never starves a verdict, and retries that are
+"""Connections to one server, of several kinds, so that a wait never starves a verdict; and retries that are
 harmless.
 
 The client library must not repeat a call by itself: a lost reply would claim twice. Retries are switched off
@@ -72,7 +72,7 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
 
 
 class Connection:
-    """One server, reached over three clients: for calls, for verdicts and renewals, and for waiting."""
+    """One server, reached over a client for each use: ``calls``, ``verdicts``, ``renewals`` and ``waiting``."""
 
     def __init__(self, settings: RedisSettings | None = None, *, client: Any = None) -> None:
         self.settings = settings or RedisSettings()
@@ -279,7 +279,8 @@ class Connection:
     ) -> T:
         """Makes a harmlessly repeatable call, with full-jitter pauses through an outage."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self.settings.retry_for if retry_for is None else retry_for)
+        use = self.settings.sockets_for(use)
+        deadline = loop.time() + (self.settings.seconds_for(use) if retry_for is None else retry_for)
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from claimq.arguments import Seconds, count
+from claimq.arguments import OptionalSeconds, Seconds, count
 from claimq.redis_url import parse_url
 
 
@@ -16,8 +16,9 @@ class RedisSettings:
     rediss+cluster://. ``username`` and ``password`` win over those in the URL; ``sentinel_password`` is for
     the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
     client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
-    through an outage before it raises StoreUnavailable; ``reply_timeout`` is the longest silence of a call, not the
-    time that a large reply takes over a slow link.
+    through an outage before it raises StoreUnavailable; ``verdict_retry_for`` is the same for done, fail, requeue
+    and unclaim if they are to be tried for longer, and renewals then have connections of their own;
+    ``reply_timeout`` is the longest silence of a call, not the time that a large reply takes over a slow link.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -31,6 +32,7 @@ class RedisSettings:
     connect_timeout: Seconds = Seconds(5.0, least=0.001)
     reply_timeout: Seconds = Seconds(5.0, least=0.001)
     retry_for: Seconds = Seconds(10.0, least=0.001)
+    verdict_retry_for: OptionalSeconds = OptionalSeconds(None, least=0.001)
     max_connections: int = 16
 
     def __post_init__(self) -> None:
@@ -38,3 +40,12 @@ class RedisSettings:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)
+
+    def sockets_for(self, use: str) -> str:
+        """The use whose sockets serve a call. Renewals have their own only if verdicts are retried for longer."""
+        return "verdicts" if use == "renewals" and self.verdict_retry_for is None else use
+
+    def seconds_for(self, use: str) -> float:
+        """How long a call of this use is retried."""
+        longer = self.verdict_retry_for if use == "verdicts" else None
+        return self.retry_for if longer is None else longer

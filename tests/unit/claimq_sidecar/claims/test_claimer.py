@@ -1,4 +1,4 @@
-"""How long a place is kept for a claim of which nobody knows whether it ran, in a time of its own."""
+"""How long a claim with an unknown outcome keeps its slot, in simulated time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from claimq.model import Claim
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
-from claimq_sidecar.claims.notify import Notifier
+from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Away(ReliableQueue):
-    """A queue whose server answers no claim, and tells never, or at last, what became of it."""
+    """A queue whose server does not respond to claims, and settles them when `known` is set."""
 
     def __init__(self) -> None:
         self.known = asyncio.Event()
@@ -37,19 +37,18 @@ class Away(ReliableQueue):
 
 
 class Moved(Store):
-    """A store whose server is away, or has moved: the first connections never answer again, others do."""
+    """A store whose first connection never responds again. `responds`: whether later ones do."""
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
         self.first = Away()
-        self.answers = False
+        self.responds = False
 
-    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]], *, verdict: bool = False) -> T:
-        del verdict
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
         return await what(self.first)
 
-    def has_given_up(self, generation: int) -> bool:
-        return self.answers
+    def has_replaced(self, generation: int) -> bool:
+        return self.responds
 
 
 async def _claim_in_vain(claimer: Claimer) -> None:
@@ -57,42 +56,47 @@ async def _claim_in_vain(claimer: Claimer) -> None:
         await claimer.claim(ClaimRequest(most=3, wait=0.0), Share())
 
 
-def test_a_place_is_kept_as_long_as_nothing_is_known() -> None:
+def test_a_slot_is_in_use_until_the_outcome_of_the_claim_is_known() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, changed := Notifier())
+        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
         await _claim_in_vain(claimer)
-        assert not await changed.wait(3600.0)
-        assert claimer.doubtful == 1  # no size is known yet: it asked for a single item
+        waiting = concurrency.request(3)
+        assert waiting.slots == 2  # no size is known yet, so the claim was for a single item
+        concurrency.finish(waiting)
+        await asyncio.sleep(3600.0)
+        assert (concurrency.in_use, claimer.has_unknown_claims) == (1, True)
         store.first.known.set()
-        assert await changed.wait(1.0)
-        assert claimer.doubtful == 0
+        await claimer.settled(1.0)
+        await asyncio.sleep(0)
+        assert (concurrency.in_use, claimer.has_unknown_claims) == (0, False)
         await store.close()
 
     run_skipping(run())
 
 
-def test_a_place_is_freed_when_other_connections_work_and_the_outcome_stays_unknown() -> None:
+def test_a_slot_is_free_after_a_new_connection_has_worked_for_a_while() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, changed := Notifier())
+        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
         await _claim_in_vain(claimer)
-        store.answers = True
-        assert await changed.wait(10.0)
-        assert claimer.doubtful == 0
+        store.responds = True
+        await claimer.settled(10.0)
+        await asyncio.sleep(0)
+        assert (concurrency.in_use, claimer.has_unknown_claims) == (0, False)
         await store.close()
 
     run_skipping(run())
 
 
 class Silent(Store):
-    """A store that looks without a network."""
+    """A store that checks its server without a network."""
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
         self.is_away = True
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         async def answer(queue: ReliableQueue) -> None:
             del queue
             if self.is_away:
@@ -102,19 +106,19 @@ class Silent(Store):
             await self.call(answer)
 
 
-def test_connections_are_given_up_when_later_ones_have_answered_for_a_while() -> None:
+def test_a_connection_is_replaced_for_good_when_a_newer_one_has_worked_for_a_while() -> None:
     async def run() -> None:
         store = Silent(Metrics())
         watching = asyncio.ensure_future(store.watch())
         await asyncio.sleep(60.0)
         assert store.generation > 0
-        assert not store.has_given_up(0)
+        assert not store.has_replaced(0)
         store.is_away = False
         await asyncio.sleep(4.0)
-        assert not store.has_given_up(0)
+        assert not store.has_replaced(0)
         await asyncio.sleep(6.0)
-        assert store.has_given_up(0)
-        assert not store.has_given_up(store.generation)
+        assert store.has_replaced(0)
+        assert not store.has_replaced(store.generation)
         watching.cancel()
         await store.close()
 

@@ -1,133 +1,149 @@
-"""Who may have how many items in hand: any claims, in any order, beside what the app settles, takes over or loses."""
+"""The concurrency limit: who gets slots, in any order of claims, verdicts, adoptions and disconnects."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from claimq_sidecar.claims.concurrency import Concurrency, Turn
+from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
 
 
-def places_of(turns: list[Turn]) -> list[int]:
-    return [turn.places for turn in turns]
+def slots_of(*requests: SlotRequest) -> list[int]:
+    return [request.slots for request in requests]
 
 
-def test_a_claim_gets_what_is_free_and_the_next_one_waits() -> None:
-    places = Concurrency(3, lambda: 0)
-    assert places_of([places.ask(2), places.ask(10), places.ask(1)]) == [2, 1, 0]
-    assert places.waiting == 1
+def used(limit: int, count: int) -> Concurrency:
+    """A limit with so many slots in use."""
+    concurrency = Concurrency(limit)
+    concurrency.take(count)
+    return concurrency
 
 
-def test_without_a_limit_nobody_waits() -> None:
-    places = Concurrency(None, lambda: 1_000_000)
-    assert places_of([places.ask(1000), places.ask(1000)]) == [1000, 1000]
-    assert (places.limit, places.waiting) == (None, 0)
+def test_a_request_gets_the_free_slots_and_the_next_one_waits() -> None:
+    concurrency = Concurrency(3)
+    assert slots_of(concurrency.request(2), concurrency.request(10), concurrency.request(1)) == [2, 1, 0]
+    assert (concurrency.waiting, concurrency.in_use, concurrency.is_full) == (1, 3, True)
 
 
-def test_what_a_claim_did_not_get_is_for_the_next_in_line() -> None:
-    hand: list[str] = []
-    places = Concurrency(3, lambda: len(hand))
-    first, second, third = places.ask(3), places.ask(1), places.ask(5)
-    hand.append("an item")
-    places.leave(first)
-    assert places_of([second, third]) == [1, 1]
-    assert second.given.is_set()
+def test_without_a_limit_no_request_waits() -> None:
+    concurrency = Concurrency(None)
+    concurrency.take(1_000_000)
+    assert slots_of(concurrency.request(1000), concurrency.request(1000)) == [1000, 1000]
+    assert (concurrency.limit, concurrency.waiting, concurrency.is_full) == (None, 0, False)
 
 
-def test_a_claim_for_many_is_not_passed_by_claims_for_one() -> None:
-    hand = ["an item", "another"]
-    places = Concurrency(2, lambda: len(hand))
-    many, one = places.ask(2), places.ask(1)
-    hand.pop()
-    places.look()
-    assert places_of([many, one]) == [1, 0]
+def test_slots_that_a_request_did_not_need_go_to_the_next() -> None:
+    concurrency = Concurrency(3)
+    first, second, third = concurrency.request(3), concurrency.request(1), concurrency.request(5)
+    concurrency.take(1)  # it got one item
+    concurrency.finish(first)
+    assert slots_of(second, third) == [1, 1]
+    assert second.granted.is_set()
 
 
-def test_who_leaves_the_line_holds_nobody_up() -> None:
-    hand = ["an item"]
-    places = Concurrency(1, lambda: len(hand))
-    gone, waiting = places.ask(1), places.ask(1)
-    places.leave(gone)
-    hand.clear()
-    places.look()
-    assert places_of([gone, waiting]) == [0, 1]
+def test_requests_for_one_do_not_overtake_a_request_for_many() -> None:
+    concurrency = used(2, 2)
+    many, one = concurrency.request(2), concurrency.request(1)
+    concurrency.release(1)
+    assert slots_of(many, one) == [1, 0]
 
 
-def test_nothing_is_free_while_a_session_took_over_more_than_there_may_be() -> None:
-    hand = ["taken over"] * 5
-    places = Concurrency(2, lambda: len(hand))
-    waiting = places.ask(1)
-    del hand[2:]
-    places.look()
-    assert (places.free(9), waiting.places) == (0, 0)
-    hand.pop()
-    places.look()
-    assert waiting.places == 1
+def test_a_request_that_is_finished_while_it_waits_blocks_no_other() -> None:
+    concurrency = used(1, 1)
+    gone, waiting = concurrency.request(1), concurrency.request(1)
+    concurrency.finish(gone)
+    concurrency.release(1)
+    assert slots_of(gone, waiting) == [0, 1]
+
+
+def test_a_request_is_finished_once() -> None:
+    concurrency = Concurrency(2)
+    request = concurrency.request(2)
+    concurrency.finish(request)
+    concurrency.finish(request)
+    assert concurrency.in_use == 0
+
+
+def test_no_slot_is_free_while_adopted_claims_exceed_the_limit() -> None:
+    concurrency = used(2, 5)
+    waiting = concurrency.request(1)
+    concurrency.release(3)
+    assert (concurrency.is_full, waiting.slots) == (True, 0)
+    concurrency.release(1)
+    assert waiting.slots == 1
 
 
 class AnyClaims(RuleBasedStateMachine):
-    """`asked` has all turns that were not left, in the order of asking; `hand` is what the app holds."""
+    """`requests`: all that are not finished, in order of arrival. `in_flight`: the items of the app."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.hand = 0
-        self.asked: list[Turn] = []
-        self.given_before: list[Turn] = []
+        self.in_flight = 0
+        self.requests: list[SlotRequest] = []
+        self.granted_before: list[SlotRequest] = []
 
     @initialize(limit=st.integers(1, 6))
     def start(self, limit: int) -> None:
         self.limit = limit
-        self.concurrency = Concurrency(limit, lambda: self.hand)
+        self.concurrency = Concurrency(limit)
 
-    def given(self) -> list[Turn]:
-        return [turn for turn in self.asked if turn.given.is_set()]
+    def granted(self) -> list[SlotRequest]:
+        return [request for request in self.requests if request.granted.is_set()]
 
     @rule(most=st.integers(1, 10))
-    def a_claim_asks(self, most: int) -> None:
-        self.asked.append(self.concurrency.ask(most))
+    def a_claim_arrives(self, most: int) -> None:
+        self.requests.append(self.concurrency.request(most))
 
-    @precondition(lambda self: self.given())
+    @precondition(lambda self: self.granted())
     @rule(data=st.data())
     def a_claim_is_answered(self, data: st.DataObject) -> None:
-        turn = data.draw(st.sampled_from(self.given()))
-        self.hand += data.draw(st.integers(0, turn.places))
-        self.asked.remove(turn)
-        self.concurrency.leave(turn)
+        request = data.draw(st.sampled_from(self.granted()))
+        items = data.draw(st.integers(0, request.slots))
+        self.in_flight += items
+        self.concurrency.take(items)
+        self.requests.remove(request)
+        self.concurrency.finish(request)
 
-    @precondition(lambda self: self.asked)
+    @precondition(lambda self: self.requests)
     @rule(data=st.data())
-    def a_client_hangs_up(self, data: st.DataObject) -> None:
-        turn = data.draw(st.sampled_from(self.asked))
-        self.asked.remove(turn)
-        self.concurrency.leave(turn)
+    def a_client_disconnects(self, data: st.DataObject) -> None:
+        request = data.draw(st.sampled_from(self.requests))
+        self.requests.remove(request)
+        self.concurrency.finish(request)
 
-    @precondition(lambda self: self.hand)
+    @precondition(lambda self: self.in_flight)
     @rule(data=st.data())
-    def items_leave_the_hands(self, data: st.DataObject) -> None:
-        self.hand -= data.draw(st.integers(1, self.hand))
-        self.concurrency.look()
+    def claims_end(self, data: st.DataObject) -> None:
+        count = data.draw(st.integers(1, self.in_flight))
+        self.in_flight -= count
+        self.concurrency.release(count)
 
     @rule(count=st.integers(1, 8))
-    def a_session_takes_items_over(self, count: int) -> None:
-        self.hand += count
+    def a_session_adopts_claims(self, count: int) -> None:
+        self.in_flight += count
+        self.concurrency.take(count)
 
     @invariant()
-    def nothing_is_given_beyond_the_limit(self) -> None:
-        given = self.given()
-        assert all(1 <= turn.places <= turn.most for turn in given)
-        # What a session takes over may come on top of what was given before: only then is there more than the limit.
-        if any(turn not in self.given_before for turn in given):
-            assert sum(turn.places for turn in given) + self.hand <= self.limit
-        self.given_before = given
+    def every_slot_is_counted_once(self) -> None:
+        assert self.concurrency.in_use == sum(slots_of(*self.granted())) + self.in_flight
 
     @invariant()
-    def nobody_waits_while_a_place_is_free(self) -> None:
-        waiting = [turn for turn in self.asked if not turn.given.is_set()]
+    def no_slot_is_granted_beyond_the_limit(self) -> None:
+        granted = self.granted()
+        assert all(1 <= request.slots <= request.most for request in granted)
+        # Adopted claims can exceed the limit on top of slots that were granted before, but then none is granted.
+        if any(request not in self.granted_before for request in granted):
+            assert sum(slots_of(*granted)) + self.in_flight <= self.limit
+        self.granted_before = granted
+
+    @invariant()
+    def no_request_waits_while_a_slot_is_free(self) -> None:
+        waiting = [request for request in self.requests if not request.granted.is_set()]
         assert self.concurrency.waiting == len(waiting)
-        assert not waiting or sum(turn.places for turn in self.given()) + self.hand >= self.limit
+        assert not waiting or sum(slots_of(*self.granted())) + self.in_flight >= self.limit
 
     @invariant()
-    def turns_are_given_in_the_order_of_asking(self) -> None:
-        flags = [turn.given.is_set() for turn in self.asked]
+    def requests_are_granted_in_order_of_arrival(self) -> None:
+        flags = [request.granted.is_set() for request in self.requests]
         assert flags == sorted(flags, reverse=True)
 
 

@@ -9,11 +9,11 @@ def test_before_a_drain_the_sidecar_serves() -> None:
     assert drain.left(100.0) == 25.0
 
 
-def test_a_drain_waits_for_what_is_in_hand_and_rests_then() -> None:
+def test_a_drain_waits_until_nothing_is_in_flight() -> None:
     drain = Drain(timeout=25.0).begin(100.0)
     assert drain.step(101.0, 2) is Step.WAIT
-    assert drain.step(101.0, 0) is Step.REST
-    assert drain.step(125.0, 2) is Step.REST
+    assert drain.step(101.0, 0) is Step.DRAINED
+    assert drain.step(125.0, 2) is Step.DRAINED
 
 
 def test_with_a_signal_it_leaves_at_the_end() -> None:
@@ -23,7 +23,7 @@ def test_with_a_signal_it_leaves_at_the_end() -> None:
     assert drain.step(125.0, 2) is Step.LEAVE
 
 
-def test_the_time_runs_from_the_first_that_asked() -> None:
+def test_the_time_runs_from_the_first_request() -> None:
     drain = Drain(timeout=25.0).begin(100.0).begin(110.0)
     assert drain.left(110.0) == 15.0
     assert drain.signalled(124.0).step(124.9, 1) is Step.WAIT

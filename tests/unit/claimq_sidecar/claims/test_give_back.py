@@ -1,4 +1,4 @@
-"""What becomes of a dead app's claims while the server does not answer, in a time of its own."""
+"""The claims of a dead app while the server does not respond, in simulated time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ import pytest
 from claimq.errors import StoreUnavailable
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
-from claimq_sidecar.claims.notify import Notifier
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -21,31 +21,32 @@ T = TypeVar("T")
 
 
 class Away(Store):
-    """A server that does not answer."""
+    """A server that does not respond."""
 
-    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]], *, verdict: bool = False) -> T:
-        del what, verdict
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        del what
         await asyncio.sleep(VERDICT_SECONDS)
         raise StoreUnavailable("away")
 
 
-def test_claims_of_a_dead_app_are_not_renewed_while_its_last_verdict_is_retried() -> None:
-    hands, metrics = InFlight(), Metrics()
+def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> None:
+    concurrency, metrics = Concurrency(2), Metrics()
+    claims = InFlight(concurrency)
     for token in ("worker/1", "worker/2"):
-        hands.hold(token, "session", 0.0, 30.0)
+        claims.adopt(token, "session", 0.0, 30.0)
 
     async def run() -> None:
         store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
-        verdicts = Verdicts(store, hands, metrics, Notifier())
+        verdicts = Verdicts(store, claims, metrics, concurrency)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
         await asyncio.sleep(1)
         with pytest.raises(StoreUnavailable):
             await verdicts.give_back(["worker/1", "worker/2"], cause="crashed", crash="gone")
         await asyncio.gather(asking, return_exceptions=True)
-        assert hands.to_renew(0.0) == []
-        assert not hands
-        assert verdicts.returning == 0
+        assert claims.to_renew(0.0) == []
+        assert not claims
+        assert concurrency.in_use == 0
         await store.close()
 
     run_skipping(run())

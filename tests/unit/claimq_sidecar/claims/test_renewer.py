@@ -1,4 +1,4 @@
-"""When leases are renewed, in a time of its own."""
+"""When leases are renewed, in simulated time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.model import Outcome
+from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.renewer import Renewer
 from claimq_sidecar.claims.verdicts import Verdicts
@@ -15,7 +16,7 @@ LEASE = 60.0
 
 
 class Tried(Verdicts):
-    """Notes when renewals are tried; the first ones fail as they are told to."""
+    """Records when renewals are tried; the first ones fail with the given errors."""
 
     def __init__(self, *failures: ClaimqError) -> None:
         self.at: list[float] = []
@@ -29,14 +30,14 @@ class Tried(Verdicts):
 
 
 def tries(*failures: ClaimqError, seconds: float) -> list[float]:
-    """When a sidecar that holds one claim from 0 on tries to renew it."""
-    hands, tried = InFlight(), Tried(*failures)
-    hands.hold("worker/1", "session", 0.0, LEASE)
+    """When a sidecar with one claim since second 0 tries to renew it."""
+    claims, tried = InFlight(Concurrency(None)), Tried(*failures)
+    claims.adopt("worker/1", "session", 0.0, LEASE)
 
     async def run() -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await Renewer(hands, tried).run()
+                await Renewer(claims, tried).run()
 
     run_skipping(run())
     return tried.at
@@ -46,12 +47,12 @@ def test_a_lease_is_renewed_three_times_in_its_length() -> None:
     assert [round(at) for at in tries(seconds=65)] == [20, 40, 60]
 
 
-def test_after_an_outage_no_period_is_waited_for() -> None:
-    # The store gives holders ten seconds once it answers again, whatever the length of the lease.
+def test_after_an_outage_renewals_do_not_wait_for_the_next_period() -> None:
+    # When the server is back, holders have ten seconds to renew, whatever the length of the lease.
     first, second, third = tries(StoreUnavailable("away"), seconds=45)
     assert second - first < 1
     assert round(third - second) == 20
 
 
-def test_what_no_trying_mends_is_tried_no_oftener() -> None:
+def test_an_error_that_is_no_outage_does_not_shorten_the_period() -> None:
     assert [round(at) for at in tries(StoreMisused("no permission"), seconds=45)] == [20, 40]

@@ -1,9 +1,10 @@
-"""Claiming for the app: nothing is claimed that is not handed out at once, or else it goes back to the head."""
+"""Claims items for the app. An item that cannot be given to the app is returned to the head of the queue."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from dataclasses import replace
 
 from claimq.background_work import in_background
@@ -12,51 +13,55 @@ from claimq.model import Claim
 from claimq.queue.claiming import DEFAULT
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
-from claimq_sidecar.claims.notify import Notifier, unless
+from claimq_sidecar.claims.concurrency import Concurrency
+from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
 from claimq_spec.log_lines import LogEvent
 
 REPLY_BYTES = 4 * 1024 * 1024
-"""Payload bytes of one reply, roughly."""
+"""Approximate limit on the payload bytes of one response."""
 CALL_BYTES = 2 * 1024 * 1024
-"""Payload bytes of one call of the store, roughly, where none is longer."""
+"""Approximate limit on the payload bytes of one call to the server. A single payload may be longer."""
 WAITING = 8
-"""Claims that wait on the server at once; more wait here, in turn, so that the app's threads cost no connections."""
+"""Claims that wait on the server at the same time. Others wait here, so the app's threads need no more connections."""
 _ROOM_SECONDS = 1.0
 _SMALLEST_GUESS = 8 * 1024
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
-_log = logging.getLogger("claimq_sidecar.claims.claimer")
+_log = logging.getLogger("claimq_sidecar.claimer")
 
 
 class Claimer:
-    """Claims up to what is asked, in as many calls as the size of payloads allows."""
+    """Claims up to the requested number of items, in as many calls as the size of the payloads needs."""
 
     def __init__(
-        self, store: Store, metrics: Metrics, changed: Notifier, room: int = 64 * CALL_BYTES
+        self, store: Store, metrics: Metrics, concurrency: Concurrency, room: int = 64 * CALL_BYTES
     ) -> None:
-        """``room``: bytes that claims may take at once; those that wait on the server may take as many again."""
+        """``room``: bytes for the payloads of claims. Claims that wait on the server have as many again."""
         self._store = store
         self._metrics = metrics
-        self._changed = changed
+        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(WAITING)
         self._room = Budget(room)
         self._waiting_room = Budget(room)
         self._largest: int | None = None
-        self._giving_back: set[asyncio.Task[None]] = set()
-        self.returning = 0
-        """Claims that were never handed out and are not known to be back yet."""
-        self.doubtful = 0
-        """Items that calls asked for which are not known to have ended without them."""
+        self._returning: set[asyncio.Task[None]] = set()
+        self._unknown: set[asyncio.Task[None]] = set()
+
+    @property
+    def has_unknown_claims(self) -> bool:
+        """Whether a call has ended of which it is unknown what it claimed."""
+        return bool(self._unknown)
 
     async def claim(self, request: ClaimRequest, share: Share, *stops: asyncio.Event) -> list[Claim]:
-        """Claims, and waits as long as the request says unless one of the events happens; empty then. Nothing is lost.
+        """Claims, and waits as long as the request says. If one of the events is set, it returns an empty list.
 
-        Raises StoreUnavailable or StoreMisused; a request with a wait has then waited at most for the store's retries.
+        Items that it claimed and cannot deliver go back to the queue. Raises StoreUnavailable or StoreMisused, also
+        before the wait is over.
         """
-        claims = await self._take(request.most, 0.0, share)
+        claims = await self._claim_many(request.most, 0.0, share)
         if claims or request.wait == 0:
             return claims
         waiting = asyncio.ensure_future(self._wait(request, share))
@@ -70,27 +75,29 @@ class Claimer:
         return claims
 
     async def _wait(self, request: ClaimRequest, share: Share) -> list[Claim]:
-        if request.wait is None and self._store.claim_wait is None:  # for ever, as long as a request may
+        if (
+            request.wait is None and self._store.claim_wait is None
+        ):  # the policy sets no limit, the sidecar does
             request = replace(request, wait=LONGEST_WAIT)
         if request.wait is None:
             async with self._slots:
-                return await self._take(request.most, None, share)
+                return await self._claim_many(request.most, None, share)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait
         try:
             async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
         except TimeoutError:
-            return await self._take(request.most, 0.0, share)
+            return await self._claim_many(request.most, 0.0, share)
         try:
-            return await self._take(request.most, max(deadline - loop.time(), 0.0), share)
+            return await self._claim_many(request.most, max(deadline - loop.time(), 0.0), share)
         finally:
             self._slots.release()
 
-    async def _take(self, most: int, wait: float | None, share: Share) -> list[Claim]:
-        """One claim, and more of them while the queue gives all that is asked and the reply is not too large.
+    async def _claim_many(self, most: int, wait: float | None, share: Share) -> list[Claim]:
+        """Calls the server until it has ``most`` items, the queue is empty, or the response is large enough.
 
-        Empty without room for what may come: then others claim, or their replies are not read yet.
+        Returns an empty list if there is no memory for the payloads because other claims use it.
         """
         budget, within = self._room, _ROOM_SECONDS
         if wait != 0:
@@ -100,21 +107,21 @@ class Claimer:
             )
         if not await share.take(budget, self._call_bytes() * CLAIM_FACTOR, within):
             return []
-        asked = min(most, self._chunk())
-        claims = await self._ask(asked, wait)
-        size = self._note(claims)
+        asked = min(most, self._batch_size())
+        claims = await self._call(asked, wait)
+        size = self._note_sizes(claims)
         share.shrink(size * REPLY_FACTOR)
         try:
             while len(claims) == asked < most and size < REPLY_BYTES and not claims[-1].item.crash_count:
                 if not await share.take(self._room, self._call_bytes() * CLAIM_FACTOR, 0.0):
                     break
-                more = min(most - len(claims), self._chunk())
-                got = await self._ask(more, 0.0)
-                if got and got[0].item.crash_count:  # such an item is handed out alone
-                    self.give_back(got, cause="alone")
+                more = min(most - len(claims), self._batch_size())
+                found = await self._call(more, 0.0)
+                if found and found[0].item.crash_count:  # the app gets such an item alone
+                    self.give_back(found, cause="alone")
                     break
-                claims += got
-                size += self._note(got)
+                claims += found
+                size += self._note_sizes(found)
                 asked += more
                 share.shrink(size * REPLY_FACTOR)
         except ClaimqError:
@@ -124,48 +131,55 @@ class Claimer:
             raise
         return claims
 
-    async def _ask(self, count: int, wait: float | None) -> list[Claim]:
-        """One call of the library's."""
+    async def _call(self, count: int, wait: float | None) -> list[Claim]:
+        """One claim call of the library."""
 
         async def claim(queue: ReliableQueue) -> list[Claim]:
             generation = self._store.generation
             try:
                 return await queue.claim(count, wait=DEFAULT if wait is None else wait)
             except (asyncio.CancelledError, StoreUnavailable):
-                self._keep_places(queue, count, generation)
+                # The call may have claimed items: their slots stay in use until the server has answered.
+                settled = self._until_settled(queue, count, generation)
+                self._in_background(settled, count, self._unknown, name="settle a claim without a reply")
                 raise
 
         return await self._store.call(claim)
 
-    def _keep_places(self, queue: ReliableQueue, count: int, generation: int) -> None:
-        """A claim that nobody waits for any more may have run: its places are free when the server has said."""
-        self.doubtful += count
-        task = in_background(self._until_known(queue, count, generation), name="claims in doubt")
-        self._giving_back.add(task)
-        task.add_done_callback(self._giving_back.discard)
-
-    async def _until_known(self, queue: ReliableQueue, count: int, generation: int) -> None:
-        known = asyncio.ensure_future(queue.withdrawn())
+    async def _until_settled(self, queue: ReliableQueue, count: int, generation: int) -> None:
+        withdrawn = asyncio.ensure_future(queue.withdrawn())
         try:
-            while not known.done() and not self._store.has_given_up(generation):
-                await asyncio.wait({known}, timeout=_LOOK_SECONDS)
-            if not known.done():
-                _log.warning(LogEvent("claims_left_to_leases", claims=count))
+            while not withdrawn.done() and not self._store.has_replaced(generation):
+                await asyncio.wait({withdrawn}, timeout=_POLL_SECONDS)
+            if not withdrawn.done():
+                _log.warning(LogEvent("unknown_claims_left_to_leases", claims=count))
         finally:
-            known.cancel()
-            self.doubtful -= count
-            self._changed.fire()
+            withdrawn.cancel()
+
+    def _in_background(
+        self, work: Coroutine[None, None, None], count: int, tasks: set[asyncio.Task[None]], *, name: str
+    ) -> None:
+        """Runs ``work`` as one of ``tasks``. ``count`` slots are in use from now until it ends."""
+        self._concurrency.take(count)
+        task = in_background(work, name=name)
+        tasks.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            self._concurrency.release(count)
+
+        task.add_done_callback(end)
 
     def _call_bytes(self) -> int:
-        """What one call may give: the longest payload there can be, or several shorter ones."""
+        """The payload bytes that one call may return: one payload of the maximum size, or several shorter ones."""
         return max(CALL_BYTES, self._store.max_payload or 0, self._largest or 0)
 
-    def _chunk(self) -> int:
-        """How many items one call asks for: a single one until sizes are known."""
+    def _batch_size(self) -> int:
+        """The number of items to claim in one call: 1 until the size of the payloads is known."""
         return 1 if self._largest is None else max(1, CALL_BYTES // max(self._largest, _SMALLEST_GUESS))
 
-    def _note(self, claims: list[Claim]) -> int:
-        """The bytes in these; remembers the largest, which fades by half with every claim that has none like it."""
+    def _note_sizes(self, claims: list[Claim]) -> int:
+        """Returns the payload bytes of the claims. Updates the largest size, which halves with smaller ones."""
         if not claims:
             return 0
         sizes = [len(claim.item.payload) for claim in claims]
@@ -174,25 +188,19 @@ class Claimer:
         return sum(sizes)
 
     def give_back(self, claims: list[Claim], *, cause: str) -> None:
-        """Claims that were never handed out go to the head again, uncounted."""
+        """Returns claims that the app never got to the head of the queue, in the background. They are not counted."""
         if not claims:
             return
         self._metrics.given_back.labels(cause).inc(len(claims))
-        self.returning += len(claims)
-        task = in_background(self._unclaim(claims), name="unclaim")
-        self._giving_back.add(task)
-        task.add_done_callback(self._giving_back.discard)
+        self._in_background(self._unclaim(claims), len(claims), self._returning, name="unclaim")
 
     async def _unclaim(self, claims: list[Claim]) -> None:
         try:
-            await self._store.call(lambda queue: queue.unclaim(claims), verdict=True)
+            await self._store.call(lambda queue: queue.unclaim(claims))
         except ClaimqError as error:
             _log.warning(LogEvent("give_back_failed", claims=len(claims), error=error))
-        finally:
-            self.returning -= len(claims)
-            self._changed.fire()
 
     async def settled(self, within: float) -> None:
-        """Waits until what is being given back is back, and what is doubtful is known."""
-        if self._giving_back:
-            await asyncio.wait(set(self._giving_back), timeout=within)
+        """Waits, at most ``within`` seconds, until returned claims have arrived and no claim is unknown."""
+        if tasks := self._returning | self._unknown:
+            await asyncio.wait(tasks, timeout=within)

@@ -1,73 +1,78 @@
-"""How many items the app may have in hand at once, and who gets a place next: no clock, no task of its own."""
+"""The concurrency limit: how many claims the app may have at once, and which claim request is next."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from claimq_sidecar.claims.notify import Notifier
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
-    """One claim's turn. ``places``: for how many items it has room once ``given`` is set; 1 to ``most``."""
+class SlotRequest:
+    """One claim request's slots. ``slots``: how many items it may claim once ``granted`` is set; 1 to ``most``."""
 
     most: int
-    places: int = 0
-    given: asyncio.Event = field(default_factory=asyncio.Event)
+    slots: int = 0
+    granted: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Concurrency:
-    """As many places as the app may have items in hand. A claim asks for a turn, and claims no more than it is given.
+    """Counts the slots in use, and grants free ones to claim requests.
 
-    Turns are given in the order of asking: the first one waits for a single place and then gets what is free, so that
-    no claim for many waits longer than one for few. A turn keeps its places until it is left; what was claimed then
-    counts as ``in_hand``.
+    A slot is in use while a claim request holds it, while its item is in flight, and while an item is on its way
+    back to the queue. All of them call :meth:`take` and :meth:`release`; there is no other counter.
+
+    Requests are granted in order of arrival. The first waits for a single slot and then gets all free ones up to its
+    ``most``, so a request for many items waits no longer than one for a single item.
     """
 
-    def __init__(self, limit: int | None, in_hand: Callable[[], int]) -> None:
-        self._limit = limit
-        self._in_hand = in_hand
-        self._given = 0
-        self._line: dict[Turn, None] = {}
-
-    @property
-    def limit(self) -> int | None:
-        """The number of places; None: no limit."""
-        return self._limit
+    def __init__(self, limit: int | None, changed: Notifier | None = None) -> None:
+        """``limit`` None: no limit. ``changed`` is notified of every release."""
+        self.limit = limit
+        self.in_use = 0
+        """Slots in use. More than the limit after a session has adopted claims."""
+        self._changed = changed or Notifier()
+        self._waiting: dict[SlotRequest, None] = {}
 
     @property
     def waiting(self) -> int:
-        """Claims that wait for a place."""
-        return len(self._line)
+        """Claim requests that wait for a slot."""
+        return len(self._waiting)
 
-    def free(self, most: int) -> int:
-        """Free places, ``most`` at most; 0 too while a session took over more than there may be."""
-        if self._limit is None:
-            return most
-        return max(0, min(most, self._limit - self._given - self._in_hand()))
+    @property
+    def is_full(self) -> bool:
+        """Whether no slot is free."""
+        return self.limit is not None and self.in_use >= self.limit
 
-    def ask(self, most: int) -> Turn:
-        """A turn for up to ``most`` items (1 or more). Whoever asks leaves it in the end, given or not."""
-        turn = Turn(most)
-        self._line[turn] = None
-        self.look()
-        return turn
+    def request(self, most: int) -> SlotRequest:
+        """Asks for 1 to ``most`` slots. The caller must call :meth:`finish` in the end, granted or not."""
+        request = SlotRequest(most)
+        self._waiting[request] = None
+        self._grant()
+        return request
 
-    def leave(self, turn: Turn) -> None:
-        """The claim is over: what it got is in hand by now, and the rest of its places is for the next."""
-        self._line.pop(turn, None)
-        self._given -= turn.places
-        turn.places = 0
-        self.look()
+    def finish(self, request: SlotRequest) -> None:
+        """Releases the request's slots. The caller has called :meth:`take` for those that stay in use."""
+        self._waiting.pop(request, None)
+        slots, request.slots = request.slots, 0
+        self.release(slots)
 
-    def look(self) -> None:
-        """Gives turns while places are free. To be called when something may be in hand no more."""
-        while self._line:
-            turn = next(iter(self._line))
-            places = self.free(turn.most)
-            if places == 0:
-                return
-            del self._line[turn]
-            turn.places = places
-            self._given += places
-            turn.given.set()
+    def take(self, count: int) -> None:
+        """Takes slots without waiting, also beyond the limit."""
+        self.in_use += count
+
+    def release(self, count: int) -> None:
+        """Frees slots and grants them to the requests that wait."""
+        self.in_use -= count
+        self._grant()
+        self._changed.notify()
+
+    def _grant(self) -> None:
+        while self._waiting and not self.is_full:
+            request = next(iter(self._waiting))
+            del self._waiting[request]
+            free = request.most if self.limit is None else self.limit - self.in_use
+            request.slots = min(request.most, free)
+            self.in_use += request.slots
+            request.granted.set()

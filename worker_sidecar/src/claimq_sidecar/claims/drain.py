@@ -1,4 +1,4 @@
-"""What a drain does next: pure. The sidecar asks again when something has changed or the time has passed."""
+"""What a drain does next. Pure: the sidecar asks again after a change or when the time is up."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class Step(StrEnum):
     """What to do now."""
 
     SERVE = "serve"
-    """No drain: claim and hand out."""
+    """No drain: serve claims."""
     WAIT = "wait"
-    """Claim nothing; the app finishes what it has in hand."""
-    REST = "rest"
-    """The app's hands are empty or its time is over: answer those who asked, and wait for SIGTERM."""
+    """Claim nothing; wait until the app has finished its items."""
+    DRAINED = "drained"
+    """Nothing is in flight, or the time is up: answer the drain requests, and wait for SIGTERM."""
     LEAVE = "leave"
-    """Give back what is left, uncounted, and exit."""
+    """Return the remaining claims, uncounted, and exit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The state of a drain. ``started``: by the monotonic clock, None before; ``signals``: SIGTERM or SIGINT so far."""
+    """The state of a drain. ``started``: monotonic time, None before; ``signals``: SIGTERM or SIGINT so far."""
 
     timeout: float
     started: float | None = None
@@ -29,31 +29,30 @@ class Drain:
     is_final: bool = False
 
     def begin(self, now: float, *, final: bool = True) -> Drain:
-        """From now on nothing is claimed. Asking again changes nothing; the time runs from the first.
+        """Starts the drain. Its time runs from the first call; later calls do not restart it.
 
-        ``final`` (/drain, a signal): there is no way back. Otherwise only the app was told to end, perhaps to be
-        started again.
+        ``final`` (/drain, a signal): it cannot be revoked. Otherwise only the app is stopping, and may be restarted.
         """
         started = now if self.started is None else self.started
         return replace(self, started=started, is_final=self.is_final or final)
 
     def revoked(self) -> Drain:
-        """The app was started again, and nobody ends this sidecar: claims go on, unless the drain is final."""
+        """Ends the drain because only the app was restarted. A final drain goes on."""
         return self if self.is_final else replace(self, started=None)
 
     def signalled(self, now: float, *, at_once: bool = False) -> Drain:
-        """SIGTERM: begins too, and the sidecar leaves at the end; at once if asked to, or with a second one."""
+        """SIGTERM: starts the drain, after which the sidecar exits; ``at_once`` or a second signal: without waiting."""
         return replace(self.begin(now), signals=self.signals + (2 if at_once else 1))
 
-    def step(self, now: float, in_hand: int) -> Step:
-        """What to do with ``in_hand`` claims without a verdict."""
+    def step(self, now: float, in_flight: int) -> Step:
+        """What to do with ``in_flight`` claims without a verdict."""
         if self.started is None:
             return Step.SERVE
-        over = in_hand == 0 or now - self.started >= self.timeout
+        over = in_flight == 0 or now - self.started >= self.timeout
         if self.signals >= 2 or (self.signals == 1 and over):
             return Step.LEAVE
-        return Step.REST if over else Step.WAIT
+        return Step.DRAINED if over else Step.WAIT
 
     def left(self, now: float) -> float:
-        """Seconds until the drain time is over."""
+        """Seconds until the drain times out."""
         return self.timeout if self.started is None else max(0.0, self.started + self.timeout - now)

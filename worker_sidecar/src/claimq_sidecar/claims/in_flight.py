@@ -1,4 +1,4 @@
-"""What the app has in hand, and what became of what it had: pure tables. ``now``: seconds of a monotonic clock."""
+"""The claims that the app works on. ``now`` is in seconds of a monotonic clock."""
 
 from __future__ import annotations
 
@@ -6,109 +6,127 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from claimq.model import Claim
+from claimq_sidecar.claims.concurrency import Concurrency
 
 
 @dataclass(slots=True)
-class Held:
-    """A claim in the app's hands. ``lease``: seconds; ``lease_ends``: by our clock, a little early rather than late."""
+class InFlightClaim:
+    """A claim in flight. ``lease``: seconds; ``lease_ends``: by our clock, never later than by the server's."""
 
     token: str
     session: str | None
-    taken: float
+    claimed_at: float
     lease: float
     lease_ends: float
     overdue: bool = False
 
 
 class InFlight:
-    """Claims that were handed out and have no verdict yet, in the order of claiming."""
+    """Claims that were given to the app and have no verdict yet, in claim order. Each has a concurrency slot."""
 
-    def __init__(self, processing_timeout: float | None = None) -> None:
+    def __init__(self, concurrency: Concurrency, processing_timeout: float | None = None) -> None:
+        self._concurrency = concurrency
         self._processing_timeout = processing_timeout
-        self._held: dict[str, Held] = {}
-        self._by_session: dict[str, dict[str, Held]] = {}
+        self._claims: dict[str, InFlightClaim] = {}
+        self._by_session: dict[str, dict[str, InFlightClaim]] = {}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._claims)
 
     def __contains__(self, token: str) -> bool:
-        return token in self._held
+        return token in self._claims
 
-    def take(self, claims: Iterable[Claim], session: str | None, asked: float) -> None:
-        """Claims were handed to the app. ``asked``: when they were asked for, from which their leases surely run."""
+    def add(self, claims: Iterable[Claim], session: str | None, requested_at: float) -> None:
+        """Adds claims that the app gets now. Their leases count from ``requested_at``, which is never too late."""
         for claim in claims:
-            self.hold(claim.token, session, asked, claim.lease_until - claim.claimed_at)
+            self.adopt(claim.token, session, requested_at, claim.lease_until - claim.claimed_at)
 
-    def hold(self, token: str, session: str | None, now: float, lease: float) -> None:
-        """One claim is in the app's hands from now on."""
-        if token in self._held:
-            self.let_go([token])
-        held = Held(token, session, now, lease, now + lease)
-        self._held[token] = held
+    def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
+        """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
+        self._concurrency.take(
+            1
+        )  # before an earlier claim of the same token frees its slot for another request
+        self.remove([token])
+        claim = InFlightClaim(token, session, now, lease, now + lease)
+        self._claims[token] = claim
         if session is not None:
-            self._by_session.setdefault(session, {})[token] = held
+            self._by_session.setdefault(session, {})[token] = claim
 
-    def let_go(self, tokens: Iterable[str]) -> None:
-        """These are not in the app's hands any more."""
+    def remove(self, tokens: Iterable[str]) -> None:
+        """Removes claims and frees their slots. Unknown tokens are ignored."""
+        removed = 0
         for token in tokens:
-            held = self._held.pop(token, None)
-            if held is not None and held.session is not None:
-                own = self._by_session[held.session]
-                del own[token]
-                if not own:
-                    del self._by_session[held.session]
+            claim = self._claims.pop(token, None)
+            if claim is None:
+                continue
+            removed += 1
+            if claim.session is not None:
+                claims = self._by_session[claim.session]
+                del claims[token]
+                if not claims:
+                    del self._by_session[claim.session]
+        if removed:
+            self._concurrency.release(removed)
 
     def renewed(self, tokens: Iterable[str], now: float, lease: float | None = None) -> None:
-        """Their leases run from ``now`` again; ``lease`` is how long they are now, where that is known."""
+        """Restarts the leases of renewed claims at ``now``. ``lease``: their length now, None if it is unknown."""
         for token in tokens:
-            if (held := self._held.get(token)) is not None:
-                held.lease = lease or held.lease
-                held.lease_ends = now + held.lease
+            if (claim := self._claims.get(token)) is not None:
+                claim.lease = lease or claim.lease
+                claim.lease_ends = now + claim.lease
 
     def lost(self, tokens: Iterable[str]) -> None:
-        """The store says that these are not held any more. One that is overdue stays: its app still works on it."""
-        self.let_go(
-            [token for token in tokens if (held := self._held.get(token)) is not None and not held.overdue]
+        """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them."""
+        self.remove(
+            [
+                token
+                for token in tokens
+                if (claim := self._claims.get(token)) is not None and not claim.overdue
+            ]
         )
 
     def of_session(self, session: str) -> list[str]:
-        """A session's claims in the order of claiming."""
+        """The tokens of a session's claims, in claim order."""
         return list(self._by_session.get(session, ()))
 
     def all(self) -> list[str]:
-        """Everything in hand, in the order of claiming."""
-        return list(self._held)
+        """All tokens, in claim order."""
+        return list(self._claims)
 
     def to_renew(self, now: float) -> list[str]:
-        """Claims of sessions whose processing time is not over; notes those where it is."""
+        """The tokens to renew: those of sessions, without overdue claims, which are marked here."""
         limit = self._processing_timeout
         tokens: list[str] = []
-        for own in self._by_session.values():
-            for token, held in own.items():
-                held.overdue = limit is not None and now - held.taken >= limit
-                if not held.overdue:
+        for claims in self._by_session.values():
+            for token, claim in claims.items():
+                claim.overdue = limit is not None and now - claim.claimed_at >= limit
+                if not claim.overdue:
                     tokens.append(token)
         return tokens
 
     def shortest_lease(self) -> float | None:
-        """The shortest lease among the claims of sessions; None without any."""
-        return min((held.lease for own in self._by_session.values() for held in own.values()), default=None)
+        """The shortest lease of the sessions' claims in seconds; None if there are none."""
+        return min(
+            (claim.lease for claims in self._by_session.values() for claim in claims.values()), default=None
+        )
 
     def expire(self, now: float) -> list[str]:
-        """Lets go of claims without a session whose lease is over: the store gives them to others."""
-        over = [
-            token for token, held in self._held.items() if held.session is None and held.lease_ends <= now
+        """Removes and returns the claims without a session whose leases have ended: other workers may get them."""
+        expired = [
+            token
+            for token, claim in self._claims.items()
+            if claim.session is None and claim.lease_ends <= now
         ]
-        self.let_go(over)
-        return over
+        self.remove(expired)
+        return expired
 
     def overdue(self, now: float) -> list[str]:
-        """Claims that have been in hand for longer than the processing time-out."""
+        """The tokens of claims that have been in flight for longer than the processing timeout."""
         limit = self._processing_timeout
         if limit is None:
             return []
-        return [token for token, held in self._held.items() if now - held.taken >= limit]
+        return [token for token, claim in self._claims.items() if now - claim.claimed_at >= limit]
 
     def oldest(self, now: float) -> float:
-        """Seconds since the oldest claim in hand was taken; 0 without any."""
-        return max((now - held.taken for held in self._held.values()), default=0.0)
+        """The age of the oldest claim in seconds; 0 if there are none."""
+        return max((now - claim.claimed_at for claim in self._claims.values()), default=0.0)

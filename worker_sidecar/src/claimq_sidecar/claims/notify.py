@@ -1,31 +1,24 @@
-"""Telling everybody who waits that something has changed."""
+"""Waiting for a change, and for the first of several events."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 
 class Notifier:
-    """``fire`` wakes all that wait now; who comes later waits for the next one."""
+    """Wakes every task that waits for a change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._listeners: list[Callable[[], None]] = []
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Calls it with every pulse."""
-        self._listeners.append(listener)
-
-    def fire(self) -> None:
-        """Wakes all that wait now."""
-        fired, self._event = self._event, asyncio.Event()
-        fired.set()
-        for listener in self._listeners:
-            listener()
+    def notify(self) -> None:
+        """Wakes the tasks that are waiting now. Later calls of :meth:`wait` wait for the next notification."""
+        event, self._event = self._event, asyncio.Event()
+        event.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the next pulse, at most so long; whether there was one."""
+        """Waits for the next notification, at most ``seconds``; returns whether there was one."""
         event = self._event
         try:
             async with asyncio.timeout(seconds):
@@ -36,7 +29,7 @@ class Notifier:
 
 
 async def first_of(seconds: float | None, *events: asyncio.Event) -> bool:
-    """Waits until one of the events happens, at most so long (None: for ever); whether one has."""
+    """Waits until one of the events is set, at most ``seconds`` (None: for ever); returns whether one is."""
     watching = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(watching, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -47,9 +40,9 @@ async def first_of(seconds: float | None, *events: asyncio.Event) -> bool:
 
 
 async def unless(work: Awaitable[object], *events: asyncio.Event) -> bool:
-    """Waits for ``work`` unless one of the events happens first, which cancels it; whether it was let finish.
+    """Waits for ``work``, and cancels it if one of the events is set first; returns whether it was not cancelled.
 
-    The caller asks ``work`` (a task) for its result; it has ended in any case when this returns.
+    ``work`` has ended when this returns. The caller passes a task and reads its result.
     """
     running = asyncio.ensure_future(work)
     watching = [asyncio.ensure_future(event.wait()) for event in events]

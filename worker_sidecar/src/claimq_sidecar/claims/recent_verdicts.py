@@ -1,4 +1,4 @@
-"""The verdicts of this sidecar that repeated requests are compared with."""
+"""Recent verdicts of this sidecar, to recognize repeated requests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 REMEMBERED = 20_000
-"""Verdicts that are remembered, so that a repeated one is answered truthfully."""
+"""The number of verdicts to remember."""
 
 
 class RecentVerdicts:
-    """What this sidecar has lately settled: token to verb and verdict, bounded; the oldest are forgotten first."""
+    """The verb and the verdict that ended each claim. Bounded: the oldest are forgotten first."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
@@ -20,16 +20,15 @@ class RecentVerdicts:
         return len(self._verdicts)
 
     def note(self, token: str, verb: str, verdict: str) -> None:
-        """The store has said ``verdict`` to ``verb`` on this claim."""
+        """Remembers the server's verdict on a claim."""
         self._verdicts[token] = verb, verdict
         while len(self._verdicts) > self._remembered:
             self._verdicts.popitem(last=False)
 
     def repeated(self, verb: str, tokens: Sequence[str]) -> dict[str, str]:
-        """The tokens on which the same verb has had its effect already, each with the verdict of then."""
-        known: dict[str, str] = {}
-        for token in tokens:
-            earlier = self._verdicts.get(token)
-            if earlier is not None and earlier[0] == verb:
-                known[token] = earlier[1]
-        return known
+        """The verdicts of the claims among ``tokens`` that the same verb has ended."""
+        return {
+            token: earlier[1]
+            for token in tokens
+            if (earlier := self._verdicts.get(token)) is not None and earlier[0] == verb
+        }

@@ -1,4 +1,4 @@
-"""Renewing the leases of what sessions hold, in batches, on a schedule of its own."""
+"""Renews the leases of the sessions' claims, in batches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_spec.log_lines import LogEvent
 
-_SHARE = 3
-_AFTER_FAULT = 0.5
-"""After an outage the store gives holders a third of a lease, at most ten seconds, to renew: no whole period may be
-left to wait when it answers again."""
-_log = logging.getLogger("claimq_sidecar.claims.renewer")
+_RENEWALS_PER_LEASE = 3
+_RETRY_SECONDS = 0.5
+"""The pause after an outage. Fixed and short: when the server is back, holders have a third of a lease, at most ten
+seconds, to renew. The library retries each renewal with backoff."""
+_log = logging.getLogger("claimq_sidecar.renewer")
 
 
 class Renewer:
-    """Renews three times a lease. What the store says is lost is dropped; its verdict will say so to the app."""
+    """Renews each lease three times in its length. Claims that the server reports as lost are no longer in flight."""
 
     def __init__(self, in_flight: InFlight, verdicts: Verdicts) -> None:
         self._in_flight = in_flight
@@ -27,29 +27,29 @@ class Renewer:
         self._period: float | None = None
         self._sooner = asyncio.Event()
 
-    def held(self, lease: float) -> None:
-        """A session holds a claim with such a lease from now on."""
-        if self._period is None or lease / _SHARE < self._period:
+    def note_lease(self, lease: float) -> None:
+        """A session has a claim with a lease of this length from now on."""
+        if self._period is None or lease / _RENEWALS_PER_LEASE < self._period:
             self._sooner.set()
 
     async def run(self) -> None:
-        """Renews until it is cancelled. An outage is tried through: the store gives holders time to renew after it."""
-        is_answered = True
+        """Renews until it is cancelled, also after outages: the server gives holders time to renew then."""
+        has_responded = True
         while True:
             lease = self._in_flight.shortest_lease()
-            self._period = None if lease is None else lease / _SHARE
+            self._period = None if lease is None else lease / _RENEWALS_PER_LEASE
             pause = self._period
-            if pause is not None and not is_answered:
-                pause = min(pause, _AFTER_FAULT)
+            if pause is not None and not has_responded:
+                pause = min(pause, _RETRY_SECONDS)
             try:
                 async with asyncio.timeout(pause):
                     await self._sooner.wait()
                 self._sooner.clear()
             except TimeoutError:
-                is_answered = await self._renew()
+                has_responded = await self._renew()
 
     async def _renew(self) -> bool:
-        """Whether the store answered, or nothing had to be asked."""
+        """Renews all leases; returns false if the server did not respond."""
         tokens = self._in_flight.to_renew(asyncio.get_running_loop().time())
         if not tokens:
             return True

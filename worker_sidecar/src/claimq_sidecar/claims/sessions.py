@@ -1,4 +1,4 @@
-"""Sessions: one long-lived connection of the app that proves that it is alive."""
+"""Sessions: a session is a long-lived connection of the app, and shows that the app is running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SessionNotOpen(Exception):
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """An open session. ``closed`` is set the moment its connection ends. ``pid``: the app's, 0 if not known."""
+    """A session. ``closed`` is set when its connection ends. ``pid``: the app's process, 0 if unknown."""
 
     id: str
     pid: int
@@ -25,7 +25,7 @@ class Session:
 
     @property
     def who(self) -> str:
-        """The app, for an item's history."""
+        """The app, as it is named in an item's history."""
         return f"the app (process {self.pid})" if self.pid else "the app"
 
 
@@ -39,13 +39,13 @@ class Sessions:
         return len(self._open)
 
     def open(self, pid: int) -> Session:
-        """A new session."""
+        """Opens a session."""
         session = Session(secrets.token_hex(8), pid)
         self._open[session.id] = session
         return session
 
     def close(self, session: Session) -> None:
-        """Its connection has ended; claims under it are refused from now on."""
+        """Closes a session. Claims that name it are refused from now on."""
         self._open.pop(session.id, None)
         session.closed.set()
 

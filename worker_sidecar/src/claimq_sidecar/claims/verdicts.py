@@ -1,4 +1,4 @@
-"""Verdicts of the app: tried through outages, each with one effect, answered truthfully."""
+"""Verdicts on claims: retries through outages, applies each verdict once, and recognizes repeated requests."""
 
 from __future__ import annotations
 
@@ -11,53 +11,51 @@ from claimq.model import Outcome, Verdict
 from claimq.queue.claiming import Done
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
-from claimq_sidecar.claims.notify import Notifier
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
 
 ANSWER_SECONDS = 15.0
-"""After so long the app is told that a verdict is still being tried; it asks again and joins that attempt."""
+"""The app gets an error after so long, while the verdict is still retried. A repeated request joins that attempt."""
 
 Work = Callable[[ReliableQueue], Awaitable[list[Outcome]]]
 
 
 class Verdicts:
-    """Ends claims and renews them. One attempt per claim at a time: a second request for it waits for the first."""
+    """Ends claims and renews them. Each claim has one attempt at a time: a second request for it waits."""
 
-    def __init__(self, store: Store, in_flight: InFlight, metrics: Metrics, changed: Notifier) -> None:
+    def __init__(self, store: Store, in_flight: InFlight, metrics: Metrics, concurrency: Concurrency) -> None:
         self._store = store
         self._in_flight = in_flight
         self._metrics = metrics
-        self._changed = changed
-        self._settled = RecentVerdicts()
-        self._trying: dict[str, asyncio.Task[list[Outcome]]] = {}
-        self.returning = 0
-        """Claims that the app will not settle and that are not known to be back yet."""
+        self._concurrency = concurrency
+        self._recent = RecentVerdicts()
+        self._attempts: dict[str, asyncio.Task[list[Outcome]]] = {}
 
     async def answer(self, verb: str, request: VerdictRequest) -> list[tuple[Outcome, str | None]]:
-        """The outcomes in the order of the request. Raises what the library raises.
+        """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
 
-        Beside a lost claim: the verdict with which the same verb ended it before, None if it did not.
+        With a lost claim comes the earlier verdict if the same verb has ended it before, else None.
         """
-        await self.ended(request.tokens)
-        outcomes: dict[str, tuple[Outcome, str | None]] = {}
+        await self.wait_for_attempts(request.tokens)
+        answers: dict[str, tuple[Outcome, str | None]] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
-                said = await self._in_time(self._attempt(verb, tokens, self._work(verb, tokens, endings)))
-                known = self._repeated(verb, said)
-                outcomes |= {outcome.token: (outcome, known.get(outcome.token)) for outcome in said}
-        return [outcomes[token] for token in request.tokens]
+                outcomes = await self._in_time(self._attempt(verb, tokens, self._work(verb, tokens, endings)))
+                earlier = self._earlier(verb, outcomes)
+                answers |= {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
+        return [answers[token] for token in request.tokens]
 
-    def _repeated(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
-        """The claims that are lost since the same verb ended them before, each with its verdict.
+    def _earlier(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
+        """The earlier verdicts on claims that are lost because the same verb has ended them before.
 
-        The store is asked first: after a failover a claim that was settled may be held again, and is settled again.
+        The server is asked first: a failover can restore a claim that was ended, and then the verdict applies again.
         """
         lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
-        return self._settled.repeated(verb, lost)
+        return self._recent.repeated(verb, lost)
 
     @staticmethod
     def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
@@ -78,16 +76,16 @@ class Verdicts:
     async def give_back(
         self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
     ) -> None:
-        """Gives back what the app will not settle: a crash with its error, or an interruption, uncounted and in order,
-        with what interrupted the work if that had begun.
+        """Returns claims that the app will not end. ``crash``: counts a crash with this error. Otherwise the items
+        go back to the head of the queue uncounted, with ``why`` in their history if work on them had begun.
 
-        Verdicts under way come first. What cannot be given back is left to its lease, and renewed no more.
+        Waits for verdicts in progress first. A claim that cannot be returned is not renewed any more: its lease ends.
         """
         try:
-            await self.ended(tokens)
+            await self.wait_for_attempts(tokens)
         except StoreUnavailable:
-            # Nobody else would let go of them: they would be renewed for ever, and keep their places.
-            self._in_flight.let_go([token for token in tokens if token in self._trying])
+            # Nothing else removes these: they would be renewed for ever and keep their slots.
+            self._in_flight.remove([token for token in tokens if token in self._attempts])
             await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
             raise
         await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
@@ -95,91 +93,88 @@ class Verdicts:
     async def _give_back_rest(
         self, tokens: Sequence[str], *, cause: str, crash: str | None, why: str
     ) -> None:
-        """Gives back those that are in hand; no verdict on any of them is under way."""
+        """Returns those of the claims that are in flight. None of them has a verdict in progress."""
         rest = [token for token in tokens if token in self._in_flight]
         if not rest:
             return
-        self._in_flight.let_go(rest)
+        self._concurrency.take(len(rest))  # until they have arrived; before ``remove`` frees their slots
+        self._in_flight.remove(rest)
         work: Work = (
             (lambda queue: queue.unclaim(rest, why=why))
             if crash is None
             else (lambda queue: queue.crash(rest, crash))
         )
         self._metrics.given_back.labels(cause).inc(len(rest))
-        self.returning += len(rest)
         try:
             await self._attempt("unclaim" if crash is None else "crash", rest, work, remember=False)
         finally:
-            self.returning -= len(rest)
+            self._concurrency.release(len(rest))
 
     def _attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True
     ) -> asyncio.Task[list[Outcome]]:
-        """Starts it; it goes on when nobody waits for it any more."""
-        task = asyncio.ensure_future(self._settle(verb, tokens, work, remember=remember))
+        """Starts an attempt. It continues when its caller is cancelled or has stopped waiting."""
+        task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
         for token in tokens:
-            self._trying[token] = task
-        task.add_done_callback(lambda _: self._tried(tokens))
+            self._attempts[token] = task
+        task.add_done_callback(lambda _: self._end_attempt(tokens))
         return task
 
-    def _tried(self, tokens: Iterable[str]) -> None:
+    def _end_attempt(self, tokens: Iterable[str]) -> None:
         for token in tokens:
-            self._trying.pop(token, None)
-        self._changed.fire()
+            self._attempts.pop(token, None)
 
-    async def _settle(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
-        missing: NotReplicated | None = None
+    async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
+        not_replicated: NotReplicated | None = None
         try:
-            outcomes = await self._store.call(work, verdict=True)
+            outcomes = await self._store.call(work)
         except NotReplicated as error:
-            missing, outcomes = error, cast("list[Outcome]", error.result)
-        self._in_flight.let_go(tokens)
-        known = self._repeated(verb, outcomes) if remember else {}
+            not_replicated, outcomes = error, cast("list[Outcome]", error.result)
+        self._in_flight.remove(tokens)
+        earlier = self._earlier(verb, outcomes) if remember else {}
         for outcome in outcomes:
-            label = "already_done" if outcome.token in known else outcome.verdict.value
+            label = "already_done" if outcome.token in earlier else outcome.verdict.value
             self._metrics.verdicts.labels(label).inc()
             if remember and outcome.verdict is not Verdict.LOST:
-                self._settled.note(outcome.token, verb, outcome.verdict.value)
-        if missing is not None:  # the claims have ended; the app asks again, and is told so
-            raise missing
+                self._recent.note(outcome.token, verb, outcome.verdict.value)
+        if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
+            raise not_replicated
         return outcomes
 
     async def _in_time(self, task: asyncio.Task[list[Outcome]]) -> list[Outcome]:
         done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if not done:
-            task.add_done_callback(_forget)
+            task.add_done_callback(_ignore_error)
             raise StoreUnavailable(
-                "the store does not answer; the verdict is still being tried, repeat it to learn its outcome"
+                "the server does not respond; the verdict is still being retried, repeat the request to get its outcome"
             )
         return task.result()
 
-    async def ended(self, tokens: Iterable[str] | None = None, *, within: float | None = None) -> None:
-        """Waits until no attempt on these claims (None: on any) is under way."""
-        wanted = self._trying if tokens is None else tokens
-        under_way = {task for token in wanted if (task := self._trying.get(token)) is not None}
-        if under_way:
-            await asyncio.wait(under_way, timeout=ANSWER_SECONDS if within is None else within)
-        if tokens is not None and any(token in self._trying for token in tokens):
+    async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
+        """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""
+        in_progress = {task for token in tokens if (task := self._attempts.get(token)) is not None}
+        if in_progress:
+            await asyncio.wait(in_progress, timeout=ANSWER_SECONDS)
+        if any(token in self._attempts for token in tokens):
             raise StoreUnavailable(
-                "another verdict on the same claim is still being tried; repeat this one later"
+                "an earlier verdict on the same claim is still being retried; repeat this one later"
             )
 
     async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
-        """Renews leases now; who is lost is not in hand any more."""
-        asked = asyncio.get_running_loop().time()
+        """Renews leases. Lost claims are not in flight any more. Raises what the library raises."""
+        requested_at = asyncio.get_running_loop().time()
         outcomes = await self._store.call(lambda queue: queue.renew(tokens))
         self._in_flight.lost([outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST])
         renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
         if renewed:
-            lease = self._store.lease(renewed[0].lease_until, asked)
-            self._in_flight.renewed([outcome.token for outcome in renewed], asked, lease)
+            lease = self._store.lease(renewed[0].lease_until, requested_at)
+            self._in_flight.renewed([outcome.token for outcome in renewed], requested_at, lease)
         for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(outcomes) - len(renewed))):
             self._metrics.verdicts.labels(verdict.value).inc(count)
-        self._changed.fire()
         return outcomes
 
 
-def _forget(task: asyncio.Task[list[Outcome]]) -> None:
-    """Nobody waits any more: an error has been noted by the store, and the lease decides."""
+def _ignore_error(task: asyncio.Task[list[Outcome]]) -> None:
+    """Retrieves the exception of a task that no caller awaits; the store has logged it already."""
     if not task.cancelled():
         task.exception()

@@ -122,7 +122,7 @@ class AppApi:
             await exchange.stream(b"", more=False)
 
     async def _prestop(self, exchange: Exchange) -> None:
-        await self._sidecar.app_told_to_end()
+        await self._sidecar.app_stopping()
         await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _info(self, exchange: Exchange) -> None:

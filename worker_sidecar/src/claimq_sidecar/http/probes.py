@@ -54,13 +54,13 @@ class Probes:
         """Stops claiming; answers when nothing is in hand or the drain time is over."""
         self._check_key(exchange)
         self._sidecar.begin_drain()
-        drained = await self._sidecar.rested()
+        drained = await self._sidecar.drained()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
         """For the app's preStop hook: like /drain, but claims go on if only the app is restarted."""
         self._check_key(exchange)
-        await self._sidecar.app_told_to_end()
+        await self._sidecar.app_stopping()
         await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:

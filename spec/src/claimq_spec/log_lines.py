@@ -1,6 +1,6 @@
 """The one form of all log lines: logfmt, one line a record, the same from the operator and the sidecar.
 
-``ts=2026-01-31T08:56:21.754Z level=info logger=claimq_operator.app event=ended code=0``
+``ts=2026-01-31T08:56:21.754Z level=info logger=claimq_operator event=ended code=0``
 
 Our own records are a :class:`LogEvent`; what other libraries and the library's own sentences say becomes
 ``event=note msg="the sentence"``, so that ``event`` stays a short list of words to search and to count by.

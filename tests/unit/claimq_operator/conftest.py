@@ -23,7 +23,7 @@ def settings() -> OperatorSettings:
 
 @pytest.fixture
 def queue_body() -> Callable[..., Body]:
-    """queue_body(scaling={...}, worker={...}) -> the object of a queue, with those fields of spec."""
+    """queue_body(scaling={...}, worker={...}) -> a queue's object with these fields in its spec."""
 
     def make(**spec: Any) -> Body:
         body: Body = {
@@ -56,7 +56,7 @@ def queue(queue_body: Callable[..., Body]) -> Callable[..., QueueResource]:
 
 @pytest.fixture
 def observed(queue: Callable[..., QueueResource]) -> Callable[..., Observed]:
-    """observed(pods=[...], workers=[...], main=3, replicas=2, scaling={...}) -> one look."""
+    """observed(pods=[...], workers=[...], main=3, replicas=2, scaling={...}) -> one observation."""
 
     def make(
         *,

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class Connections:
-    """One set of connections to an API server that leaves every request but those for the Lease without an answer.
+    """Connections to an API server that responds only to requests for the Lease.
 
     What hangs here is what stands in line there: a request behind it on the same connections waits too.
     """
@@ -61,7 +61,7 @@ class Connections:
         return self.lease
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 async def test_the_lease_is_renewed_while_other_requests_take_all_connections(

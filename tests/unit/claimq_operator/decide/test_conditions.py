@@ -65,7 +65,7 @@ def test_a_full_server_stalls_the_queue_and_is_reachable(observed: Look) -> None
 def test_an_external_queue_without_workers_names_the_command_for_the_first_one(
     observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_shown: bool
 ) -> None:
-    # As after a suspension: an HPA takes zero for a wish, and would leave it at that for ever.
+    # As after a suspension: an HPA never scales up from zero.
     look = observed(replicas=replicas, main=5, scaling={"mode": "External", **scaling})
     listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
     (active,) = [one for one in listed if one["type"] == "ScalingActive"]

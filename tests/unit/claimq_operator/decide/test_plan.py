@@ -19,7 +19,7 @@ Look = Callable[..., Observed]
 
 @pytest.fixture
 def planned(settings: OperatorSettings, observed: Look) -> Callable[..., Plan]:
-    """planned(main=3, ...) -> the plan of a pass at 100 s of the clock."""
+    """planned(main=3, ...) -> the plan of a pass at clock 100 s."""
 
     def make(memory: Memory | None = None, clock: float = 100.0, **look: object) -> Plan:
         return plan(observed(**look), memory or Memory(), settings, now=1_767_225_600.0, clock=clock)
@@ -95,7 +95,7 @@ def test_an_invalid_spec_is_reported_with_all_problems_and_changes_nothing(
 
 
 def test_fields_of_a_later_crd_do_not_stop_reconciliation(planned: Callable[..., Plan]) -> None:
-    # In an upgrade the definition comes first, and puts its defaults into every queue that the old operator still has.
+    # In an upgrade the CRD comes first, and adds its defaults to queues that the old operator still reconciles.
     decided = planned(main=1, worker={"push": {"path": "/"}}, priority=3)
     stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
     assert (decided.replicas, stalled["status"]) == (1, "False")
@@ -150,7 +150,7 @@ def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look)
     just_made = deployment_body(3, owner="claimq-operator")
     just_made["metadata"]["managedFields"] = just_made["metadata"]["managedFields"][1:]
     assert replicas_to_hold(replace(look, deployment=just_made)) == 3
-    # So it is also by what is kept of a Deployment.
+    # The trimmed Deployment in the cache gives the same result.
     assert replicas_to_hold(replace(look, deployment=trim_deployment(just_made))) == 3
     assert replicas_to_hold(replace(look, deployment=trim_deployment(deployment_body(3)))) is None
 

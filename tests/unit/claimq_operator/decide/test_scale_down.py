@@ -104,7 +104,7 @@ def test_busy_victims_go_when_all_who_stay_are_busy_too() -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
 def test_a_scale_down_makes_progress_while_pods_process_short_items(share: float) -> None:
-    # At each look others are busy: a rule that waits for one choice to hold for a second never lowers the number.
+    # Other pods are busy in each pass: a rule that needs the same victims for a second would never scale down.
     chance = random.Random(7)
     names_there = [f"pod-{number:02}" for number in range(40)]
     costs: dict[str, int] = {}

@@ -30,7 +30,7 @@ def test_a_renewal_restarts_the_wait_whatever_the_holders_clock_shows() -> None:
 
 
 def test_a_holder_with_a_longer_lease_duration_is_waited_for_as_long() -> None:
-    # As in a rollout that shortens the duration: the old operator renews every fifth of its own.
+    # As in a rollout that shortens the duration: the old operator renews at intervals of its own duration.
     spec = {"holderIdentity": "other", "renewTime": "1", "leaseDurationSeconds": 60}
     seen = ObservedLease().updated(spec, 100.0)
     assert seen.step("me", 3.0, 159.0) is Step.WAIT
@@ -45,7 +45,7 @@ def test_the_own_lease_is_renewed() -> None:
 
 
 class LeaseHolder:
-    """The part of a cluster that an election uses, with versions as the API server checks them."""
+    """The requests that an election uses, with resource versions checked as by the API server."""
 
     def __init__(self) -> None:
         self.lease: Json | None = None
@@ -96,7 +96,7 @@ class LeaseHolder:
 
 
 class Candidate:
-    """An operator that wants to work, and knows whether it does."""
+    """A candidate that records whether it leads."""
 
     def __init__(self, holder: LeaseHolder, identity: str) -> None:
         settings = OperatorSettings(sidecar_image="s", identity=identity, lease_duration=0.5)
@@ -175,7 +175,7 @@ async def test_a_stopping_leader_does_not_recreate_a_deleted_lease() -> None:
 
 
 class HangingLater(LeaseHolder):
-    """Answers nothing any more from an instant on; notes when it was asked."""
+    """Stops responding at a given time; records when requests arrived."""
 
     def __init__(self) -> None:
         super().__init__()

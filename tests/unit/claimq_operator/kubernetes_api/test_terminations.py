@@ -110,7 +110,7 @@ def test_claims_from_before_the_next_run_of_an_app_are_returned(state: Body, bef
 
 
 def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containers") -> Body:
-    """The pod as the operator keeps it, with one more container, which has the socket or has not."""
+    """The trimmed pod with one more container, which mounts the socket or not."""
     mounts = [{"name": "claimq-socket", "mountPath": "/run/claimq"}, {"name": "scratch", "mountPath": "/tmp"}]
     own = {"name": "worker", "image": "app:1", "volumeMounts": mounts}
     other = {"name": "other", "image": "other:1", "volumeMounts": mounts if claims else mounts[1:]}

@@ -20,7 +20,7 @@ Look = Callable[..., Observed]
 
 
 class RefusingCluster:
-    """Takes no object of one kind that has more than a number of replicas in it, and notes those it took."""
+    """Rejects objects of one kind, except requests that only set replicas; records the numbers that were set."""
 
     def __init__(self, refused: str) -> None:
         self.refused = refused
@@ -60,7 +60,7 @@ class ChangedMeanwhile:
 
 
 class HasAnother:
-    """A cluster in which the children's names are taken, by an object with these owners."""
+    """A cluster in which objects with these owners have the children's names."""
 
     def __init__(self, *owners: Json) -> None:
         self.owners = list(owners)

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Silent:
-    """A cluster whose API server does not answer."""
+    """A cluster whose API server does not respond."""
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
         raise ClusterUnavailable("no answer")
@@ -64,7 +64,7 @@ async def test_a_recreated_queue_gets_a_new_reconciler_after_the_first_has_stopp
     await eventually(first.done)
     (second,) = runners()
     assert second is not first
-    # What the first let go of at its end, it did before the second took it.
+    # The first reconciler removes its heartbeat before the second one starts.
     await eventually(lambda: "queue media/thumbs" in liveness.ages())
     cache.update_queue(queue(2, "new"), is_gone=True)
     await eventually(lambda: runners() == [])

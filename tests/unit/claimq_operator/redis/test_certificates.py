@@ -70,7 +70,7 @@ print(Path(store.paths({"ca.crt": b"small"}, (), "print")["ca.crt"]).read_text()
 
 
 def test_a_partly_written_file_is_removed_and_others_are_kept(tmp_path: Path) -> None:
-    """A limit of the kernel ends the write in the middle, as a full file system does."""
+    """A limit of the kernel interrupts the write, like a full file system."""
     done = subprocess.run(
         [sys.executable, "-c", _ON_A_FULL_DISK, str(tmp_path)],
         capture_output=True,

@@ -16,7 +16,7 @@ BY_TLS = RedisSpec(url="rediss://redis:6379/0", tls=TlsSpec(ca_secret_ref=CaSecr
 
 
 class Secrets:
-    """The part of a cluster that is asked for Secrets: all of them hold the same certificates."""
+    """A cluster in which all Secrets hold the same certificates."""
 
     def __init__(self) -> None:
         self.certificates = b"first"
@@ -77,7 +77,7 @@ def test_a_secret_that_no_queue_names_any_more_is_forgotten(tmp_path: Path) -> N
 
 
 def test_certificates_of_one_tenant_do_not_use_the_quota_of_another(tmp_path: Path) -> None:
-    """On a file system as small as the operator's, each queue of one namespace names a Secret of its own."""
+    """Each queue of one namespace uses a Secret of its own, on a file system as small as the operator's."""
 
     async def fill() -> tuple[set[str], bool]:
         secrets = Secrets()

@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(BRING_UP_SECONDS))
         if impossible:
-            # The plugin tells this in one loud line, and lets continuous integration fail for it.
+            # The plugin reports this in one line, and fails the run in continuous integration.
             item.add_marker(pytest.mark.skip(reason=f"{tiers.MISSING}{impossible}"))
         elif os.environ.get("KUBE_CONTEXT") and item.get_closest_marker("own_cluster"):
             item.add_marker(pytest.mark.skip(reason="KUBE_CONTEXT is set, and this test breaks its cluster"))
@@ -115,7 +115,7 @@ def images(kubernetes: clusterkit.Cluster) -> ClusterImages:
 def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[Release]:
     """A release of the chart that serves the whole cluster, with a Valkey whose items survive it.
 
-    One for all tests: whoever changes it puts it back as it was.
+    One for all tests: a test that changes it restores it.
     """
     refuse_if_installed(kubernetes)
     with namespace_of(kubernetes, "claimq-system") as name:
@@ -144,9 +144,9 @@ def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
 
 @pytest.fixture
 def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
-    """A namespace of somebody who uses queues; the queues in it are deleted before the namespace."""
+    """A user's namespace; the queues in it are deleted before the namespace."""
     _wait_until_whole(kubernetes, release)
-    # Its name comes only once, so that nobody needs to wait until it is gone.
+    # Its name is used only once, so no test needs to wait until it is gone.
     with namespace_of(kubernetes, f"team-{os.getpid()}-{next(_numbers)}", wait=False) as name:
         yield name
         kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=110s")

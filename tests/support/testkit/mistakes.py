@@ -78,6 +78,17 @@ CRASHES = ("False CrashLoopBackOff", "False RunContainerError")
 PULLS = ("False ErrImagePull", "False ImagePullBackOff")
 
 MISTAKES: dict[str, Mistake] = {
+    # First, because its ReplicaSet is retried less often the longer it has failed.
+    "over-quota": Mistake(
+        {},
+        WORKERS,
+        ("False FailedCreate",),
+        ("quota", "requests.memory", "spec.worker.resources"),
+        with_spec(
+            worker={"resources": {"requests": {"memory": "64Mi"}}},
+            sidecar={"resources": {"requests": {"memory": "64Mi"}}},
+        ),
+    ),
     "secret-missing": Mistake(
         by_secret("secret-missing"),
         STALLED,
@@ -168,16 +179,6 @@ MISTAKES: dict[str, Mistake] = {
         ("True TemplateForbidden",),
         ("spec.worker.template.spec.serviceAccountName", "operator.workersMay"),
         NO_TEMPLATE,
-    ),
-    "over-quota": Mistake(
-        {},
-        WORKERS,
-        ("False FailedCreate",),
-        ("quota", "requests.memory", "spec.worker.resources"),
-        with_spec(
-            worker={"resources": {"requests": {"memory": "64Mi"}}},
-            sidecar={"resources": {"requests": {"memory": "64Mi"}}},
-        ),
     ),
     "image-missing": Mistake(
         {"worker": {"image": NOWHERE}},

@@ -184,7 +184,7 @@ def mounts_of(pids: set[int]) -> str:
 
 def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
     said_by("build")  # what is made once belongs to the cache and not to the cluster
-    install_packages(for_images=True)  # otherwise another process of this run may do so meanwhile
+    install_packages(for_images=True)  # otherwise another process of this run may do so during the test
     before = machine()
     said_by("up", "--nodes", "2")
     cluster = OwnCluster(layout())
@@ -205,7 +205,7 @@ def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
 
     all_have_ended(known)
     assert named(NAME) == []
-    # What others do on the machine meanwhile, as making images, passes.
+    # Other processes change the machine too, for example while they build images; that passes.
     eventually(
         "the machine is as before",
         lambda: machine() == before,
@@ -243,7 +243,7 @@ def test_after_a_kill_on_the_way_up_the_next_up_leaves_exactly_one_cluster(stage
     )
     # The namespaces of the switch, the control plane and the node are held by a sleeper each.
     wanted = {**dict.fromkeys(once, 1), "sleep": 3}
-    # What has just been forked and is not yet the program that it shall be looks like one of its parent's.
+    # A process between fork and exec still has the name of its parent.
     eventually(
         "each runs once",
         lambda: {name: daemons().count(name) for name in wanted} == wanted,
@@ -335,7 +335,7 @@ def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_pa
 def test_a_process_that_only_has_the_number_of_ours_is_left_alone(a_cluster: OwnCluster) -> None:
     bystander = subprocess.Popen(["sleep", "600"])
     try:
-        # As if the scheduler had died, and the kernel had given its number to somebody else.
+        # As if the scheduler had died, and the kernel had given its number to another process.
         a_cluster.processes.stop("kube-scheduler")
         (layout().pids / "kube-scheduler.pid").write_text(f"{bystander.pid}\n")
         assert not a_cluster.processes.alive("kube-scheduler")

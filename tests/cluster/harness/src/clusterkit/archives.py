@@ -49,7 +49,7 @@ def forget_archives(folder: Path, *, now: float) -> None:
         for _, old in by_age if kept == 0 else by_age[:-kept]:
             old.unlink(missing_ok=True)
         if beside.is_dir() and beside != folder:
-            with suppress(OSError):  # somebody has begun to write into it
+            with suppress(OSError):  # another run has begun to write into it
                 beside.rmdir()
 
 

@@ -163,7 +163,7 @@ def _processes_in(folder: Path) -> set[int]:
 
 
 def _inherit_cpuset(folder: Path) -> None:
-    """In version 1 a new cpuset is empty and takes no process until it is told which processors it has."""
+    """In version 1 a new cpuset is empty and takes no process until its processors are set."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not (folder / name).read_text().strip():
             (folder / name).write_text((folder.parent / name).read_text())

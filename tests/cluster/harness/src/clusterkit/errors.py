@@ -1,4 +1,4 @@
-"""What can go wrong, told to the person who has to do something about it."""
+"""Errors of the harness; their messages say what to do."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A cluster that somebody else brought up (kind, k3d, minikube, a real one), named by KUBE_CONTEXT."""
+"""An existing cluster (kind, k3d, minikube, a real one), named by KUBE_CONTEXT."""
 
 import contextlib
 import os

@@ -192,7 +192,7 @@ def _archive(number: str, full: str) -> Path:
 def _forget_old_layers() -> None:
     """Unnamed images are what unchanged layers are built from: all of them go, but only when there are many."""
     if len(_buildah("images", "--quiet", "--filter=dangling=true").split()) > _MOST_LAYERS:
-        # Containers are what builds have left that were killed, since nobody else builds now; layers in use can't go.
+        # No other build runs now, so the containers are left over from killed builds. Layers in use are kept.
         _buildah("rm", "--all")
         _buildah("rmi", "--prune")
 

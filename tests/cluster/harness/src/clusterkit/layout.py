@@ -72,7 +72,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever brings up, takes down or tests; outside the folder, so that it outlives it."""
+        """Held while the cluster is brought up, taken down or tested; outside the folder, so that it outlives it."""
         return base_folder() / f"{self.name}.lock"
 
     @property

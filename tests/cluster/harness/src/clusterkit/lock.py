@@ -16,7 +16,7 @@ from clusterkit.errors import HarnessError
 def locked(file: Path, purpose: str, *, wait: float = 0) -> Generator[None]:
     """Hold the lock `file`; the kernel gives it back when this process ends, however it ends.
 
-    Somebody else holds it: wait at most `wait` seconds, then raise HarnessError that says who it is.
+    When another process holds it: wait at most `wait` seconds, then raise HarnessError that names the process.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -34,7 +34,7 @@ def locked(file: Path, purpose: str, *, wait: float = 0) -> Generator[None]:
 
 def _take(handle: int, file: Path, wait: float) -> None:
     deadline = time.monotonic() + wait
-    told = False
+    announced = False
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,13 +45,13 @@ def _take(handle: int, file: Path, wait: float) -> None:
                     f"the cluster {file.stem!r} is in use by {holder}. Wait for it (--wait SECONDS, or for the tests "
                     "CLAIMQ_CLUSTER_WAIT=SECONDS), end it, or take another name (--name NAME, CLAIMQ_CLUSTER=NAME)."
                 ) from None
-            if not told:
+            if not announced:
                 print(
                     f"waiting up to {wait:g} s for the cluster {file.stem!r}: {holder}",
                     file=sys.stderr,
                     flush=True,
                 )  # to the person who waits
-                told = True
+                announced = True
             time.sleep(0.5)
         else:
             return

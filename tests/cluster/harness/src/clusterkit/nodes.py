@@ -145,7 +145,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
   sandbox_image = "{PAUSE_IMAGE}"
   disable_apparmor = true
   disable_tcp_service = true
-  # Without CAP_SYS_RESOURCE nobody may make a process less likely to be killed than its parent.
+  # Without CAP_SYS_RESOURCE no process may make a process less likely to be killed than its parent.
   restrict_oom_score_adj = true
 [{cri}.containerd]
   snapshotter = "{snapshotter}"

@@ -31,9 +31,9 @@ def existing() -> ExistingCluster | None:
 
 @contextmanager
 def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
-    """A cluster for tests: brought up at the start, taken down at the end, nobody else's meanwhile.
+    """A cluster for tests: brought up at the start, taken down at the end, and used by no other run in between.
 
-    `name` defaults to $CLAIMQ_CLUSTER or "claimq-tests". Somebody else using it: an error that says who, after waiting
+    `name` defaults to $CLAIMQ_CLUSTER or "claimq-tests". When another run uses it: an error that names the run, after
     $CLAIMQ_CLUSTER_WAIT seconds (default 0). $CLAIMQ_CLUSTER_KEEP=1 leaves it up for the next time.
     An existing cluster (KUBE_CONTEXT) is used as it is, with the nodes that it has.
     """
@@ -57,7 +57,7 @@ def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
 @contextmanager
 def at_hand(say: Callable[[str], object]) -> Generator[tuple[Cluster, bool]]:
     """A cluster to show or to measure something on, and whether it stays: one that is up does, one that is brought up
-    for this, of one node, goes at the end unless $CLAIMQ_CLUSTER_KEEP=1. `say` is told when that happens.
+    for this, of one node, goes at the end unless $CLAIMQ_CLUSTER_KEEP=1. It calls `say` when that happens.
 
     The existing one of KUBE_CONTEXT, else that of $CLAIMQ_CLUSTER (default "claimq", which make cluster-up makes).
     """

@@ -32,7 +32,7 @@ def write_state(layout: Layout, state: State) -> None:
 
 
 def read_state(layout: Layout) -> State | None:
-    """None when there is no cluster of that name, or only remains that nobody can tell anything about."""
+    """None when there is no cluster of that name, or only remains without a readable state."""
     try:
         return State(**json.loads(layout.state.read_text()))
     except (FileNotFoundError, ValueError, TypeError):

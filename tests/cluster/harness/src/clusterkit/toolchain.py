@@ -124,7 +124,7 @@ def exclusively(folder: Path) -> Generator[None]:
 
 
 def say(text: str) -> None:
-    """Tell the person who waits what is going on."""
+    """Print a line about the progress."""
     print(f"[cluster] {text}", file=sys.stderr, flush=True)  # progress, to the terminal
 
 

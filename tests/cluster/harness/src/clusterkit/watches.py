@@ -1,4 +1,4 @@
-"""Whether the kernel has room for a cluster's watches of files: without, kubelets fail in ways nobody guesses."""
+"""Whether the kernel has enough inotify instances for a cluster; with too few, kubelets fail without a clear error."""
 
 import ctypes
 import os

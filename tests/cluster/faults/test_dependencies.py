@@ -1,4 +1,4 @@
-"""What is around the workers breaks: the operator, their Redis, the API server. Work goes on, or waits and goes on."""
+"""The operator, Redis or the API server fails: workers go on, or continue when it is back."""
 
 import time
 from collections.abc import Callable, Generator, Iterator

@@ -13,7 +13,7 @@ import yaml
 import claimq_operator.settings
 from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
-from claimq_operator.telemetry.http_server import HttpServer
+from claimq_operator.telemetry.http_server import PATHS
 from testkit.chart import FOLDER, Chart, of_kind, pods
 from testkit.tree import ROOT
 
@@ -222,7 +222,7 @@ def test_probes_ask_for_what_the_operator_serves(chart: Chart) -> None:
         container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
     assert asked == {"/livez", "/readyz"}
-    assert all(f'add_get("{path}"' in inspect.getsource(HttpServer) for path in asked)
+    assert asked < set(PATHS)
 
 
 def test_the_definition_is_the_repositorys(chart: Chart) -> None:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from importlib.resources import files
+
+from msgspec import UNSET
 
 from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.http.bodies import VERDICT_BODIES
+from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.requests import (
-    VERDICT_FIELDS,
     claim_request,
     enqueue_request,
-    read_json,
-    session_request,
+    session_tokens,
     verdict_request,
 )
-from claimq_sidecar.http.responses import claims_body, enqueued_of, outcome_of
+from claimq_sidecar.http.responses import (
+    Draining,
+    InFlight,
+    Info,
+    Outcomes,
+    Session,
+    claims_body,
+    enqueued_of,
+    outcome_of,
+)
 from claimq_sidecar.http.router import App, Exchange, Handler
 from claimq_sidecar.memory import Allowance, Bodies
 
 SIGN_OF_LIFE_SECONDS = 10.0
 """A session's stream has a line at least so often."""
-_TEXT_MARGIN = 1024
 
 
 class AppApi:
@@ -30,12 +38,13 @@ class AppApi:
 
     def __init__(self, sidecar: Sidecar, health_host: str, health_port: int) -> None:
         self._sidecar = sidecar
-        self._health = {"health_host": health_host, "health_port": health_port}
+        self._health_host = health_host
+        self._health_port = health_port
 
     def app(self) -> App:
         """The ASGI app."""
         verdicts = {
-            f"/v1/{verb}": {"POST": self._verdict(verb)} for verb in VERDICT_FIELDS if verb != "renew"
+            f"/v1/{verb}": {"POST": self._verdict(verb)} for verb in VERDICT_BODIES if verb != "renew"
         }
         routes: dict[str, dict[str, Handler]] = {
             "/v1/claim": {"POST": self._claim},
@@ -51,11 +60,8 @@ class AppApi:
         bodies = Bodies(Allowance(settings.memory).bodies)
         return App(routes, settings.max_body, self._sidecar.metrics, bodies=bodies)
 
-    async def _json(self, exchange: Exchange) -> Mapping[str, object]:
-        return read_json(await exchange.body(), 2 * self._sidecar.settings.max_body + _TEXT_MARGIN)
-
     async def _claim(self, exchange: Exchange) -> None:
-        request, encoding = claim_request(await self._json(exchange))
+        request, encoding = claim_request(await exchange.body())
         began = self._sidecar.now
         exchange.share.end()  # of the body, which says nothing more
         claims = await self._sidecar.claim(request, exchange.connection, exchange.share)
@@ -69,37 +75,38 @@ class AppApi:
 
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
-            request = verdict_request(verb, await self._json(exchange))
+            request = verdict_request(verb, await exchange.body())
             await exchange.expect(item for ending in request.endings for item in ending.enqueue)
             outcomes = await self._sidecar.verdicts.answer(verb, request)
-            await exchange.reply_json({"outcomes": [outcome_of(one, earlier) for one, earlier in outcomes]})
+            await exchange.reply_json(Outcomes([outcome_of(one, earlier) for one, earlier in outcomes]))
 
         return handle
 
     async def _renew(self, exchange: Exchange) -> None:
-        request = verdict_request("renew", await self._json(exchange))
+        request = verdict_request("renew", await exchange.body())
         outcomes = await self._sidecar.verdicts.renew(request.tokens)
-        await exchange.reply_json({"outcomes": [outcome_of(outcome) for outcome in outcomes]})
+        await exchange.reply_json(Outcomes([outcome_of(outcome) for outcome in outcomes]))
 
     async def _enqueue(self, exchange: Exchange) -> None:
-        items = enqueue_request(await self._json(exchange))
+        items = enqueue_request(await exchange.body())
         await exchange.expect(items)
         await exchange.reply_json(enqueued_of(await self._sidecar.enqueue(items)))
 
     async def _session(self, exchange: Exchange) -> None:
         sidecar = self._sidecar
-        request = session_request(await self._json(exchange))
+        tokens = session_tokens(await exchange.body())
         exchange.share.end()
-        session, lost = await sidecar.open_session(exchange.connection, request.tokens)
+        session, lost = await sidecar.open_session(exchange.connection, tokens)
         try:
             await exchange.begin_stream("application/x-ndjson")
-            first: dict[str, object] = {
-                "session": session.id,
-                "worker": sidecar.settings.worker,
-                "busy_expiry": sidecar.store.busy_expiry,
-                "draining": sidecar.draining.is_set(),
-            }
-            await exchange.stream(_line(first | ({"lost": lost} if request.tokens else {})))
+            first = Session(
+                session.id,
+                sidecar.settings.worker,
+                sidecar.store.busy_expiry,
+                sidecar.draining.is_set(),
+                lost if tokens else UNSET,
+            )
+            await exchange.stream(_line(first))
             await self._keep_open(exchange, told=sidecar.draining.is_set())
         finally:
             sidecar.close_session(session)
@@ -110,41 +117,42 @@ class AppApi:
         while not gone.is_set():
             if sidecar.draining.is_set() and not told:
                 told = True
-                await exchange.stream(_line({"draining": True}))
+                await exchange.stream(_line(Draining(draining=True)))
             if sidecar.leaving.is_set():
                 break
             woken = await first_of(
                 SIGN_OF_LIFE_SECONDS, gone, sidecar.leaving, *([] if told else [sidecar.draining])
             )
             if not woken:
-                await exchange.stream(_line({"draining": sidecar.draining.is_set()}))
+                await exchange.stream(_line(Draining(sidecar.draining.is_set())))
         if not gone.is_set():
             await exchange.stream(b"", more=False)
 
     async def _prestop(self, exchange: Exchange) -> None:
         await self._sidecar.app_stopping()
-        await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
+        await exchange.reply_json(InFlight(len(self._sidecar.in_flight)))
 
     async def _info(self, exchange: Exchange) -> None:
         sidecar = self._sidecar
-        info: dict[str, object] = {
-            "queue": sidecar.settings.queue,
-            "worker": sidecar.settings.worker,
-            "busy_expiry": sidecar.store.busy_expiry,
-            "processing_timeout": sidecar.settings.processing_timeout,
-            "drain_timeout": sidecar.settings.drain_timeout,
-            "draining": sidecar.draining.is_set(),
-            "ready": sidecar.store.ready.is_set(),
-            "concurrency": sidecar.concurrency.limit,
-            "in_hand": len(sidecar.in_flight),
-            "sessions": len(sidecar.sessions),
-            **self._health,
-        }
+        info = Info(
+            queue=sidecar.settings.queue,
+            worker=sidecar.settings.worker,
+            busy_expiry=sidecar.store.busy_expiry,
+            processing_timeout=sidecar.settings.processing_timeout,
+            drain_timeout=sidecar.settings.drain_timeout,
+            draining=sidecar.draining.is_set(),
+            ready=sidecar.store.ready.is_set(),
+            concurrency=sidecar.concurrency.limit,
+            in_hand=len(sidecar.in_flight),
+            sessions=len(sidecar.sessions),
+            health_host=self._health_host,
+            health_port=self._health_port,
+        )
         await exchange.reply_json(info)
 
     async def _openapi(self, exchange: Exchange) -> None:
         await exchange.reply((files("claimq_sidecar.http") / "openapi.json").read_bytes())
 
 
-def _line(value: dict[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+def _line(value: Session | Draining) -> bytes:
+    return to_json(value) + b"\n"

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreUnavailable
+from msgspec import UNSET, Struct, UnsetType
+
+from claimq.errors import (
+    ClaimqError,
+    InvalidName,
+    ItemTooLarge,
+    StoreFull,
+    StoreUnavailable,
+)
 
 PREFIX = "urn:claimq:problem:"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
+class FieldProblem(Struct, frozen=True, forbid_unknown_fields=True):
     """One mistake in a body; ``pointer`` is a JSON pointer (RFC 6901) to it."""
 
     pointer: str
     detail: str
+
+
+class Problem(Struct, forbid_unknown_fields=True):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] | UnsetType = UNSET
 
 
 class Refusal(Exception):
@@ -38,22 +54,20 @@ class Refusal(Exception):
         self.errors = errors
         self.headers = headers or {}
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> Problem:
         """The body, as application/problem+json."""
-        whole: dict[str, object] = {
-            "type": PREFIX + self.kind,
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-        }
-        if self.errors:
-            whole["errors"] = [{"pointer": one.pointer, "detail": one.detail} for one in self.errors]
-        return whole
+        errors = list(self.errors) or UNSET
+        return Problem(PREFIX + self.kind, self.title, self.status, self.detail, errors)
 
 
 def not_json(detail: str) -> Refusal:
     """The body cannot be read."""
     return Refusal(400, "not-json", "The body is not JSON", detail)
+
+
+def nested_too_deeply() -> Refusal:
+    """The body cannot be parsed within the limit on recursion."""
+    return not_json("the body is nested too deeply; send flatter JSON, or the payload as payload_base64")
 
 
 def invalid_fields(errors: Iterable[FieldProblem]) -> Refusal:
@@ -138,14 +152,6 @@ def no_room(seconds: float) -> Refusal:
     return Refusal(
         429, "busy", "No room for the body", detail, headers={"retry-after": "1", "connection": "close"}
     )
-
-
-def body_too_wide(limit: int) -> Refusal:
-    """Its characters take several bytes each."""
-    detail = (
-        f"one character beyond U+FFFF makes it four times as large, over {limit} bytes; send payload_base64"
-    )
-    return Refusal(413, "body-too-large", "The body is too large", detail)
 
 
 def body_too_slow(seconds: float) -> Refusal:

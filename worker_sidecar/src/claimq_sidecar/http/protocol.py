@@ -4,7 +4,6 @@ unread; on the app's socket also whether the last reply was read."""
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import struct
 from typing import Any, ClassVar, Final, cast
@@ -15,6 +14,8 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.http.json_text import to_json
+from claimq_sidecar.http.problems import Refusal
 
 LONGEST_HEAD = 16 * 1024
 """Bytes that a request line, its headers and its trailers may have together."""
@@ -245,13 +246,7 @@ def _bound_buffers(transport: asyncio.Transport) -> None:
 
 
 def _problem(status: int, kind: str, title: str, detail: str) -> bytes:
-    document: dict[str, Any] = {
-        "type": f"urn:claimq:problem:{kind}",
-        "title": title,
-        "status": status,
-        "detail": detail,
-    }
-    body = json.dumps(document).encode() + b"\n"
+    body = to_json(Refusal(status, kind, title, detail).document()) + b"\n"
     head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
     return STATUS_LINE[status] + head % len(body) + body
 

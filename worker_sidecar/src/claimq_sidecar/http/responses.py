@@ -1,98 +1,184 @@
-"""Claims and outcomes as JSON."""
+"""The types of responses: msgspec writes them, and openapi.json describes them."""
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable
+from typing import Annotated, Final, TypeVar
 
-from claimq.model import Claim, Enqueued, Outcome
-from claimq_sidecar.http.json_size import has_too_many_values
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-_quote = json.encoder.encode_basestring_ascii
-_SLICE = 64 * 1024
-_LONGEST_TEXT = 3
-"""Times the size of a payload that it may have as a JSON string; no text without control characters has more."""
+from claimq import model
+from claimq_sidecar.http.json_text import is_json, to_json
 
-
-def claims_body(claims: Iterable[Claim], encoding: str, *, draining: bool) -> bytes:
-    """The reply to a claim. With encoding ``auto`` a payload that is JSON stands in it as it is, byte for byte."""
-    parts = [b'{"claims":[']
-    for claim in claims:
-        parts += (b"," if len(parts) > 1 else b"", *_claim(claim, encoding))
-    parts.append(b'],"draining":%s}\n' % (b"true" if draining else b"false"))
-    return b"".join(parts)
-
-
-def _claim(claim: Claim, encoding: str) -> tuple[bytes, ...]:
-    item = claim.item
-    head = (
-        f'{{"token":{_quote(claim.token)},"id":{_quote(item.id)}'
-        f',"client":{"null" if item.client is None else _quote(item.client)}'
-        f',"requeue_count":{item.requeue_count},"fail_count":{item.fail_count}'
-        f',"crash_count":{item.crash_count},"interrupted_count":{item.interrupted_count}'
-        f',"enqueued_at":{item.enqueued_at!r},"first_enqueued_at":{item.first_enqueued_at!r}'
-        f',"claimed_at":{claim.claimed_at!r},"lease_until":{claim.lease_until!r},'
-    )
-    return head.encode("ascii"), *_payload(item.payload, encoding), b"}"
+Count = Annotated[int, Meta(ge=0)]
+Instant = Annotated[float, Meta(description="Unix seconds by the store's clock.")]
+_ALREADY_DONE: Final = "already_done"
+_CONTROL_CHARACTERS: Final = bytes(range(32))
+_MAX_TEXT_FACTOR: Final = 3
+"""Times the size of a payload that it may have as a JSON string. Only control characters make it larger than that."""
+_SMALL: Final = 64 * 1024
+_T = TypeVar("_T")
 
 
-def _payload(payload: bytes, encoding: str) -> tuple[bytes, ...]:
-    if encoding == "auto" and is_json(payload):
-        return b'"payload":', payload
-    if encoding == "text":
-        text = _as_text(payload)
-        if text is not None:
-            return b'"text":"', text, b'"'
-    return b'"payload_base64":"', base64.b64encode(payload), b'"'
+class Response(Struct, forbid_unknown_fields=True):
+    """The body of a response, or an object in one."""
 
 
-def _as_text(payload: bytes) -> bytes | None:
-    """The inside of a JSON string; None for what is not UTF-8, or nearly all control characters: six bytes for one."""
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return None
-    parts: list[bytes] = []
-    size = 0
-    for start in range(0, len(text), _SLICE):
-        part = _quote(text[start : start + _SLICE])[1:-1].encode("ascii")
-        size += len(part)
-        if size > _LONGEST_TEXT * len(payload) + _SLICE:
-            return None
-        parts.append(part)
-    return b"".join(parts)
+class Claim(Response):
+    """A claimed item, with exactly one of payload, payload_base64 and text."""
+
+    token: Annotated[str, Meta(description="The right to end this claim.")]
+    id: str
+    client: str | None
+    requeue_count: Count
+    fail_count: Count
+    crash_count: Count
+    interrupted_count: Count
+    enqueued_at: Instant
+    first_enqueued_at: Instant
+    claimed_at: Instant
+    lease_until: Instant
+    payload: Annotated[Raw, Meta(description="The payload, if it is JSON.")] | UnsetType = UNSET
+    payload_base64: bytes | UnsetType = UNSET
+    text: Annotated[Raw, Meta(extra_json_schema={"type": "string"})] | UnsetType = UNSET
 
 
-def is_json(payload: bytes) -> bool:
-    """Whether the bytes are one JSON value in UTF-8 that any parser will read, and not one of very many values."""
-    if has_too_many_values(payload):
-        return False
-    try:
-        json.loads(payload.decode("utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return False
-    return True
+class Claims(Response):
+    """The response to a claim."""
+
+    claims: list[Claim]
+    draining: Annotated[
+        bool, Meta(description="The sidecar claims no more items: finish those in flight, then exit.")
+    ]
 
 
-def _refuse(name: str) -> object:
-    raise ValueError(name)
+class Outcome(Response):
+    """What a verdict did to one claim."""
+
+    token: str
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, model.Verdict), _ALREADY_DONE]})]
+    id: str | UnsetType = UNSET
+    delay: float | UnsetType = UNSET
+    lease_until: Instant | UnsetType = UNSET
+    earlier: (
+        Annotated[str, Meta(description="For already_done: what the same verdict did before.")] | UnsetType
+    ) = UNSET
 
 
-def outcome_of(outcome: Outcome, earlier: str | None = None) -> dict[str, object]:
+class Outcomes(Response):
+    """The response to a verdict."""
+
+    outcomes: Annotated[list[Outcome], Meta(description="In the order of the request.")]
+
+
+class Enqueued(Response):
+    """The response to an enqueue."""
+
+    ids: list[str]
+    length: Count
+    duplicates: Annotated[
+        list[str], Meta(description="Ids that were enqueued before; these items were not added.")
+    ]
+
+
+class Session(Response):
+    """The first line of a session."""
+
+    session: str
+    worker: str
+    busy_expiry: float | None
+    draining: bool
+    lost: (
+        Annotated[list[str], Meta(description="Claims that the session could not take over.")] | UnsetType
+    ) = UNSET
+
+
+class Draining(Response):
+    """Every other line of a session: when a drain begins, and at least every ten seconds."""
+
+    draining: bool
+
+
+class InFlight(Response):
+    """The response to a drain of the app."""
+
+    in_hand: Annotated[int, Meta(ge=0, description="Claims without a verdict.")]
+
+
+class Info(Response):
+    """The state and the settings of the sidecar."""
+
+    queue: str
+    worker: str
+    busy_expiry: float | None
+    processing_timeout: float | None
+    drain_timeout: float
+    draining: bool
+    ready: bool
+    concurrency: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The most claims that may be in flight at once; null: no limit."),
+    ]
+    in_hand: Annotated[
+        int, Meta(ge=0, description="Claims that were delivered and are not known to have ended.")
+    ]
+    sessions: Count
+    health_host: Annotated[str, Meta(description="The address of the health port.")]
+    health_port: Annotated[int, Meta(ge=1, le=65535, description="The health port: probes, metrics, drain.")]
+
+
+def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool) -> bytes:
+    """The response to a claim. A payload that is JSON is included byte for byte if the encoding is ``auto``."""
+    whole = Claims([_claim(claim, encoding) for claim in claims], draining)
+    return msgspec.json.Encoder().encode_lines([whole])  # with a newline, without a copy
+
+
+def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
     """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
     if earlier is not None:
-        return {"token": outcome.token, "outcome": "already_done", "earlier": earlier}
-    whole: dict[str, object] = {"token": outcome.token, "outcome": outcome.verdict.value}
-    if outcome.id is not None:
-        whole["id"] = outcome.id
-    if outcome.delay is not None:
-        whole["delay"] = outcome.delay
-    if outcome.lease_until is not None:
-        whole["lease_until"] = outcome.lease_until
+        return Outcome(outcome.token, _ALREADY_DONE, earlier=earlier)
+    return Outcome(
+        outcome.token,
+        outcome.verdict.value,
+        id=_if_set(outcome.id),
+        delay=_if_set(outcome.delay),
+        lease_until=_if_set(outcome.lease_until),
+    )
+
+
+def enqueued_of(done: model.Enqueued) -> Enqueued:
+    """The response to an enqueue."""
+    return Enqueued(list(done.ids), done.length, list(done.duplicates))
+
+
+def _claim(claim: model.Claim, encoding: str) -> Claim:
+    item = claim.item
+    whole = Claim(
+        claim.token, item.id, item.client, item.requeue_count, item.fail_count, item.crash_count,
+        item.interrupted_count, item.enqueued_at, item.first_enqueued_at, claim.claimed_at, claim.lease_until,
+    )  # fmt: skip
+    if encoding == "auto" and is_json(item.payload):
+        whole.payload = Raw(item.payload)
+    elif encoding == "text" and (text := _as_text(item.payload)) is not None:
+        whole.text = Raw(text)
+    else:
+        whole.payload_base64 = item.payload
     return whole
 
 
-def enqueued_of(done: Enqueued) -> dict[str, object]:
-    """The reply to an enqueue."""
-    return {"ids": list(done.ids), "length": done.length, "duplicates": list(done.duplicates)}
+def _as_text(payload: bytes) -> bytes | None:
+    """A JSON string; None for a payload that is not UTF-8 or consists mostly of control characters."""
+    control_characters = len(payload) - len(payload.translate(None, _CONTROL_CHARACTERS))
+    if (
+        len(payload) + 5 * control_characters > _MAX_TEXT_FACTOR * len(payload) + _SMALL
+    ):  # \u0001: five more bytes
+        return None
+    try:
+        return to_json(payload.decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def _if_set(value: _T | None) -> _T | UnsetType:
+    return UNSET if value is None else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -13,6 +12,7 @@ from claimq.errors import ClaimqError
 from claimq.model import NewItem
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sessions import SessionNotOpen
+from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.problems import (
     Refusal,
     body_too_large,
@@ -131,13 +131,13 @@ class Exchange:
 
     async def reply_json(self, value: object, *, status: int = 200) -> None:
         """Sends a value as JSON."""
-        await self.reply(json.dumps(value, separators=(",", ":")).encode() + b"\n", status=status)
+        await self.reply(to_json(value) + b"\n", status=status)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Sends a problem document; nothing if a reply has begun already."""
         if self.status:
             return
-        body = json.dumps(refusal.document()).encode() + b"\n"
+        body = to_json(refusal.document()) + b"\n"
         await self.reply(
             body, status=refusal.status, kind="application/problem+json", headers=refusal.headers
         )

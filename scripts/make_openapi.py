@@ -1,0 +1,178 @@
+"""Writes http/openapi.json of the sidecar from the types of its requests and responses."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from claimq_sidecar.http import bodies, problems, responses
+from claimq_sidecar.http.bodies import PAYLOAD_FIELDS, VERDICT_BODIES
+
+FILE = Path(__file__).parent.parent / "worker_sidecar/src/claimq_sidecar/http/openapi.json"
+REFERENCE = "#/components/schemas/{name}"
+PROBLEMS = {
+    400: "The body is not JSON, or a field is not valid.",
+    405: "The path has another method.",
+    408: "The body did not arrive in time.",
+    409: "The session is not open.",
+    413: "The body or a payload is too large.",
+    429: "The sidecar holds as many bytes of requests and responses as it may; Retry-After is when to try again.",
+    503: "The store is unavailable; Retry-After is when to try again.",
+    507: "The store is full.",
+}
+OF_A_BODY = (400, 405, 408, 413, 429)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One path. ``forms``: the types that its request body can have; without them it needs no body."""
+
+    path: str
+    summary: str
+    response: tuple[type, ...]
+    problems: tuple[int, ...]
+    forms: tuple[type, ...] = ()
+    needs_body: bool = True
+    description: str = ""
+    when: str = "Done."
+    media_type: str = "application/json"
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2].partition(".")[0]
+
+
+def _verdict(verb: str, summary: str, *more: int) -> Operation:
+    return Operation(
+        f"/v1/{verb}", summary, (responses.Outcomes,), (*OF_A_BODY, 503, *more), VERDICT_BODIES[verb]
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "/v1/claim",
+        "Claims up to max items",
+        (responses.Claims,),
+        (*OF_A_BODY, 409, 503),
+        (bodies.ClaimBody,),
+        needs_body=False,
+        description="A claim returns at most as many items as the sidecar's concurrency leaves room for (see GET "
+        "/v1/info). If there is no room, the claim waits in the order of arrival until an item in flight ends, is "
+        "given back or expires, but no longer than it would wait for an item. Then it returns an empty list.",
+    ),
+    _verdict("done", "Ends claims whose work is finished", 507),
+    _verdict("fail", "Ends claims whose work failed, with the reason"),
+    _verdict("requeue", "Puts items at the tail of the queue, or delays them"),
+    _verdict("unclaim", "Puts items back at the head of the queue, uncounted"),
+    _verdict("renew", "Extends leases"),
+    Operation(
+        "/v1/enqueue",
+        "Adds items to the queue",
+        (responses.Enqueued,),
+        (*OF_A_BODY, 503, 507),
+        (bodies.EnqueueBody,),
+    ),
+    Operation(
+        "/v1/session",
+        "Opens a session: its claims are renewed while this connection is open and given back when it closes",
+        (responses.Session, responses.Draining),
+        OF_A_BODY,
+        (bodies.SessionBody,),
+        needs_body=False,
+        when="A stream of JSON lines: first the session, then a line when a drain begins and one at least every ten "
+        "seconds.",
+        media_type="application/x-ndjson",
+    ),
+    Operation(
+        "/v1/prestop",
+        "For the app's own preStop hook: claims nothing more, and answers when no claim is in flight or the drain "
+        "timeout is over",
+        (responses.InFlight,),
+        (405, 429),
+        description="SIGTERM may follow. If only the app restarts, claiming resumes five seconds later. Needs no body.",
+        when="No claim is in flight, or the drain timeout is over.",
+    ),
+    Operation(
+        "/v1/info", "The state and the settings of the sidecar", (responses.Info,), (405,), when="Now."
+    ),
+    Operation("/v1/openapi.json", "This document", (), (405,), when="OpenAPI 3.1."),
+)
+GET = {"/v1/info", "/v1/openapi.json"}
+
+
+def document() -> dict[str, Any]:
+    """The whole document."""
+    types = {form for operation in OPERATIONS for form in (*operation.forms, *operation.response)}
+    listed = sorted(types | {problems.Problem}, key=lambda one: one.__name__)
+    _, schemas = msgspec.json.schema_components(listed, ref_template=REFERENCE)
+    schemas["ItemBody"]["oneOf"] = [{"required": [name]} for name in PAYLOAD_FIELDS]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "claimq sidecar",
+            "version": "1",
+            "description": "Items of one queue for the app beside the sidecar, over a Unix socket.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://claimq", "description": "On the Unix socket; any host name will do."}],
+        "paths": {one.path: {"get" if one.path in GET else "post": _operation(one)} for one in OPERATIONS},
+        "components": {"schemas": {name: _tidy(schema) for name, schema in sorted(schemas.items())}},
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    whole: dict[str, Any] = {"summary": operation.summary}
+    if operation.description:
+        whole["description"] = operation.description
+    if operation.forms:
+        content = {"application/json": {"schema": _one_of(operation.forms)}}
+        whole["requestBody"] = {"content": content, "required": operation.needs_body}
+    schema = _one_of(operation.response) if operation.response else {"type": "object"}
+    answers = {"200": {"description": operation.when, "content": {operation.media_type: {"schema": schema}}}}
+    for status in sorted(operation.problems):
+        content = {"application/problem+json": {"schema": _one_of((problems.Problem,))}}
+        answers[str(status)] = {"description": PROBLEMS[status], "content": content}
+    return whole | {"responses": answers}
+
+
+def _one_of(types: tuple[type, ...]) -> dict[str, Any]:
+    references = [{"$ref": REFERENCE.format(name=one.__name__)} for one in types]
+    return references[0] if len(references) == 1 else {"oneOf": references}
+
+
+def _tidy(value: Any) -> Any:
+    """A part of a schema as OpenAPI's readers expect it, where msgspec writes it for Python."""
+    if isinstance(value, list):
+        return [_tidy(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    schema = {name: _tidy(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(schema.get("title"), str):
+        del schema["title"]
+    if isinstance(schema.get("description"), str):
+        schema["description"] = (
+            inspect.cleandoc(schema["description"]).replace("\n\n", " ").replace("\n", " ")
+        )
+    if isinstance(schema.get("pattern"), str):
+        schema["pattern"] = schema["pattern"].replace(r"\Z", "$")
+    if schema.get("multipleOf") == 1:
+        del schema["multipleOf"]
+        schema["type"] = "integer"
+    if schema.get("default", ...) is None:
+        del schema["default"]
+    return schema
+
+
+def openapi_text() -> str:
+    """The file's whole text."""
+    return json.dumps(document(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(openapi_text())

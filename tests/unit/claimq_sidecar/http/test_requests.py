@@ -1,0 +1,192 @@
+"""Request bodies to calls, without a server."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claimq_sidecar.http.bodies import VERDICT_BODIES, Body, ClaimBody, EnqueueBody, SessionBody
+from claimq_sidecar.http.body_problems import MAX_PROBLEMS, read_or_explain
+from claimq_sidecar.http.problems import Refusal
+from claimq_sidecar.http.requests import claim_request, enqueue_request, session_tokens, verdict_request
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def raw(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_an_empty_body_asks_for_one_item_and_waits_as_the_policy_says() -> None:
+    request, encoding = claim_request(b"")
+    assert (request.most, request.wait, request.session, encoding) == (1, None, None, "auto")
+
+
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    request, _ = claim_request(b'{"max": 2.0}')
+    assert (request.most, type(request.most)) == (2, int)
+
+
+def test_tokens_are_taken_once_in_their_order() -> None:
+    request = verdict_request("done", raw({"tokens": ["w/2", "w/1", "w/2"]}))
+    assert request.tokens == ("w/2", "w/1")
+    assert session_tokens(raw({"tokens": ["x", "x"]})) == ("x",)
+
+
+def test_failures_with_the_same_reason_share_a_round_trip() -> None:
+    claims = [{"token": f"w/{number}", "error": error} for number, error in ((1, "x"), (2, "y"), (3, "x"))]
+    request = verdict_request("fail", raw({"claims": claims}))
+    assert request.tokens == ("w/1", "w/2", "w/3")
+    assert [ending.tokens for ending in request.endings] == [("w/1", "w/3"), ("w/2",)]
+
+
+def test_at_most_twenty_problems_of_a_body_are_reported() -> None:
+    with pytest.raises(Refusal) as caught:
+        enqueue_request(raw({"items": [{}] * 1000}))
+    assert len(caught.value.errors) == MAX_PROBLEMS == 20
+
+
+@given(JSON)
+def test_a_json_payload_is_stored_as_what_it_means(value: object) -> None:
+    (item,) = enqueue_request(raw({"items": [{"payload": value}]}))
+    assert isinstance(item.payload, bytes)
+    assert json.loads(item.payload) == value
+
+
+@pytest.mark.parametrize(
+    ("payload", "stored"),
+    [
+        (rb'"\ud800"', rb'"\ud800"'),
+        (rb'["\ud800", "\u00e9"]', rb'["\ud800","\u00e9"]'),
+        (rb'"\u00e9"', '"é"'.encode()),
+        (b"1" * 400, b"1" * 400),
+        (b"1e15", b"1000000000000000.0"),
+        (b'{"a": 1, "a": [ 2 ]}', b'{"a":[2]}'),
+    ],
+    ids=[
+        "a lone surrogate",
+        "and other text",
+        "an escape",
+        "a large number",
+        "a float",
+        "spaces and a repeated name",
+    ],
+)
+def test_a_json_payload_is_stored_compactly(payload: bytes, stored: bytes) -> None:
+    (item,) = enqueue_request(b'{"items": [{"payload": %s}]}' % payload)
+    assert item.payload == stored
+
+
+def test_a_lone_surrogate_in_an_error_is_no_reason_to_refuse_it() -> None:
+    request = verdict_request("fail", rb'{"tokens": ["w/1"], "error": "no file a\udcff"}')
+    assert request.endings[0].error == "no file a\udcff"
+
+
+def test_a_deep_payload_is_stored_or_refused() -> None:
+    reasons: set[str] = set()
+    for depth in range(20_000, 900, -7):
+        payload = b"[" * depth + b"]" * depth
+        try:
+            (item,) = enqueue_request(b'{"items": [{"payload": %s}]}' % payload)
+        except Refusal as refusal:
+            reasons.add(refusal.detail)
+            continue
+        assert item.payload == payload
+        if depth < 990:
+            break
+    (reason,) = reasons
+    assert "nested too deeply" in reason
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("", "entry 1 is empty; give the token of a claim"),
+        ("x" * 10_000, "entry 1 is longer than 300 characters"),
+        (7, "entry 1 is 7"),
+        (None, "entry 1 is null"),
+        ("TOKEN", "entry 1 is not a token of a claim; give one as a claim returned it"),
+        ("w/1\n", "entry 1 is not a token of a claim"),
+    ],
+    ids=["empty", "too long", "a number", "null", "the word of an example", "a line end"],
+)
+def test_an_invalid_token_is_refused_with_the_reason(token: object, words: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        verdict_request("done", raw({"tokens": ["w/1", token]}))
+    assert words in raised.value.detail
+
+
+def test_every_problem_has_the_pointer_of_its_field() -> None:
+    body = {
+        "claims": [{"token": "w/1", "enqueue": [{"text": 1, "id": "a b"}, {}]}, {"token": "w/1"}, 3],
+        "a/b~": 1,
+    }
+    with pytest.raises(Refusal) as raised:
+        verdict_request("done", raw(body))
+    assert [error.pointer for error in raised.value.errors] == [
+        "/a~1b~0",
+        "/claims/0/enqueue/0/text",
+        "/claims/0/enqueue/0/id",
+        "/claims/0/enqueue/1",
+        "/claims/2",
+        "/claims/1/token",
+    ]
+
+
+FORMS = [(ClaimBody,), (EnqueueBody,), (SessionBody,), *VERDICT_BODIES.values()]
+FIELDS = [
+    "max",
+    "wait",
+    "session",
+    "encoding",
+    "tokens",
+    "claims",
+    "error",
+    "permanent",
+    "delay",
+    "enqueue",
+    "items",
+]
+TOKENS = st.sampled_from(["w/1", "w/2", "w/3.Zk3q-u5H", "w", "", 1])
+WORDS: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, 1, 1.0, 1.5, 301, -1, 1e999, "", "auto", "é", "YQ==", "YQ", [], {}, [{}]]
+)
+ITEM_FIELDS = st.sampled_from(["payload", "payload_base64", "text", "id", "client", "delay", "unknown"])
+ITEMS = st.lists(st.dictionaries(ITEM_FIELDS, WORDS, max_size=3), max_size=2)
+CLAIMS = st.lists(
+    st.fixed_dictionaries(
+        {"token": TOKENS}, optional={"error": WORDS, "enqueue": ITEMS, "delay": WORDS, "permanent": WORDS}
+    ),
+    max_size=3,
+)
+BODIES = st.dictionaries(
+    st.sampled_from(FIELDS), WORDS | st.lists(TOKENS, min_size=1, max_size=2) | ITEMS | CLAIMS, max_size=3
+)
+
+
+@given(st.sampled_from(FORMS), BODIES)
+def test_both_ways_to_read_a_body_decide_the_same(
+    forms: tuple[type[Body], ...], body: dict[str, Any]
+) -> None:
+    text = raw(body).replace(b"Infinity", b"1e999")
+    try:
+        explained: Body | None = read_or_explain(text, forms)
+    except Refusal:
+        explained = None
+    assert explained == decoded(text, forms)
+
+
+def decoded(text: bytes, forms: tuple[type[Body], ...]) -> Body | None:
+    """What msgspec makes of a body; None if it fits no form."""
+    for form in forms:
+        try:
+            return msgspec.json.decode(text, type=form)
+        except msgspec.ValidationError:
+            continue
+    return None

@@ -1,0 +1,273 @@
+"""The types of request bodies: msgspec checks a body against them, and openapi.json describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from claimq.model import NewItem
+from claimq_sidecar.claims.calls import LONGEST_WAIT
+from claimq_sidecar.http.json_text import to_json
+
+MAX_ENTRIES: Final = 1000
+"""Items or tokens in one request."""
+MAX_DELAY: Final = 1e9
+MAX_TOKEN_LENGTH: Final = 300
+PAYLOAD_FIELDS: Final = ("payload", "payload_base64", "text")
+
+
+def _pattern(text: str) -> Meta:
+    r"""A pattern for the whole string. ``\Z``, since in Python ``$`` also matches before a newline at the end."""
+    return Meta(pattern=rf"^{text}\Z")
+
+
+Token = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_TOKEN_LENGTH),
+    _pattern(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?"),
+]
+Tokens = Annotated[list[Token], Meta(min_length=1, max_length=MAX_ENTRIES, description="Tokens of claims.")]
+Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY, description="Seconds.")]
+Error = Annotated[
+    str, Meta(min_length=1, description="Why it failed. The first 1,000 characters are kept with the item.")
+]
+Detail = Annotated[
+    str,
+    Meta(
+        description="Where it failed, for instance the last frames of a traceback. The last 2,000 characters are kept "
+        "with the item."
+    ),
+]
+_ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
+_EACH_TOKEN_ONCE: Final = Meta(description="Each token at most once.")
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """An object of a request; a field that it does not know is refused."""
+
+
+class ItemBody(Body):
+    """Exactly one of payload, payload_base64 and text.
+
+    A request has at most 300,000 JSON values and fields: those inside payload count, the contents of text and
+    payload_base64 do not.
+    """
+
+    payload: (
+        Annotated[
+            Any,
+            Meta(description="Any JSON value whose numbers fit IEEE 754 doubles; stored as compact JSON."),
+        ]
+        | UnsetType
+    ) = UNSET
+    payload_base64: (
+        Annotated[
+            bytes,
+            Meta(
+                description="Bytes, stored unchanged.",
+                extra_json_schema={
+                    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+                },
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    text: Annotated[str, Meta(description="Text, stored as UTF-8.")] | UnsetType = UNSET
+    id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="The producer's id. An id is not enqueued again within the queue's id window.",
+            ),
+            _pattern("[!-~]+"),
+        ]
+        | None
+    ) = None
+    client: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=128, description="The tenant, for fair claims."),
+            _pattern(r"(?!-$)[!-~]+"),
+        ]
+        | None
+    ) = None
+    delay: Delay | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError unless there is exactly one payload."""
+        if [self.payload, self.payload_base64, self.text].count(UNSET) != 2:
+            raise ValueError
+
+    def new_item(self) -> NewItem:
+        """The item for the library, with its payload as bytes."""
+        if isinstance(self.payload_base64, bytes):
+            payload = self.payload_base64
+        elif isinstance(self.text, str):
+            payload = self.text.encode()
+        else:
+            payload = to_json(self.payload)
+        return NewItem(payload, id=self.id, client=self.client, delay=self.delay)
+
+
+class ClaimBody(Body):
+    """POST /v1/claim."""
+
+    max: Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)] = (
+        1  # a float, since JSON has one kind of number: 1.0 is a whole one
+    )
+    wait: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=LONGEST_WAIT,
+                description="Seconds to wait for the first item. The default is set by the queue's policy.",
+            ),
+        ]
+        | None
+    ) = None
+    session: (
+        Annotated[str, Meta(max_length=64, description="An open session, which then holds the claims.")]
+        | None
+    ) = None
+    encoding: Annotated[
+        Literal["auto", "base64", "text"],
+        Meta(
+            description="How payloads are returned. auto: as payload if it is JSON, else as payload_base64. "
+            "text: as text if it is UTF-8, else as payload_base64."
+        ),
+    ] = "auto"
+
+
+class TokensBody(Body):
+    """POST /v1/unclaim and /v1/renew."""
+
+    tokens: Tokens
+
+
+class DoneBody(Body):
+    """Claims that ended, without items that follow."""
+
+    tokens: Tokens
+    enqueue: Annotated[list[ItemBody], Meta(max_length=0)] = []
+
+
+class DoneWithItemsBody(Body):
+    """One claim that ended, and the items that follow from it."""
+
+    tokens: Annotated[list[Token], Meta(min_length=1, max_length=1)]
+    enqueue: Annotated[list[ItemBody], _ENTRIES, Meta(description="Added in the same atomic step.")]
+
+
+class DoneClaim(Body):
+    """A claim that ended, and the items that follow from it."""
+
+    token: Token
+    enqueue: Annotated[list[ItemBody], Meta(max_length=MAX_ENTRIES)] = []
+
+
+class FailBody(Body):
+    """Claims that failed for one reason."""
+
+    tokens: Tokens
+    error: Error
+    permanent: bool = False
+    detail: Detail = ""
+
+
+class FailClaim(Body):
+    """A claim that failed."""
+
+    token: Token
+    error: Error
+    permanent: bool = False
+    detail: Detail = ""
+
+
+class RequeueBody(Body):
+    """Claims to requeue."""
+
+    tokens: Tokens
+    delay: Delay | None = None
+
+
+class RequeueClaim(Body):
+    """A claim to requeue."""
+
+    token: Token
+    delay: Delay | None = None
+
+
+def _check_repeated(tokens: Iterable[str]) -> None:
+    listed = list(tokens)
+    if len(set(listed)) != len(listed):
+        raise ValueError
+
+
+class DoneClaimsBody(Body):
+    """Claims that ended, each with its own items."""
+
+    claims: Annotated[list[DoneClaim], _ENTRIES, _EACH_TOKEN_ONCE]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a repeated token."""
+        _check_repeated(claim.token for claim in self.claims)
+
+
+class FailClaimsBody(Body):
+    """Claims that failed, each for its own reason."""
+
+    claims: Annotated[list[FailClaim], _ENTRIES, _EACH_TOKEN_ONCE]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a repeated token."""
+        _check_repeated(claim.token for claim in self.claims)
+
+
+class RequeueClaimsBody(Body):
+    """Claims to requeue, each with its own delay."""
+
+    claims: Annotated[list[RequeueClaim], _ENTRIES, _EACH_TOKEN_ONCE]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a repeated token."""
+        _check_repeated(claim.token for claim in self.claims)
+
+
+class EnqueueBody(Body):
+    """POST /v1/enqueue."""
+
+    items: Annotated[list[ItemBody], _ENTRIES]
+
+
+class SessionBody(Body):
+    """POST /v1/session."""
+
+    tokens: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=MAX_TOKEN_LENGTH)]],
+        Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over."),
+    ] = []
+
+
+VerdictBody = (
+    TokensBody
+    | DoneBody
+    | DoneWithItemsBody
+    | DoneClaimsBody
+    | FailBody
+    | FailClaimsBody
+    | RequeueBody
+    | RequeueClaimsBody
+)
+VERDICT_BODIES: Final[Mapping[str, tuple[type[VerdictBody], ...]]] = {
+    "done": (DoneBody, DoneWithItemsBody, DoneClaimsBody),
+    "fail": (FailBody, FailClaimsBody),
+    "requeue": (RequeueBody, RequeueClaimsBody),
+    "unclaim": (TokensBody,),
+    "renew": (TokensBody,),
+}
+"""By verb: the forms of its body. A form with ``claims`` comes last."""

@@ -1,0 +1,188 @@
+"""Explains what is wrong with a request body: every problem, each with the JSON pointer of its field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar, cast, get_args
+
+import msgspec
+
+from claimq.codec import check_name
+from claimq_sidecar.claims.calls import LONGEST_WAIT
+from claimq_sidecar.http.bodies import (
+    MAX_DELAY,
+    MAX_ENTRIES,
+    MAX_TOKEN_LENGTH,
+    PAYLOAD_FIELDS,
+    Body,
+    DoneWithItemsBody,
+    ItemBody,
+)
+from claimq_sidecar.http.json_text import read_json
+from claimq_sidecar.http.problems import (
+    FieldProblem,
+    invalid_fields,
+    nested_too_deeply,
+    not_json,
+)
+
+MAX_PROBLEMS: Final = 20
+"""Problems that are reported of one body."""
+_LIST_FIX: Final = f"give a list of 1 to {MAX_ENTRIES}"
+_FIXES: Final = {
+    "max": f"give a whole number from 1 to {MAX_ENTRIES}",
+    "wait": f"give seconds from 0 to {LONGEST_WAIT:g}",
+    "delay": f"give seconds from 0 to {MAX_DELAY:g}",
+    "encoding": "give one of auto, base64, text",
+    "session": "give a string of at most 64 characters",
+    "permanent": "give true or false",
+    "error": "say why the work failed; it is kept with the item",
+    "detail": "give a string",
+    "token": "give the token of a claim as a string",
+    "text": "give a string without lone surrogates",
+    "payload": "numbers must be finite doubles and nesting is limited; use payload_base64",
+    "payload_base64": "give the bytes as a base64 string",
+    "id": "give a string",
+    "client": "give a string",
+}
+"""What to send instead, by field. All other fields are lists."""
+_B = TypeVar("_B", bound=Body)
+
+
+def read_or_explain(raw: bytes, forms: Sequence[type[_B]]) -> _B:
+    """Reads a body that msgspec's parser refuses. Raises a :class:`Refusal` with up to 20 problems.
+
+    A body without problems has lone surrogates: msgspec does not parse them, but payloads and errors may have them.
+    """
+    value = read_json(raw)
+    if not isinstance(value, dict):
+        raise not_json(f"the body is {_kind(value)}; send a JSON object, for instance {{}}")
+    body = cast("dict[str, object]", value)
+    form = _closest(body, forms)
+    problems = list(islice(_of_object(body, form, ""), MAX_PROBLEMS))
+    if problems:
+        raise invalid_fields(problems)
+    try:
+        return msgspec.convert(body, form)
+    except RecursionError:
+        raise nested_too_deeply() from None
+
+
+def _closest(body: dict[str, object], forms: Sequence[type[_B]]) -> type[_B]:
+    """The form that the client probably meant."""
+    if "claims" in body:
+        return forms[-1]
+    tokens = body.get("tokens")
+    has_one_token = isinstance(tokens, list) and len(cast("list[object]", tokens)) == 1
+    with_items = [form for form in forms if form is DoneWithItemsBody]
+    return with_items[0] if with_items and has_one_token and body.get("enqueue") else forms[0]
+
+
+def _of_object(value: object, form: type[Body], at: str) -> Iterator[FieldProblem]:
+    fields = {field.name: field for field in msgspec.structs.fields(form)}
+    if not isinstance(value, dict):
+        yield FieldProblem(at, f"is {_kind(value)}; give an object with {', '.join(fields)}")
+        return
+    given = cast("dict[str, object]", value)
+    for name in given:
+        if name not in fields:
+            yield FieldProblem(f"{at}/{_escaped(name)}", f"is unknown here; there are {', '.join(fields)}")
+    payloads = [name for name in PAYLOAD_FIELDS if name in given]
+    if form is ItemBody and len(payloads) != 1:
+        there = f"has {' and '.join(payloads)}" if payloads else "has no payload"
+        yield FieldProblem(at, f"{there}; give one of {', '.join(PAYLOAD_FIELDS)}")
+    for name, field in fields.items():
+        if name not in given:
+            if field.required:
+                yield FieldProblem(f"{at}/{name}", f"is missing; {_FIXES.get(name, _LIST_FIX)}")
+        elif name not in _FIXES:
+            yield from _of_list(given[name], field.type, name, at)
+        elif (detail := _problem(given[name], field.type, name)) is not None:
+            yield FieldProblem(f"{at}/{name}", detail)
+
+
+def _of_list(value: object, kind: Any, name: str, at: str) -> Iterator[FieldProblem]:
+    listed, *limits = get_args(kind)  # of Annotated[list[...], Meta(...), ...]
+    (entry_kind,) = get_args(listed)
+    fewest = max(limit.min_length or 0 for limit in limits)
+    most = min(limit.max_length for limit in limits if limit.max_length is not None)
+    if not isinstance(value, list):
+        yield FieldProblem(f"{at}/{name}", f"is {_kind(value)}; {_LIST_FIX}")
+        return
+    entries = cast("list[object]", value)
+    if most == 0 < len(entries):
+        fix = "goes with one token; for several, give claims: [{token, enqueue}, ...]"
+        yield FieldProblem(f"{at}/{name}", fix)
+    elif not fewest <= len(entries) <= most:
+        yield FieldProblem(f"{at}/{name}", f"has {len(entries)} entries; give {fewest} to {most}")
+    elif name == "tokens":
+        for index, entry in enumerate(entries):
+            if (detail := _problem(entry, entry_kind, "token")) is not None:
+                yield FieldProblem(f"{at}/{name}", f"entry {index} {detail}")
+    else:
+        for index, entry in enumerate(entries):
+            yield from _of_object(entry, entry_kind, f"{at}/{name}/{index}")
+        yield from _of_repeated_tokens(entries, f"{at}/{name}")
+
+
+def _of_repeated_tokens(entries: list[object], at: str) -> Iterator[FieldProblem]:
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        token = cast("dict[str, object]", entry).get("token") if isinstance(entry, dict) else None
+        if isinstance(token, str):
+            if token in seen:
+                yield FieldProblem(f"{at}/{index}/token", "is repeated; give one verdict for each claim")
+            seen.add(token)
+
+
+def _problem(value: object, kind: Any, name: str) -> str | None:
+    """What is wrong with the value of a field that is no list; None if nothing is."""
+    try:
+        msgspec.convert(value, kind)
+        if name == "payload":
+            json.dumps(value, allow_nan=False)
+        elif name == "text":
+            cast("str", value).encode()
+    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError):
+        return _described(value, name)
+    return None
+
+
+def _described(value: object, name: str) -> str:
+    if isinstance(value, str):
+        if name in ("id", "client"):
+            return _name_problem(name, value)
+        if name == "token" and len(value) > MAX_TOKEN_LENGTH:
+            return f"is longer than {MAX_TOKEN_LENGTH} characters; {_FIXES[name]}"
+        if name == "token" and value:
+            return "is not a token of a claim; give one as a claim returned it, like WORKER/17.Zk3q-u5H"
+        if name == "payload_base64":
+            return f"is not base64; {_FIXES[name]}"
+    return f"is {_shown(value)}; {_FIXES[name]}"
+
+
+def _name_problem(name: str, value: str) -> str:
+    try:
+        check_name(name, value)
+    except ValueError as error:
+        return str(error)
+    return f"is not valid; {_FIXES[name]}"
+
+
+def _escaped(name: str) -> str:
+    """A foreign field name as part of a JSON pointer."""
+    return name[:60].replace("~", "~0").replace("/", "~1").encode("ascii", "backslashreplace").decode()
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", str: "a string", dict: "an object", list: "a list", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _shown(value: object) -> str:
+    """A value for a message. Long ones by kind, so that no payload gets into a response or a log."""
+    if value == "":
+        return "empty"
+    return json.dumps(value) if isinstance(value, (int, float)) and abs(value) < 1e12 else _kind(value)

@@ -25,8 +25,6 @@ MOST_PIPELINED = 16
 """Requests that may wait on one connection for the replies before theirs."""
 HEAD_SECONDS = 10.0
 """How long a head may take from its first byte to its last."""
-UNREAD_SECONDS = 60.0
-"""A client that reads nothing of its reply for so long is cut off."""
 KEY: Final = "claimq.connection"
 """Where the scope of a request has its :class:`Connection`."""
 _READ_BYTES = 16 * 1024
@@ -36,6 +34,8 @@ _BUFFER_BYTES = 16 * 1024
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with bounds: uvicorn has none on heads, trailers, pipelined requests or silent clients."""
 
+    unread_seconds: ClassVar[float] = 60.0
+    """A connection whose client reads nothing of a response for this long is closed."""
     most_connections: ClassVar[int] = 64
     """When one more connects, the one that has waited longest for its next request makes room."""
 
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expect_reading(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self._look_whether_read, left)
+        self._unread_timer = self.loop.call_later(self.unread_seconds, self._look_whether_read, left)
 
     def _look_whether_read(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:

@@ -30,7 +30,7 @@ from claimq_sidecar.metrics import Metrics
 from claimq_spec.log_lines import LogEvent
 
 BODY_SECONDS = 60.0
-"""How long a body may take to come."""
+"""How long a body may take to arrive."""
 ROOM_SECONDS = 10.0
 """How long it waits for room before that."""
 Scope = Mapping[str, Any]
@@ -47,9 +47,17 @@ class Exchange:
     """One request and its reply."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, max_body: int, bodies: Bodies | None = None
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        max_body: int,
+        bodies: Bodies | None = None,
+        *,
+        body_seconds: float = BODY_SECONDS,
     ) -> None:
         self._bodies = bodies
+        self._body_seconds = body_seconds
         self.share = Share()
         """What this exchange has of the budgets."""
         self._receive = receive
@@ -82,7 +90,7 @@ class Exchange:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(self._body_seconds):
                 while True:
                     message = await self._receive()
                     if message["type"] != "http.request":
@@ -98,7 +106,7 @@ class Exchange:
                     if not message["more_body"]:
                         return parts[0] if len(parts) == 1 else b"".join(parts)
         except TimeoutError:
-            raise body_too_slow(BODY_SECONDS) from None
+            raise body_too_slow(self._body_seconds) from None
 
     async def expect(self, items: Iterable[NewItem]) -> None:
         """Takes more room where the payloads became larger than the body: 1e15 is stored as 1000000000000000.0.
@@ -169,9 +177,11 @@ class App:
         *,
         check: Callable[[Exchange], None] | None = None,
         bodies: Bodies | None = None,
+        body_seconds: float = BODY_SECONDS,
     ) -> None:
         """``check`` raises a Refusal for what is not to be handled, whatever its path."""
         self._bodies = bodies
+        self._body_seconds = body_seconds
         self._check = check
         self.routes = routes
         self._max_body = max_body
@@ -181,7 +191,9 @@ class App:
         """Handles one request."""
         if scope["type"] != "http":
             return
-        exchange = Exchange(scope, receive, send, self._max_body, self._bodies)
+        exchange = Exchange(
+            scope, receive, send, self._max_body, self._bodies, body_seconds=self._body_seconds
+        )
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def queue_body(server: Server, **spec: Any) -> Json:
 
 
 @asynccontextmanager
-async def operator(api: MemoryApi, directory: Path) -> AsyncIterator[Context]:
+async def operator(api: MemoryApi, directory: Path) -> AsyncGenerator[Context]:
     """An operator without watches: a resync once a test has changed objects."""
     controller, metrics = Controller(), Metrics()
     context = Context(

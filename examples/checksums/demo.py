@@ -26,12 +26,12 @@ from rich.console import Console
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
-from claimq_cli.failures import CommandError
-from claimq_cli.local import proc
-from claimq_cli.local.board import Board
-from claimq_cli.local.display import shown
+from claimq_cli.commands.up import load_manifests, logs_to
+from claimq_cli.errors import CommandError
 from claimq_cli.local.local_mode import LocalMode, Options, first_error
-from claimq_cli.up_command import load_manifests, logs_to
+from claimq_cli.local.processes import process_table
+from claimq_cli.local.screen.board import Board
+from claimq_cli.local.screen.display import shown
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder
@@ -251,7 +251,7 @@ class Demo:
         ]
         if len(story.enqueued) != len(self.paths):
             found.mistakes.append(f"{len(self.paths) - len(story.enqueued)} paths were not enqueued")
-        left = [str(one.pid) for one in proc.marked(self.mode.mark)]
+        left = [str(one.pid) for one in process_table.marked(self.mode.mark)]
         if left or self.mode.sockets.exists():
             found.mistakes.append(
                 f"left behind: processes {', '.join(left) or 'none'}, sockets in {self.mode.sockets}"

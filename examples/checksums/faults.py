@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import claimq
 from claimq.model import State
-from claimq_cli.local.child import Child
 from claimq_cli.local.local_mode import LocalMode
+from claimq_cli.local.processes.child import Child
 from claimq_cli.local.worker import Worker
 
 PATIENCE_SECONDS = 30.0

@@ -10,13 +10,14 @@ from typing import NoReturn
 import click
 
 from claimq.errors import ClaimqError
-from claimq_cli import failures, printing
-from claimq_cli.change_commands import flush, pause, release, resume
-from claimq_cli.enqueue_command import enqueue
-from claimq_cli.failed_commands import failed
-from claimq_cli.inspect_commands import check, find, items, peek, queues, status, url, workers
-from claimq_cli.simulate_command import simulate_command
-from claimq_cli.up_command import up
+from claimq_cli import errors
+from claimq_cli.commands.change import flush, pause, release, resume
+from claimq_cli.commands.enqueue import enqueue
+from claimq_cli.commands.failed import failed
+from claimq_cli.commands.inspection import check, find, items, peek, queues, status, url, workers
+from claimq_cli.commands.simulate import simulate_command
+from claimq_cli.commands.up import up
+from claimq_cli.output import terminal
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -51,20 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit(failures.INTERRUPTED)
+        sys.exit(errors.INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
-        printing.say_error(f"{' '.join(error.format_message().split())} (see `{where} --help`)")
+        terminal.say_error(f"{' '.join(error.format_message().split())} (see `{where} --help`)")
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.exit(failures.INTERRUPTED)
-    except (ClaimqError, failures.CommandError, ValueError, TypeError, OSError) as error:
-        for line in failures.lines_of(error):
-            printing.say_error(line)
-        sys.exit(failures.exit_code_of(error))
+        sys.exit(errors.INTERRUPTED)
+    except (ClaimqError, errors.CommandError, ValueError, TypeError, OSError) as error:
+        for line in errors.lines_of(error):
+            terminal.say_error(line)
+        sys.exit(errors.exit_code_of(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import claimq
 from claimq import local_mode
 from claimq.default_server import settings_from
-from claimq_cli.failures import USAGE, CommandError
+from claimq_cli.errors import USAGE, CommandError
 
 RETRY_SECONDS = 3.0
 _ADVICE = "give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"

@@ -14,8 +14,8 @@ import pytest
 
 import claimq as claimq_library
 from claimq_cli.__main__ import main
-from claimq_cli.local import proc
-from claimq_cli.local.remains import end_all
+from claimq_cli.local.processes import process_table
+from claimq_cli.local.processes.process_table import end_all
 from claimq_cli.local.state_directory import RunState, StateDirectory
 from testkit.processes import Process
 from testkit.server import Server
@@ -134,7 +134,9 @@ class Up:
 
     def pids(self, role: str) -> list[int]:
         """The processes of one role that run now."""
-        return [one.pid for one in self.state.processes if one.role == role and proc.identify(one.pid)]
+        return [
+            one.pid for one in self.state.processes if one.role == role and process_table.identify(one.pid)
+        ]
 
     def until_pids(self, role: str, number: int) -> list[int]:
         """Waits until so many run."""
@@ -143,7 +145,7 @@ class Up:
 
     def left(self) -> list[str]:
         """What is there now of processes and sockets, of all runs."""
-        processes = [str(one) for mark in self.marks for one in proc.marked(mark)]
+        processes = [str(one) for mark in self.marks for one in process_table.marked(mark)]
         sockets = [str(place) for place in self.socket_directories if place.exists()]
         return [*processes, *sockets]
 
@@ -154,7 +156,7 @@ class Up:
         if state is not None:
             self.marks.add(state.mark)
             self.directory.forget_run(state)
-        end_all(lambda: [one for mark in self.marks for one in proc.marked(mark)])
+        end_all(lambda: [one for mark in self.marks for one in process_table.marked(mark)])
 
 
 StartUp = Callable[..., Up]

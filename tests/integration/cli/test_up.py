@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import claimq.blocking as library
-from claimq_cli.local import proc
+from claimq_cli.local.processes import process_table
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
 from testkit.sidecars import UnixConnection
@@ -170,11 +170,11 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     bystander = Process(["sleep", "300"])
     up.process.kill9()
     eventually_sync(
-        lambda: len(list(proc.marked(mark))) == 2, why="the kernel kills all but what the app left"
+        lambda: len(list(process_table.marked(mark))) == 2, why="the kernel kills all but what the app left"
     )
     (tmp_path / "go").touch()
     up.again()
-    assert list(proc.marked(mark)) == []
+    assert list(process_table.marked(mark)) == []
     assert bystander.is_running
     bystander.kill9()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
@@ -225,7 +225,7 @@ def test_what_an_app_leaves_behind_ends_with_it(start_up: StartUp, tmp_path: Pat
     up.until_says("it starts again in 1.0 s")
     up.until_says("it starts again in 2.0 s")
     assert len((tmp_path / "left").read_text().split()) >= 3
-    assert [pid for pid in (tmp_path / "left").read_text().split() if proc.identify(int(pid))] == []
+    assert [pid for pid in (tmp_path / "left").read_text().split() if process_table.identify(int(pid))] == []
 
 
 def test_a_command_that_does_not_exist_is_told(start_up: StartUp) -> None:

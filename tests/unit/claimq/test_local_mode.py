@@ -10,7 +10,7 @@ import pytest
 import claimq.blocking
 from claimq import NoServer, local_mode
 from claimq.default_server import found_settings
-from claimq_cli.failures import LocalModeError
+from claimq_cli.errors import LocalModeError
 from claimq_cli.local.state_directory import StateDirectory
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")

@@ -6,8 +6,9 @@ import pytest
 
 from claimq.errors import ClaimLost, InvalidName, InvalidSpec, Problem, StoreFull, StoreUnavailable
 from claimq.model import HistoryEntry, Item, Located, State
-from claimq_cli import failures, json_shapes
-from claimq_cli.answers import Answers, age, count, payload
+from claimq_cli import errors
+from claimq_cli.output import documents
+from claimq_cli.output.answers import Answers, age, count, payload
 
 
 def item(raw: bytes) -> Item:
@@ -29,13 +30,13 @@ def item(raw: bytes) -> Item:
     ],
 )
 def test_a_payload_stands_under_the_name_that_says_what_it_is(raw: bytes, shape: dict[str, object]) -> None:
-    assert json_shapes.payload_of(raw) == shape
+    assert documents.payload_of(raw) == shape
 
 
 def test_an_item_has_all_its_documented_fields() -> None:
     history = (HistoryEntry(3.0, "fail", "no", "w"),)
     one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 5, "no", history)
-    assert json_shapes.item(one) == {
+    assert documents.item(one) == {
         "id": "a", "text": "x", "client": "c", "first_enqueued_at": 1.0, "enqueued_at": 2.0, "requeue_count": 1,
         "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "given_up_count": 5, "last_error": "no",
         "error_detail": None,
@@ -44,7 +45,7 @@ def test_an_item_has_all_its_documented_fields() -> None:
 
 
 def test_a_located_item_has_null_where_its_state_has_nothing() -> None:
-    found = json_shapes.located(Located(item(b"1"), State.MAIN))
+    found = documents.located(Located(item(b"1"), State.MAIN))
     assert found["name"] == "a"
     assert [found[name] for name in ("worker", "claimed_at", "lease_until", "due_at", "failed_at")] == [
         None
@@ -90,8 +91,8 @@ def test_numbers_agree_with_their_nouns() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (failures.CommandError("x"), 1),
-        (failures.CommandError("x", failures.USAGE), 2),
+        (errors.CommandError("x"), 1),
+        (errors.CommandError("x", errors.USAGE), 2),
         (ValueError("x"), 2),
         (InvalidName("x"), 2),
         (OSError("disk full"), 1),
@@ -102,12 +103,12 @@ def test_numbers_agree_with_their_nouns() -> None:
     ],
 )
 def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
-    assert failures.exit_code_of(error) == code
+    assert errors.exit_code_of(error) == code
 
 
 def test_an_error_is_one_line_and_a_manifest_has_one_for_each_mistake() -> None:
-    assert failures.lines_of(ValueError("a\n b")) == ["a b"]
-    assert failures.lines_of(ValueError()) == ["ValueError"]
+    assert errors.lines_of(ValueError("a\n b")) == ["a b"]
+    assert errors.lines_of(ValueError()) == ["ValueError"]
     problems = InvalidSpec([Problem("spec.a", "is wrong"), Problem("spec.b", "is missing")])
-    assert failures.lines_of(problems) == ["spec.a: is wrong", "spec.b: is missing"]
-    assert failures.lines_of(StoreUnavailable("no answer"))[0].startswith("no answer - start the server")
+    assert errors.lines_of(problems) == ["spec.a: is wrong", "spec.b: is missing"]
+    assert errors.lines_of(StoreUnavailable("no answer"))[0].startswith("no answer - start the server")

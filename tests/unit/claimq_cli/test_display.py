@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from claimq.model import Snapshot, State
-from claimq_cli.local.board import Board, QueueBoard, WorkerRow
-from claimq_cli.local.display import frame, shown, status_line
+from claimq_cli.local.screen.board import Board, QueueBoard, WorkerRow
+from claimq_cli.local.screen.display import frame, shown, status_line
 from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 
 

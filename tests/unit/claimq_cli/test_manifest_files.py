@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from claimq.errors import InvalidSpec
-from claimq_cli.failures import BAD_MANIFEST, CommandError
-from claimq_cli.up_command import load_manifests
+from claimq_cli.commands.up import load_manifests
+from claimq_cli.errors import BAD_MANIFEST, CommandError
 
 QUEUE = """
 apiVersion: claimq.dev/v1alpha1

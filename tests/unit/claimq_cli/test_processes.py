@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from claimq import local_mode
-from claimq_cli.failures import LocalModeError
-from claimq_cli.local import proc, remains, running
-from claimq_cli.local.proc import Identity
+from claimq_cli.errors import LocalModeError
+from claimq_cli.local import discovery, leftovers
+from claimq_cli.local.processes import process_table
+from claimq_cli.local.processes.process_table import Identity
 from claimq_cli.local.state_directory import ROOM_FOR_NAME, Running, RunState, StateDirectory
 from claimq_cli.local.worker import socket_name
 from testkit.processes import Process
@@ -32,8 +33,8 @@ def sleeper() -> Iterator[Process]:
 
 @pytest.fixture
 def marked_sleeper() -> Iterator[Process]:
-    with Process(["sleep", "60"], env={proc.MARK: MARK}) as process:
-        eventually_sync(lambda: proc.carries_mark(process.pid, MARK))
+    with Process(["sleep", "60"], env={process_table.MARK: MARK}) as process:
+        eventually_sync(lambda: process_table.carries_mark(process.pid, MARK))
         yield process
 
 
@@ -51,38 +52,45 @@ def a_run(directory: StateDirectory, *processes: Running, mark: str = MARK, boot
     sockets = directory.make_socket_directory()
     (sockets / "one.sock").touch()
     state = RunState(
-        mark, boot or proc.boot_id(), 1, 1, str(sockets), {"q": "unix:///s"}, list(processes), {"q": ["w"]}
+        mark,
+        boot or process_table.boot_id(),
+        1,
+        1,
+        str(sockets),
+        {"q": "unix:///s"},
+        list(processes),
+        {"q": ["w"]},
     )
     directory.write(state)
     return state
 
 
 def identity(process: Process) -> Identity:
-    found = proc.identify(process.pid)
+    found = process_table.identify(process.pid)
     assert found is not None
     return found
 
 
 def test_a_process_is_known_by_its_start_time_too(sleeper: Process) -> None:
     known = identity(sleeper)
-    assert not proc.send(Identity(known.pid, known.started - 1), signal.SIGKILL)
+    assert not process_table.send(Identity(known.pid, known.started - 1), signal.SIGKILL)
     assert sleeper.is_running
-    assert proc.send(known, signal.SIGKILL)
+    assert process_table.send(known, signal.SIGKILL)
     assert sleeper.wait() == -signal.SIGKILL
-    assert not proc.send(known, signal.SIGKILL)
+    assert not process_table.send(known, signal.SIGKILL)
 
 
 def test_an_ended_process_that_nobody_waited_for_is_no_process() -> None:
     pid = os.posix_spawn("/bin/true", ["true"], {})
     try:
-        eventually_sync(lambda: proc.identify(pid) is None)
+        eventually_sync(lambda: process_table.identify(pid) is None)
         assert Path(f"/proc/{pid}").exists()
     finally:
         os.waitpid(pid, 0)
 
 
 def test_marked_processes_are_found_and_others_are_not(sleeper: Process, marked_sleeper: Process) -> None:
-    found = {one.pid for one in proc.marked(MARK)}
+    found = {one.pid for one in process_table.marked(MARK)}
     assert found == {marked_sleeper.pid}
     assert sleeper.pid not in found
 
@@ -92,17 +100,17 @@ def test_the_remains_of_a_killed_run_are_cleared(
 ) -> None:
     written = Running("app", "q-1", sleeper.pid, identity(sleeper).started)
     state = a_run(directory, written)
-    assert remains.clear(directory) == state
+    assert leftovers.clear(directory) == state
     assert sleeper.wait() == marked_sleeper.wait() == -signal.SIGKILL
     assert not Path(state.sockets).exists()
-    assert remains.clear(directory) is None
+    assert leftovers.clear(directory) is None
 
 
 def test_a_process_that_only_got_an_old_number_is_left_alone(
     directory: StateDirectory, sleeper: Process
 ) -> None:
     a_run(directory, Running("app", "q-1", sleeper.pid, identity(sleeper).started - 100))
-    remains.clear(directory)
+    leftovers.clear(directory)
     assert sleeper.is_running
 
 
@@ -110,16 +118,16 @@ def test_after_a_reboot_no_number_means_anything(
     directory: StateDirectory, sleeper: Process, marked_sleeper: Process
 ) -> None:
     a_run(directory, Running("app", "q-1", sleeper.pid, identity(sleeper).started), boot="another boot")
-    remains.clear(directory)
+    leftovers.clear(directory)
     assert sleeper.is_running
     assert marked_sleeper.is_running
 
 
 def test_a_state_file_that_cannot_be_understood_is_nothing_to_clear(directory: StateDirectory) -> None:
     directory.state_file.write_text('{"mark": 1')
-    assert remains.clear(directory) is None
+    assert leftovers.clear(directory) is None
     directory.state_file.write_text('{"processes": [{"pid": 1}]}')
-    assert remains.clear(directory) is None
+    assert leftovers.clear(directory) is None
 
 
 def test_only_the_runs_own_sockets_are_removed(directory: StateDirectory, tmp_path: Path) -> None:
@@ -172,12 +180,12 @@ def test_a_running_local_mode_is_found_and_a_dead_one_is_forgotten(
     directory: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    running.announce(directory)
+    discovery.announce(directory)
     assert local_mode.running_anywhere() == [directory.path]
     directory.let_go()
     assert local_mode.running_anywhere() == []
     assert list(tmp_path.glob("claimq-*/*")) == []
-    running.withdraw(directory)
+    discovery.withdraw(directory)
     assert list(tmp_path.glob("claimq-*")) == []
 
 
@@ -185,7 +193,7 @@ def test_a_list_of_local_modes_that_others_can_write_is_not_believed(
     directory: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    running.announce(directory)
+    discovery.announce(directory)
     next(tmp_path.glob("claimq-*")).chmod(0o777)
     assert local_mode.running_anywhere() == []
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import claimq
 import claimq.embedded_valkey
 from claimq.errors import ClaimqError, NoServer
-from claimq_cli.failures import LocalModeError
-from claimq_cli.local.child import Child
+from claimq_cli.errors import LocalModeError
+from claimq_cli.local.processes.child import Child
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0

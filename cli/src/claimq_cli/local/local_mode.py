@@ -14,12 +14,13 @@ from pathlib import Path
 
 from claimq.background_work import in_background
 from claimq.model import State
-from claimq_cli.failures import LocalModeError
-from claimq_cli.local import embedded_valkey, proc, remains, running
+from claimq_cli.errors import LocalModeError
+from claimq_cli.local import discovery, embedded_valkey, leftovers
 from claimq_cli.local.backoff import Backoff
-from claimq_cli.local.board import Board
-from claimq_cli.local.child import Child, Program
+from claimq_cli.local.processes import process_table
+from claimq_cli.local.processes.child import Child, Program
 from claimq_cli.local.queue_runner import QueueRunner
+from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
 from claimq_spec.manifest import Manifest
@@ -64,13 +65,13 @@ class LocalMode:
         """
         self.directory.hold()
         try:
-            earlier = remains.clear(self.directory)
+            earlier = leftovers.clear(self.directory)
             self.sockets = self.directory.make_socket_directory()
             self._write()
             await self._run(earlier)
         finally:
-            remains.end_all(lambda: proc.marked(self.mark))
-            running.withdraw(self.directory)
+            process_table.end_all(lambda: process_table.marked(self.mark))
+            discovery.withdraw(self.directory)
             self.directory.forget_run(self._state())
             self.directory.let_go()
 
@@ -144,7 +145,7 @@ class LocalMode:
                 runner.release_remains(earlier.claim_names.get(runner.board.name, []))
         self.started.set()
         self._write()
-        running.announce(self.directory)
+        discovery.announce(self.directory)
         watcher = (
             in_background(self._stop_when_empty(), name="until empty") if self.options.until_empty else None
         )
@@ -226,13 +227,13 @@ class LocalMode:
         return [child for child in children if child is not None and child.is_running]
 
     def _state(self) -> RunState:
-        own = proc.identify(os.getpid())
+        own = process_table.identify(os.getpid())
         for runner in self.runners:
             live = [worker.claim_name for worker in runner.workers.values() if worker.claim_name]
             self._claim_names[runner.board.name] = live
         return RunState(
             mark=self.mark,
-            boot=proc.boot_id(),
+            boot=process_table.boot_id(),
             pid=os.getpid(),
             started=own.started if own else 0,
             sockets=str(self.sockets),

@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import claimq
-from claimq.background_work import in_background, run_every
 from claimq.errors import ClaimqError
+from claimq.background_work import in_background, run_every
 from claimq.model import Snapshot
 from claimq.queue.reaper import Reaper
-from claimq_cli.answers import count
 from claimq_cli.local import plan
-from claimq_cli.local.board import QueueBoard, WorkerRow
 from claimq_cli.local.plan import Part, Patience, Step
+from claimq_cli.local.screen.board import QueueBoard, WorkerRow
 from claimq_cli.local.worker import Surroundings, ToRelease, Worker
+from claimq_cli.output.answers import count
 from claimq_cli.server_choice import settings_for
 from claimq_spec.manifest import Manifest
 from claimq_spec.scaling import ScalingState, Seen, decide

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from claimq import local_mode
-from claimq_cli.failures import LocalModeError
+from claimq_cli.errors import LocalModeError
 
 LONGEST_SOCKET_PATH = 107
 ROOM_FOR_NAME = 40

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from claimq.background_work import in_background
 from claimq.model import Reason
-from claimq_cli.local import environment, http_get
+from claimq_cli.local import environment, sidecar_client
 from claimq_cli.local.backoff import Backoff
-from claimq_cli.local.child import Child, Program
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
+from claimq_cli.local.processes.child import Child, Program
 from claimq_spec.manifest import Manifest
 
 _READY_POLL = 0.03
@@ -141,10 +141,10 @@ class Worker:
             return
         asked = self.app
         try:
-            status, _ = await http_get.get(self._health_port, "/worker/livez")
-        except http_get.NoAnswer:
+            status, _ = await sidecar_client.get(self._health_port, "/worker/livez")
+        except sidecar_client.NoAnswer:
             return
-        if status == http_get.UNAVAILABLE and self.app is asked and not self.is_stuck:
+        if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
             self.is_stuck = True
             self.around.note(
                 f"{self.name}: an item is over processingTimeout; its app is killed", is_trouble=True
@@ -206,10 +206,10 @@ class Worker:
     async def _until_ready(self, sidecar: Child) -> None:
         while sidecar.is_running:
             try:
-                status, _ = await http_get.get(self._health_port, "/readyz")
-            except http_get.NoAnswer:
+                status, _ = await sidecar_client.get(self._health_port, "/readyz")
+            except sidecar_client.NoAnswer:
                 status = 0
-            if status == http_get.OK and self.sidecar is sidecar:
+            if status == sidecar_client.OK and self.sidecar is sidecar:
                 self._is_sidecar_ready = True
                 self.around.changed()
                 return
@@ -222,8 +222,10 @@ class Worker:
 
     async def _drained(self) -> None:
         try:
-            await http_get.drain(self._health_port, self._lifecycle_key, timeout=self.patience.drain + 5.0)
-        except http_get.NoAnswer:
+            await sidecar_client.drain(
+                self._health_port, self._lifecycle_key, timeout=self.patience.drain + 5.0
+            )
+        except sidecar_client.NoAnswer:
             pass  # then it is gone, or the time is over: the app is told to end either way
         if self.drain is not None:
             self.drain = replace(self.drain, is_finished=True)

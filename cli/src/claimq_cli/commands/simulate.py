@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from claimq_cli.answers import Answers
-from claimq_cli.failures import USAGE, CommandError
+from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.output.answers import Answers
 from claimq_cli.simulation.scalers import Claimq, Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from claimq_cli.failures import CommandError
+from claimq_cli.errors import CommandError
 
 LONGEST_ANSWER = 1024 * 1024
 OK = 200

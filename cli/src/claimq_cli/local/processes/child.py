@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq_cli.local import die_with_parent, proc
-from claimq_cli.local.proc import Identity
-from claimq_cli.local.remains import end_all
+from claimq_cli.local.processes import die_with_parent, process_table
+from claimq_cli.local.processes.process_table import Identity, end_all
 
 _WRAPPER = die_with_parent.__file__
 _TAIL_BYTES = 4096
@@ -44,7 +43,7 @@ class Child:
         self.log = program.log
         self.pid = process.pid
         self.since = time.monotonic()
-        self.identity = proc.identify(process.pid) or Identity(process.pid, 0)
+        self.identity = process_table.identify(process.pid) or Identity(process.pid, 0)
         self._process = process
         self._mark = mark
         self._log_start = log_start
@@ -64,7 +63,7 @@ class Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**program.env, proc.MARK: mark},
+                env={**program.env, process_table.MARK: mark},
                 cwd=program.cwd,
                 start_new_session=True,
             )
@@ -81,7 +80,9 @@ class Child:
 
     def _rest_of_group(self) -> list[Identity]:
         """What it started and left behind in its group; the mark proves that the group is still ours."""
-        return [one for one in proc.marked(self._mark) if proc.group_of(one.pid) == self.pid]
+        return [
+            one for one in process_table.marked(self._mark) if process_table.group_of(one.pid) == self.pid
+        ]
 
     @property
     def is_running(self) -> bool:

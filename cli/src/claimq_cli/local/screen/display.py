@@ -18,9 +18,9 @@ from rich.text import Text
 
 from claimq.background_work import in_background
 from claimq.model import State
-from claimq_cli import printing
-from claimq_cli.answers import age
-from claimq_cli.local.board import Board, Line, QueueBoard, WorkerRow
+from claimq_cli.local.screen.board import Board, Line, QueueBoard, WorkerRow
+from claimq_cli.output import terminal
+from claimq_cli.output.answers import age
 
 REFRESH_SECONDS = 0.2
 PLAIN_SECONDS = 1.0
@@ -70,7 +70,7 @@ async def _lines(board: Board, console: Console) -> None:
     def show(line: Line) -> None:
         try:
             console.print(
-                printing.safe(f"{line.at} {line.text}"), highlight=False, markup=False, soft_wrap=True
+                terminal.safe(f"{line.at} {line.text}"), highlight=False, markup=False, soft_wrap=True
             )
         except _NOBODY_READS:
             board.on_line = None
@@ -123,7 +123,7 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
 
 def _text(text: str, style: str = "") -> Text:
     """Text from outside, without what a terminal would obey."""
-    return Text(printing.safe(text), style)
+    return Text(terminal.safe(text), style)
 
 
 def _or_lines(

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from collections.abc import Callable, Iterable
-
-from claimq_cli.failures import LocalModeError
-from claimq_cli.local import proc
-from claimq_cli.local.proc import Identity
+from claimq_cli.errors import LocalModeError
+from claimq_cli.local.processes import process_table
+from claimq_cli.local.processes.process_table import Identity
 from claimq_cli.local.state_directory import RunState, StateDirectory
-
-LONGEST_WAIT = 10.0
 
 
 def clear(directory: StateDirectory) -> RunState | None:
@@ -23,10 +17,13 @@ def clear(directory: StateDirectory) -> RunState | None:
     state = directory.read()
     if state is None:
         return None
-    if state.boot == proc.boot_id():
+    if state.boot == process_table.boot_id():
         written = [Identity(one.pid, one.started) for one in state.processes]
-        stayed = end_all(
-            lambda: {*proc.marked(state.mark), *(one for one in written if proc.identify(one.pid) == one)}
+        stayed = process_table.end_all(
+            lambda: {
+                *process_table.marked(state.mark),
+                *(one for one in written if process_table.identify(one.pid) == one),
+            }
         )
         if stayed:
             numbers = ", ".join(str(one.pid) for one in stayed)
@@ -35,15 +32,3 @@ def clear(directory: StateDirectory) -> RunState | None:
             )
     directory.forget_run(state)
     return state
-
-
-def end_all(left: Callable[[], Iterable[Identity]]) -> list[Identity]:
-    """SIGKILL to whatever ``left`` finds, until it finds nothing; those that are still there after some seconds."""
-    deadline = time.monotonic() + LONGEST_WAIT
-    while found := list(left()):
-        if time.monotonic() > deadline:
-            return found
-        for one in found:
-            proc.send(one, signal.SIGKILL)
-        time.sleep(0.01)
-    return []

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 import claimq
-from claimq_cli.failures import NOT_DONE, CommandError
+from claimq_cli.errors import NOT_DONE, CommandError
 
 _MOST = 3
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from claimq_cli.failures import USAGE, CommandError
+from claimq_cli.errors import USAGE, CommandError
 
 _READ_BYTES = 256 * 1024
 _MOST_LINES = 1000

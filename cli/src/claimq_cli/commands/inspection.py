@@ -6,12 +6,12 @@ import click
 
 import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
-from claimq.redis_url import parse_url
-from claimq_cli import json_shapes
-from claimq_cli.answers import age, instant, payload
-from claimq_cli.context import Context, with_context
-from claimq_cli.failures import NOT_DONE, USAGE, CommandError
-from claimq_cli.queue_names import check_exists
+from claimq.redis_store.settings import parse_url
+from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.queue_names import check_exists
+from claimq_cli.errors import NOT_DONE, USAGE, CommandError
+from claimq_cli.output import documents
+from claimq_cli.output.answers import age, instant, payload
 
 STATES = click.Choice([state.value for state in State])
 LIVE_SECONDS = 15.0
@@ -38,7 +38,7 @@ async def status(context: Context, name: str | None) -> None:
                 await check_exists(server, queue)
             snapshot = await queue.snapshot()
             found.append((one, snapshot, _live(await queue.workers(), snapshot.now)))
-    documents = [json_shapes.status(*one) for one in found]
+    statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
         *(f">{state.value}" for state in State),
@@ -49,7 +49,7 @@ async def status(context: Context, name: str | None) -> None:
         "next due",
     ]
     context.answers.give_table(
-        documents[0] if name is not None else {"queues": documents},
+        statuses[0] if name is not None else {"queues": statuses},
         columns,
         [_status_row(*one) for one in found],
     )
@@ -67,7 +67,7 @@ async def queues(context: Context) -> None:
         names = sorted({*chosen.queues, *await server.queues()})
         found = [(name, await server.queue(name).snapshot()) for name in names]
     context.answers.give_table(
-        {"queues": [json_shapes.lengths(*one) for one in found]},
+        {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],
         [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
         nothing="no queue of this server is known by name",
@@ -102,7 +102,7 @@ async def peek(context: Context, name: str, number: int) -> None:
     async with context.queue(name) as queue:
         found = await queue.peek(number)
     context.answers.give_table(
-        {"queue": name, "items": [json_shapes.item(one) for one in found]},
+        {"queue": name, "items": [documents.item(one) for one in found]},
         ["id", "client", "enqueued", ">requeued", "~payload"],
         [_item_row(one) for one in found],
         nothing=f"{name}: nothing in main",
@@ -129,7 +129,7 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
     async with context.queue(name) as queue:
         found = await queue.items(state, number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "state": state, "items": [json_shapes.located(one) for one in found]},
+        {"queue": name, "state": state, "items": [documents.located(one) for one in found]},
         ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
         [_located_row(one) for one in found],
         nothing=f"{name}: nothing in {state}",
@@ -162,7 +162,7 @@ async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A00
         found = await queue.find(id)
     if found is None:
         raise CommandError(f"{name} has no item {id}: it is done, or was removed, or never was", NOT_DONE)
-    context.answers.give({"queue": name, **json_shapes.located(found)}, *described(found))
+    context.answers.give({"queue": name, **documents.located(found)}, *described(found))
     return None
 
 
@@ -204,7 +204,7 @@ async def workers(context: Context, name: str) -> None:
     async with context.queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
-        {"queue": name, "workers": [json_shapes.worker(one) for one in found]},
+        {"queue": name, "workers": [documents.worker(one) for one in found]},
         ["worker", ">in hand", "last seen"],
         [[one.worker, str(one.busy), instant(one.last_seen_at)] for one in found],
         nothing=f"{name}: no worker within the last hour",
@@ -239,5 +239,5 @@ async def check(context: Context) -> int:
         found = await server.report()
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or ["  nothing unsafe"]
-    context.answers.give(json_shapes.report(found), *lines)
+    context.answers.give(documents.report(found), *lines)
     return NOT_DONE if found.warnings else 0

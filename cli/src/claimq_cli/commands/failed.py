@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 import click
 
 from claimq.model import Located
-from claimq_cli import json_shapes, printing
-from claimq_cli.answers import count, instant, payload
-from claimq_cli.context import Context, with_context
-from claimq_cli.enqueue_command import Duration
-from claimq_cli.failures import NOT_DONE, USAGE, CommandError
-from claimq_cli.inspect_commands import described
+from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.enqueue import Duration
+from claimq_cli.commands.inspection import described
+from claimq_cli.errors import NOT_DONE, USAGE, CommandError
+from claimq_cli.output import documents, terminal
+from claimq_cli.output.answers import count, instant, payload
 
 
 @click.group()
@@ -33,7 +33,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int) -> 
         found = await queue.failed_items(number, offset=offset)
         total = await queue.length("failed")
     context.answers.give_table(
-        {"queue": name, "length": total, "items": [json_shapes.located(one) for one in found]},
+        {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
         ["id", "failed", ">requeued", ">given up", "~error", "~payload"],
         [_row(one) for one in found],
         nothing=f"{name}: nothing in failed",
@@ -63,7 +63,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
     async with context.queue(name) as queue:
         found = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "items": [json_shapes.removed(one) for one in found]},
+        {"queue": name, "items": [documents.removed(one) for one in found]},
         ["id", "removed", "reason", "~error", "~payload"],
         [
             [one.item.id, instant(one.removed_at), one.reason, one.item.last_error or "-", payload(one.item)]
@@ -83,7 +83,7 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
         found = await queue.failed_item(id)
     if found is None:
         raise CommandError(_absent(name, [id]), NOT_DONE)
-    context.answers.give({"queue": name, **json_shapes.located(found)}, *described(found))
+    context.answers.give({"queue": name, **documents.located(found)}, *described(found))
 
 
 @failed.command("requeue")
@@ -191,7 +191,7 @@ def _tell(context: Context, document: Mapping[str, object], name: str, text: str
     context.answers.give(document, f"{name}: {text}")
     if not missing:
         return 0
-    printing.say_error(_absent(name, missing))
+    terminal.say_error(_absent(name, missing))
     return NOT_DONE
 
 

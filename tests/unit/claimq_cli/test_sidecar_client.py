@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_cli.local.http_get import NoAnswer, get
+from claimq_cli.local.sidecar_client import NoAnswer, get
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnot\r\n4\r\n now\r\n0\r\n\r\n"

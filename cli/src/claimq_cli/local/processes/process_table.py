@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ MARK = "LOCAL_CLAIMQ_RUN"
 """Environment variable of every process that local mode starts, and of those that they start."""
 
 _PROC = Path("/proc")
+_LONGEST_WAIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,18 @@ def send(target: Identity, number: signal.Signals) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+def end_all(left: Callable[[], Iterable[Identity]]) -> list[Identity]:
+    """SIGKILL to whatever ``left`` finds, until it finds nothing; those that are still there after some seconds."""
+    deadline = time.monotonic() + _LONGEST_WAIT
+    while found := list(left()):
+        if time.monotonic() > deadline:
+            return found
+        for one in found:
+            send(one, signal.SIGKILL)
+        time.sleep(0.01)
+    return []
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -15,8 +15,8 @@ import click
 import claimq
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem
-from claimq_cli.byte_source import ByteSource, Portion
-from claimq_cli.failures import INTERRUPTED, CommandError, exit_code_of
+from claimq_cli.commands.input_source import ByteSource, Portion
+from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
 
 LISTED = 1000
 """So many ids of a load are kept for its JSON; the memory of a load does not grow with its lines."""

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from claimq.errors import InvalidSpec, Problem
 from claimq.local_mode import DIRECTORY_NAME
-from claimq_cli.failures import BAD_MANIFEST, USAGE, CommandError
-from claimq_cli.local.board import Board
-from claimq_cli.local.display import shown
+from claimq_cli.errors import BAD_MANIFEST, USAGE, CommandError
 from claimq_cli.local.local_mode import LocalMode, Options, first_error
+from claimq_cli.local.screen.board import Board
+from claimq_cli.local.screen.display import shown
 from claimq_cli.server_choice import settings_for
 from claimq_spec.manifest import Manifest, parse_manifest
 

@@ -14,8 +14,8 @@ import click
 
 import claimq
 from claimq.codec import check_name
-from claimq_cli.answers import Answers
-from claimq_cli.queue_names import check_exists, did_you_mean
+from claimq_cli.commands.queue_names import check_exists, did_you_mean
+from claimq_cli.output.answers import Answers
 from claimq_cli.server_choice import Chosen, choose
 
 P = ParamSpec("P")

@@ -8,12 +8,12 @@ from datetime import datetime
 
 import click
 
-from claimq_cli import json_shapes
-from claimq_cli.answers import count
-from claimq_cli.byte_source import ByteSource
-from claimq_cli.context import Context, with_context
-from claimq_cli.failures import INTERRUPTED, USAGE, CommandError
-from claimq_cli.loading import Loaded, Wanted, load, stopping
+from claimq_cli.commands.bulk_load import Loaded, Wanted, load, stopping
+from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.input_source import ByteSource
+from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
+from claimq_cli.output import documents
+from claimq_cli.output.answers import count
 from claimq_spec.duration import parse_duration
 
 
@@ -128,7 +128,7 @@ async def enqueue(
         enqueued = await queue.enqueue_many(new)
     loaded = Loaded()
     loaded.add(enqueued)
-    document = {**json_shapes.enqueued(name, enqueued), "created": bool(said)}
+    document = {**documents.enqueued(name, enqueued), "created": bool(said)}
     context.answers.give(document, _text(name, loaded, said))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from claimq.model import Reason, State
-from claimq_cli.answers import count
-from claimq_cli.context import Context, with_context
-from claimq_cli.failures import USAGE, CommandError
+from claimq_cli.commands.context import Context, with_context
+from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.output.answers import count
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from claimq.model import Item
-from claimq_cli import printing
+from claimq_cli.output import terminal
 from claimq_spec.duration import format_duration
 
 _SHOWN_PAYLOAD = 100
@@ -24,9 +24,9 @@ class Answers:
     def give(self, document: Any, *lines: str) -> None:
         """The document as JSON, or the lines for people."""
         if self.is_json:
-            click.echo(printing.safe_json(document))
+            click.echo(terminal.safe_json(document))
         else:
-            printing.say_lines(lines)
+            terminal.say_lines(lines)
 
     def give_table(
         self,
@@ -36,17 +36,17 @@ class Answers:
         *,
         nothing: str = "nothing",
     ) -> None:
-        """The document as JSON, or rows for people; see :func:`claimq_cli.printing.say_table` for the columns."""
+        """The document as JSON, or rows for people; for the columns see `terminal.say_table`."""
         if self.is_json or not rows:
             self.give(document, nothing)
         else:
-            printing.say_table(columns, rows)
+            terminal.say_table(columns, rows)
 
 
 def payload(item: Item) -> str:
     """The beginning of a payload."""
     text = item.payload[: 4 * _SHOWN_PAYLOAD + 4].decode("utf-8", "backslashreplace")
-    shown = printing.safe(text[: _SHOWN_PAYLOAD + 1])
+    shown = terminal.safe(text[: _SHOWN_PAYLOAD + 1])
     return shown if len(text) <= _SHOWN_PAYLOAD else shown[:_SHOWN_PAYLOAD] + "…"
 
 

@@ -1,0 +1,1 @@
+"""The commands of `claimq`, one module for each group of them."""

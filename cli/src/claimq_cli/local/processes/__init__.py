@@ -1,0 +1,1 @@
+"""Starts, identifies and ends processes on Linux."""

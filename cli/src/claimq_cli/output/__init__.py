@@ -1,0 +1,1 @@
+"""Prints results: tables and lines for people, JSON for programs."""

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import COUNTERS, NewItem, Policy, ReliableQueue, State
+from claimq import COUNTERS, InvalidName, NewItem, Policy, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
@@ -135,6 +135,16 @@ async def test_peek_shows_what_would_be_claimed_in_that_order_and_takes_nothing(
     assert texts(await queue.peek(99, offset=6)) == shown[6:]
     assert await queue.peek(0) == await queue.peek(-1) == []
     assert texts(await queue.claim(99, wait=0)) == shown
+
+
+async def test_peek_at_one_client_shows_only_its_items_in_order(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem(text, client=text[0]) for text in ("a1", "b1", "a2", "a3")])
+    await queue.enqueue("without a client")
+    assert texts(await queue.peek(9, client="a")) == ["a1", "a2", "a3"]
+    assert texts(await queue.peek(1, offset=1, client="a")) == ["a2"]
+    assert texts(await queue.peek(9, client="c")) == []
+    with pytest.raises(InvalidName):
+        await queue.peek(client="no such:name")
 
 
 async def test_peek_of_bare_and_plain_items_without_clients(server: Server, queue: ReliableQueue) -> None:

@@ -18,6 +18,12 @@ def stored(server: Server) -> object:
     return server.call("HGET", "cq:{q}:config", "owner")
 
 
+async def test_the_owner_can_be_read_without_owning(queue: ReliableQueue) -> None:
+    assert await queue.owner() is None
+    await queue.own(THUMBS)
+    assert str(await queue.owner()) == "cluster-a/media/thumbs/uid-1/1"
+
+
 async def test_a_queue_without_an_owner_is_adopted_once(queue: ReliableQueue, server: Server) -> None:
     await queue.enqueue("made by the library")
     first = await queue.own(THUMBS)

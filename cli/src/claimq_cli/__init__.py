@@ -1,1 +1,1 @@
-"""The `claimq` command: local mode, inspection of queues, failed items."""
+"""The `claimq` command: inspects and changes queues, and runs them on one machine (local mode)."""

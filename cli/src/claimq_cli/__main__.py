@@ -15,6 +15,7 @@ from claimq_cli.commands.change import flush, pause, release, resume
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.inspection import check, find, items, peek, queues, status, url, workers
+from claimq_cli.commands.policy import policy
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
 from claimq_cli.output import terminal
@@ -23,7 +24,7 @@ from claimq_cli.output import terminal
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="claimq-cli")
 def cli() -> None:
-    """Reliable work queues on Redis and Valkey: run them on this machine, look into them, mend them."""
+    """Inspect, change and run reliable work queues on Redis and Valkey."""
 
 
 for command in (
@@ -36,6 +37,7 @@ for command in (
     failed,
     pause,
     resume,
+    policy,
     workers,
     release,
     flush,
@@ -48,7 +50,7 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command; every error is one line on stderr and an exit code (see `failures`)."""
+    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_cli.errors`)."""
     try:
         code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
     except click.exceptions.Abort:
@@ -57,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         click.echo(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
-        terminal.say_error(f"{' '.join(error.format_message().split())} (see `{where} --help`)")
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
+        terminal.say_error(f"{' '.join(error.format_message().split())} (see `{command} --help`)")
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(errors.INTERRUPTED)

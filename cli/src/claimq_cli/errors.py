@@ -1,14 +1,14 @@
-"""What the command line ends with when something does not work: one line on stderr, and an exit code.
+"""Errors of the command line: one line on stderr and an exit code.
 
 ==== =========================================================================================
 code means
 ==== =========================================================================================
 0    done
-1    not done: no such item, or local mode could not go on
+1    not done: no such item, or local mode cannot continue
 2    the command line is wrong
 3    the server cannot be reached now; try again later
-4    the server, or a limit of the queue, refuses; somebody has to change something
-5    the manifest has mistakes
+4    refused by the server or a limit of the queue; it has to be changed first
+5    the manifest has errors
 130  interrupted (Ctrl-C)
 ==== =========================================================================================
 """
@@ -28,7 +28,7 @@ _START_IT = "- start the server and try again, or correct --redis or CLAIMQ_REDI
 
 
 class CommandError(Exception):
-    """The command cannot do what it was asked; the message is one line that says what to do."""
+    """The command cannot be carried out. The message is one line with the fix."""
 
     def __init__(self, message: str, exit_code: int = NOT_DONE) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class CommandError(Exception):
 
 
 class LocalModeError(CommandError):
-    """Local mode cannot start or go on."""
+    """Local mode cannot start or continue."""
 
 
 def exit_code_of(error: Exception) -> int:
@@ -59,7 +59,7 @@ def exit_code_of(error: Exception) -> int:
 
 
 def lines_of(error: Exception) -> list[str]:
-    """What to print on stderr: one line, or for a manifest one for each mistake."""
+    """What to print on stderr: one line, or one per error of a manifest."""
     if isinstance(error, InvalidSpec):
         return [str(problem) for problem in error.problems]
     line = " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Which server a command talks to: --redis, $CLAIMQ_REDIS_URL, or that of a running local mode."""
+"""Chooses the server of a command: --redis, $CLAIMQ_REDIS_URL, or that of a running local mode."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ADVICE = "give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A server, and the queues that are known to be there (those of a local mode)."""
+    """A server, and the queues that local mode runs on it."""
 
     settings: claimq.RedisSettings
     queues: tuple[str, ...] = ()
 
 
 def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
-    """Finds the server. Raises CommandError that says how to name one."""
+    """Finds the server. Raises CommandError if there is none or it is ambiguous."""
     url = url or (None if data else os.environ.get("CLAIMQ_REDIS_URL"))
     if url:
         return Chosen(settings_for(url))
@@ -33,33 +33,33 @@ def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     if queue is not None and queue not in queues:
         known = ", ".join(queues)
         raise CommandError(
-            f"the running local mode has no queue {queue}, only {known}; name one of these, or {_ADVICE}"
+            f"the running local mode has no queue {queue}, only {known}; use one of these, or {_ADVICE}"
         )
     if len(urls) > 1:
         raise CommandError(
-            "the queues of the running local mode are on several servers; name the queue", USAGE
+            "the queues of the running local mode are on several servers; give the name of a queue", USAGE
         )
     found = urls.pop()
     return Chosen(settings_for(found), tuple(name for name, where in queues.items() if where == found))
 
 
 def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:
-    """The queues of the local mode that is meant, with their servers."""
-    places = _places(data)
-    found = [(place, queues) for place in places if (queues := local_mode.queues_of(place))]
+    """The queues of the selected local mode, with the URLs of their servers."""
+    directories = _directories(data)
+    found = [(directory, queues) for directory in directories if (queues := local_mode.queues_of(directory))]
     if len(found) > 1:
         found = [one for one in found if queue in one[1]] or found
     if len(found) > 1:
-        where = ", ".join(str(place) for place, _ in found)
-        raise CommandError(f"several local modes run ({where}); name one with --data DIR", USAGE)
+        where = ", ".join(str(directory) for directory, _ in found)
+        raise CommandError(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
     if not found:
-        if places:
-            raise CommandError("the local mode is only just starting; try again in a moment")
-        raise CommandError(f"no server to talk to: {_ADVICE}", USAGE)
+        if directories:
+            raise CommandError("local mode is still starting; try again in a moment")
+        raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
     return found[0][1]
 
 
-def _places(data: Path | None) -> list[Path]:
+def _directories(data: Path | None) -> list[Path]:
     if data is None:
         return local_mode.running_near() or local_mode.running_anywhere()
     try:
@@ -74,7 +74,7 @@ def _places(data: Path | None) -> list[Path]:
 def settings_for(
     url: str, *, username: str | None = None, retry_for: float = RETRY_SECONDS
 ) -> claimq.RedisSettings:
-    """The URL with what it cannot carry, from the environment. CommandError for a bad one."""
+    """Settings from a URL and the environment (user, password, certificates). CommandError if they are invalid."""
     try:
         return settings_from(url, os.environ, username=username, retry_for=retry_for)
     except ValueError as error:

@@ -143,6 +143,7 @@ class BlockingQueue:
     explain = _Blocking(ReliableQueue.explain)
     recount = _Blocking(ReliableQueue.recount)
     own = _Blocking(ReliableQueue.own)
+    owner = _Blocking(ReliableQueue.owner)
     wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 

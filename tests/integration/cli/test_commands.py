@@ -87,10 +87,11 @@ def test_the_same_id_is_not_queued_twice(on: Claimq) -> None:
 
 
 def test_client_and_delay_reach_the_item(on: Claimq) -> None:
-    on("enqueue", "q", "a", "--client", "acme", "--delay", "1h")
+    answer = on("enqueue", "q", "a", "--client", "acme", "--delay", "1h", "-o", "json").json
     (found,) = on("items", "q", "delayed", "-o", "json").json["items"]
     assert found["item"]["client"] == "acme"
     assert 3590 < found["due_at"] - found["item"]["enqueued_at"] <= 3600
+    assert 3600 <= answer["due_at"] - found["item"]["enqueued_at"] < 3660
     on("enqueue", "q", "b", "--at", "2033-05-18T03:33:20Z")
     (_, later) = on("items", "q", "delayed", "-o", "json").json["items"]
     assert later["due_at"] == 2_000_000_000
@@ -102,14 +103,17 @@ def test_client_and_delay_reach_the_item(on: Claimq) -> None:
     ("arguments", "words"),
     [
         (["q"], "give items as arguments, or --lines FILE, or --file FILE"),
-        (["q", "a", "--file", "x"], "one of them"),
+        (["q", "a", "--file", "x"], "exactly one of them"),
         (["q", "a", "b", "--id", "i"], "--id is for one item"),
         (["q", "a", "--delay", "1s", "--at", "5"], "exclude each other"),
         (["q", "a", "--delay", "5"], '"5" has no unit; write "5s"'),
         (["q", "--file", "nothing-there"], "cannot be read (No such file or directory)"),
         (["q", "a", "--at", "-1"], "at is -1.0; give 0 to"),
-        (["q", "a", "--at", "tomorrow"], '"tomorrow" is no instant; write ISO 8601 (2030-01-31T09:00:00Z;'),
-        (["q", "a", "--from-line", "3"], "go with --lines"),
+        (
+            ["q", "a", "--at", "tomorrow"],
+            '"tomorrow" is not an instant; write ISO 8601 (2030-01-31T09:00:00Z;',
+        ),
+        (["q", "a", "--from-line", "3"], "need --lines"),
         (["bad{name}", "a"], "bad{name}"),
         (["q", "a", "--client", "two words"], "two words"),
         (["q", "a", "--colour"], "No such option"),
@@ -165,7 +169,7 @@ def test_status_counts_only_workers_that_live(on: Claimq, queue_do: QueueDo, val
 def test_status_without_a_name_needs_a_queue_that_is_known(on: Claimq) -> None:
     answer = on("status")
     assert answer.code == 2
-    assert "no queue of this server is known by name; name one" in answer.err
+    assert "this server has no list of queues; give the name of a queue" in answer.err
 
 
 def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: QueueDo) -> None:
@@ -175,7 +179,7 @@ def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Queue
     assert (busy["worker"], busy["state"], busy["item"]["text"]) == ("w", "busy", "a")
     assert busy["lease_until"] > busy["claimed_at"]
     assert [one["item"]["text"] for one in on("items", "q", "main", "-o", "json").json["items"]] == ["b"]
-    assert on("items", "q", "failed").out == "q: nothing in failed\n"
+    assert on("items", "q", "failed").out == "q: no items in failed\n"
     assert on("items", "q", "lost").code == 2
 
 
@@ -189,7 +193,7 @@ def test_find_tells_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
     answer = on("find", "q", "other")
     assert (answer.code, answer.err) == (
         1,
-        "claimq: q has no item other: it is done, or was removed, or never was\n",
+        "claimq: q has no item other: it is done, was removed, or never existed\n",
     )
 
 
@@ -220,14 +224,12 @@ def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two
 
 
 def test_all_failed_items_go_back_as_far_as_the_filters_let_them(on: Claimq, two_failed: list[str]) -> None:
-    assert on("failed", "requeue", "q", "--all", "--min-age", "1h").out == "q: 0 items sent back to main\n"
-    assert (
-        on("failed", "requeue", "q", "--all", "--max-fail-count", "1").out == "q: 2 items sent back to main\n"
-    )
+    assert on("failed", "requeue", "q", "--all", "--min-age", "1h").out == "q: 0 items requeued\n"
+    assert on("failed", "requeue", "q", "--all", "--max-fail-count", "1").out == "q: 2 items requeued\n"
 
 
 def test_sending_back_stops_at_its_limit(on: Claimq, two_failed: list[str]) -> None:
-    assert on("failed", "requeue", "q", "--all", "--limit", "1").out == "q: 1 item sent back to main\n"
+    assert on("failed", "requeue", "q", "--all", "--limit", "1").out == "q: 1 item requeued\n"
     left = on("failed", "list", "q", "-o", "json").json["items"]
     assert [one["item"]["id"] for one in left] == two_failed[1:]
     assert on("failed", "requeue", "q", "--limit", "1", two_failed[1]).code == 2
@@ -242,24 +244,24 @@ def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: lis
     asked = on("failed", "remove", "q", "--all")
     assert (asked.code, asked.err) == (
         2,
-        "claimq: this removes every failed item of q for good; say so with --yes\n",
+        "claimq: this removes every failed item of q permanently; confirm it with --yes\n",
     )
     assert (
         on("failed", "remove", "q", "--all", "--yes", "--min-fail-count", "2").out == "q: 0 items removed\n"
     )
     assert on("failed", "remove", "q", "--all", "--yes").out == "q: 1 item removed\n"
-    assert on("failed", "list", "q").out == "q: nothing in failed\n"
+    assert on("failed", "list", "q").out == "q: no failed items\n"
 
 
 @pytest.mark.parametrize("verb", ["requeue", "remove"])
 def test_failed_items_are_named_or_all_never_neither_never_both(on: Claimq, verb: str) -> None:
     for arguments in ((), ("some", "--all")):
         answer = on("failed", verb, "q", *arguments)
-        assert (answer.code, answer.err) == (2, "claimq: name the items by their ids, or say --all\n")
+        assert (answer.code, answer.err) == (2, "claimq: name the items by their ids, or give --all\n")
     filtered = on("failed", verb, "q", "some", "--min-age", "1s")
     assert (filtered.code, filtered.err) == (
         2,
-        "claimq: the filters go with --all; leave them out, or the ids\n",
+        "claimq: the filters need --all; omit them, or the ids\n",
     )
 
 
@@ -292,22 +294,6 @@ def test_an_interruption_is_not_counted(on: Claimq, queue_do: QueueDo) -> None:
     assert (item["crash_count"], item["interrupted_count"]) == (0, 1)
 
 
-def test_flush_asks_to_be_sure(on: Claimq) -> None:
-    on("enqueue", "q", "a", "b")
-    answer = on("flush", "q")
-    assert (answer.code, answer.err) == (
-        2,
-        "claimq: this removes every item of q for good; say so with --yes\n",
-    )
-    assert on("flush", "q", "--yes", "-o", "json").json["removed"] == {
-        "main": 2,
-        "busy": 0,
-        "delayed": 0,
-        "failed": 0,
-    }
-    assert on("status", "q", "-o", "json").json["lengths"]["main"] == 0
-
-
 def test_check_names_what_is_unsafe_about_the_server(on: Claimq, valkey: Server) -> None:
     answer = on("check", "-o", "json")
     assert answer.code == 1
@@ -326,7 +312,7 @@ def test_without_any_server_the_error_names_the_ways_to_give_one(claimq: Claimq)
     answer = claimq("status", "q")
     assert answer.code == 2
     assert answer.err == (
-        "claimq: no server to talk to: give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first\n"
+        "claimq: no server is configured: give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first\n"
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from claimq_cli.commands.input_source import ByteSource, Portion
+from claimq_cli.commands.input_source import InputSource, Portion
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.terminal import CTRL_C, Terminal
@@ -38,7 +38,7 @@ def portions(data: bytes, end: bytes = b"\n") -> list[Portion]:
         out, into = os.pipe()
         os.set_blocking(into, True)
         writing = asyncio.create_task(asyncio.to_thread(_write, into, data))
-        with ByteSource(f"/proc/self/fd/{out}") as source:
+        with InputSource(f"/proc/self/fd/{out}") as source:
             os.close(out)
             found = [one async for one in source.portions(end, asyncio.Event())]
         await writing
@@ -86,11 +86,11 @@ def test_a_signal_ends_a_load_that_waits_for_lines(
         load.send_signal(number)
         said = load.stderr.read()
         assert load.wait(60) == 130
-    assert said == "claimq: interrupted - stopped after line 3, 2 enqueued; go on with --from-line 4\n"
+    assert said == "claimq: interrupted; stopped after line 3, 2 enqueued; continue with --from-line 4\n"
 
 
 @pytest.mark.parametrize(
-    ("option", "said"), [("--lines", "stopped after line 0"), ("--file", "nothing is enqueued")]
+    ("option", "said"), [("--lines", "stopped after line 0"), ("--file", "nothing was enqueued")]
 )
 def test_a_signal_ends_what_waits_for_a_pipes_writer(
     valkey: Server, tmp_path: Path, option: str, said: str
@@ -126,7 +126,9 @@ def test_an_interrupted_load_is_gone_on_with_where_it_stopped(
     os.close(out)
     os.close(into)
     assert code == 130
-    assert f"stopped after line {written}, {written:,} enqueued; go on with --from-line {written + 1}" in said
+    assert (
+        f"stopped after line {written}, {written:,} enqueued; continue with --from-line {written + 1}" in said
+    )
     file = tmp_path / "lines"
     file.write_text("x\n" * (written + 5))
     arguments = command(valkey.url, "--lines", str(file), "--from-line", str(written + 1))
@@ -159,7 +161,7 @@ def test_a_refused_line_is_named_and_nothing_after_it_is_stored(
     )
     assert done.returncode == 4
     assert (
-        "(it is line 1502) - stopped after line 1000, 1,000 enqueued; go on with --from-line 1001"
+        "(it is line 1502) - stopped after line 1000, 1,000 enqueued; continue with --from-line 1001"
         in done.stderr
     )
     assert queue.length() == 1000
@@ -182,7 +184,7 @@ def test_a_server_that_goes_away_leaves_some_lines_in_doubt(valkey: Server, queu
         load.stdin.flush()
         said = load.stderr.read()
         assert load.wait(60) == 3
-    assert "stopped after line 1, 1 enqueued; go on with --from-line 2 --id-prefix p" in said
+    assert "stopped after line 1, 1 enqueued; continue with --from-line 2 --id-prefix p" in said
     assert "lines 2 to 2 may be stored or not" in said
 
 

@@ -14,7 +14,7 @@ QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]]
 ON_A_QUEUE = [
     ["status"], ["peek"], ["items", "main"], ["find", "id"], ["workers"], ["pause"], ["resume"], ["flush", "--yes"],
     ["release", "w"], ["failed", "list"], ["failed", "show", "id"], ["failed", "requeue", "--all"],
-    ["failed", "remove", "--all", "--yes"],
+    ["failed", "remove", "--all", "--yes"], ["policy"],
 ]  # fmt: skip
 
 

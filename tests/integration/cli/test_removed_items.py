@@ -11,7 +11,7 @@ Claimq = Callable[..., Any]
 
 def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, valkey: Server) -> None:
     on("enqueue", "q", "one", "two")
-    assert on("failed", "removed", "q").out == "q: nothing was removed or dropped\n"
+    assert on("failed", "removed", "q").out == "q: no item was removed or dropped\n"
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q")
         for claim in queue.claim(2):

@@ -42,7 +42,7 @@ def test_a_frame_shows_queues_workers_decisions_and_what_happened() -> None:
     for words in (
         "1,200",
         "40",
-        "2.5s",
+        "2.5 s",
         "250",
         "1 of 4",
         "thumbs-1",
@@ -70,7 +70,7 @@ def test_a_queue_whose_server_is_away_says_so() -> None:
 
 def test_a_line_tells_all_states() -> None:
     assert status_line(a_board().queues["thumbs"]) == (
-        "thumbs: main 1200  busy 40  delayed 2  failed 3  oldest 2.5s  done 250 (100/s)  1 of 2 workers ready"
+        "thumbs: main 1,200  busy 40  delayed 2  failed 3  oldest 2.5 s  done 250 (100/s)  1 of 2 workers ready"
     )
 
 
@@ -127,7 +127,7 @@ def test_no_number_and_no_name_is_cut_at_any_width(width: int) -> None:
         "45678",
         "9876543",
         "87654321",
-        "9.5s",
+        "9.5 s",
         "1 of 4",
         "1234",
         f"{queue.name}-1",

@@ -1,16 +1,16 @@
-"""What the processes of a worker find in their environment."""
+"""Environment variables of a worker's processes."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from claimq_cli.local.environment import SidecarPlace, for_app, for_sidecar
+from claimq_cli.local.environment import SidecarInstance, for_app, for_sidecar
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 from claimq_spec.manifest import Manifest, parse_manifest
 
 SOCKET = Path("/run/q-1.sock")
-PLACE = SidecarPlace("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1", "the-key")
+INSTANCE = SidecarInstance("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1", "the-key")
 
 
 def manifest(**spec: object) -> Manifest:
@@ -27,28 +27,28 @@ def manifest(**spec: object) -> Manifest:
 
 
 def test_the_sidecar_understands_every_variable_that_it_gets() -> None:
-    env = for_sidecar({"PATH": "/bin", "CLAIMQ_QUEUE": "another", "CLAIMQ_SPARE": "x"}, manifest(), PLACE)
+    env = for_sidecar({"PATH": "/bin", "CLAIMQ_QUEUE": "another", "CLAIMQ_SPARE": "x"}, manifest(), INSTANCE)
     settings = SidecarSettings.from_environment(env)
     assert unknown_variables(env) == []
     assert (settings.queue, settings.worker, settings.socket) == ("thumbs", "local-1.1", SOCKET)
     assert (settings.health_port, settings.drain_timeout, settings.processing_timeout) == (20001, 7.0, 120.0)
-    assert settings.redis.url == PLACE.url
+    assert settings.redis.url == INSTANCE.url
     assert settings.lifecycle_key == "the-key"
     assert settings.concurrency == 1
 
 
 def test_the_app_gets_as_many_items_at_once_as_the_manifest_says() -> None:
     spec = manifest(worker={"command": ["app"], "concurrency": 20})
-    assert SidecarSettings.from_environment(for_sidecar({}, spec, PLACE)).concurrency == 20
+    assert SidecarSettings.from_environment(for_sidecar({}, spec, INSTANCE)).concurrency == 20
 
 
 def test_what_a_url_cannot_carry_is_handed_on_to_the_sidecar() -> None:
-    env = for_sidecar({"CLAIMQ_REDIS_PASSWORD": "secret"}, manifest(), PLACE)
+    env = for_sidecar({"CLAIMQ_REDIS_PASSWORD": "secret"}, manifest(), INSTANCE)
     assert env["CLAIMQ_REDIS_PASSWORD"] == "secret"
 
 
 def test_the_manifest_names_the_user() -> None:
-    env = for_sidecar({}, manifest(redis={"url": "redis://somewhere/0", "user": "thumbs"}), PLACE)
+    env = for_sidecar({}, manifest(redis={"url": "redis://somewhere/0", "user": "thumbs"}), INSTANCE)
     assert env["CLAIMQ_REDIS_USERNAME"] == "thumbs"
 
 

@@ -41,7 +41,7 @@ def test_one_document_has_no_number(tmp_path: Path) -> None:
 
 def test_two_queues_of_one_name_are_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidSpec, match=r"spec\.queueName: is one in several documents; give each .* its own"
+        InvalidSpec, match=r"spec\.queueName: is one in several documents; give each queue a unique name"
     ):
         load(tmp_path, "---".join([QUEUE % ("one", 2), QUEUE % ("one", 3)]))
 
@@ -92,10 +92,10 @@ def test_a_quote_that_is_not_closed_is_an_error_and_no_traceback(tmp_path: Path)
 def test_a_key_that_comes_twice_is_a_mistake_with_both_places(tmp_path: Path) -> None:
     twice = QUEUE % ("one", 2) + "spec: {}\n"
     with pytest.raises(
-        CommandError, match="at line 6, column 1: the key spec is there already, in line 5; remove one"
+        CommandError, match="at line 6, column 1: the key spec is a duplicate of line 5; remove one"
     ):
         load(tmp_path, twice)
-    with pytest.raises(CommandError, match="the key maxReplicas is there already"):
+    with pytest.raises(CommandError, match="the key maxReplicas is a duplicate"):
         load(tmp_path, QUEUE % ("one", "2, maxReplicas: 3"))
 
 

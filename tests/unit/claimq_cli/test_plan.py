@@ -101,25 +101,25 @@ def test_the_end_begins_with_the_sidecars_drain() -> None:
 
 
 def test_the_app_is_told_when_nothing_is_in_hand_or_the_time_is_over() -> None:
-    assert next_step(draining(is_asked=True, is_finished=True), PATIENCE, NOW) is Step.END_APP
-    assert next_step(draining(is_asked=True), PATIENCE, NOW + 25) is Step.END_APP
+    assert next_step(draining(is_asked=True, is_finished=True), PATIENCE, NOW) is Step.STOP_APP
+    assert next_step(draining(is_asked=True), PATIENCE, NOW + 25) is Step.STOP_APP
 
 
 def test_without_a_sidecar_there_is_nothing_to_ask() -> None:
     worker = replace(draining(), sidecar=Part.ABSENT)
-    assert next_step(worker, PATIENCE, NOW) is Step.END_APP
+    assert next_step(worker, PATIENCE, NOW) is Step.STOP_APP
 
 
 def test_an_app_that_ignores_the_signal_is_killed() -> None:
-    told = draining(is_finished=True, app_told_at=NOW)
+    told = draining(is_finished=True, app_stopped_at=NOW)
     assert next_step(told, PATIENCE, NOW + 4.9) is None
     assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_APP
 
 
 def test_the_sidecar_ends_after_the_app_and_then_the_worker_is_forgotten() -> None:
-    worker = replace(draining(is_finished=True, app_told_at=NOW), app=Part.ABSENT)
-    assert next_step(worker, PATIENCE, NOW) is Step.END_SIDECAR
-    told = replace(worker, drain=Drain(NOW, sidecar_told_at=NOW))
+    worker = replace(draining(is_finished=True, app_stopped_at=NOW), app=Part.ABSENT)
+    assert next_step(worker, PATIENCE, NOW) is Step.STOP_SIDECAR
+    told = replace(worker, drain=Drain(NOW, sidecar_stopped_at=NOW))
     assert next_step(told, PATIENCE, NOW + 1) is None
     assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_SIDECAR
     assert next_step(replace(told, sidecar=Part.ABSENT), PATIENCE, NOW) is Step.REMOVE
@@ -130,7 +130,7 @@ def test_a_worker_that_never_started_is_forgotten_at_once() -> None:
 
 
 def test_in_a_hurry_nobody_waits_for_what_is_in_hand() -> None:
-    assert next_step(draining(is_asked=True), PATIENCE.hurried(), NOW) is Step.END_APP
+    assert next_step(draining(is_asked=True), PATIENCE.hurried(), NOW) is Step.STOP_APP
 
 
 def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None = None) -> Snapshot:

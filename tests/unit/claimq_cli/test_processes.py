@@ -140,7 +140,7 @@ def test_only_the_runs_own_sockets_are_removed(directory: StateDirectory, tmp_pa
 
 
 def test_two_local_modes_cannot_hold_one_directory(directory: StateDirectory) -> None:
-    with pytest.raises(LocalModeError, match=r"runs already on .*; stop it first, or give another directory"):
+    with pytest.raises(LocalModeError, match=r"is already running in .*; stop it, or give another directory"):
         StateDirectory(directory.path).hold()
     assert StateDirectory(directory.path).is_held()
     directory.let_go()
@@ -149,7 +149,7 @@ def test_two_local_modes_cannot_hold_one_directory(directory: StateDirectory) ->
 
 def test_a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(LocalModeError, match=r"cannot be used .*; give another directory with --data"):
+    with pytest.raises(LocalModeError, match=r"cannot use .*; give another directory with --data"):
         StateDirectory(tmp_path / "file" / "state").hold()
 
 

@@ -1,4 +1,4 @@
-"""Enqueueing lines: how far it got is known at every moment, also when it is interrupted or the server refuses."""
+"""Enqueues lines. Keeps track of its progress, so that an interrupted or refused load can be resumed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import click
 import claimq
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem
-from claimq_cli.commands.input_source import ByteSource, Portion
+from claimq_cli.commands.input_source import InputSource, Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
 
 LISTED = 1000
-"""So many ids of a load are kept for its JSON; the memory of a load does not grow with its lines."""
+"""Ids of a load that are kept for its JSON document; the memory of a load is bounded."""
 _PROGRESS_SECONDS = 0.2
 _REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
-"""Errors after which nothing of the call is stored; after any other of the library it may be."""
+"""Errors after which nothing of the call is stored. After any other error of the library it may be stored."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What all items of a load have in common, and where it begins."""
+    """What all items of a load have in common, and its first line."""
 
     client: str | None = None
     delay: float | None = None
@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Loaded:
-    """How far a load got."""
+    """The progress of a load."""
 
     enqueued: int = 0
     known: int = 0
@@ -54,7 +54,7 @@ class Loaded:
     duplicates: list[str] = field(default_factory=list[str])
 
     def add(self, done: Enqueued) -> None:
-        """Adds what one call did."""
+        """Adds the result of one call."""
         self.known += len(done.duplicates)
         self.enqueued += len(done.ids) - len(done.duplicates)
         self.length = done.length
@@ -62,7 +62,7 @@ class Loaded:
         self.duplicates += done.duplicates[: LISTED - len(self.duplicates)]
 
     def document(self, queue: str) -> dict[str, object]:
-        """The JSON of a load."""
+        """The JSON document of a load."""
         return {
             "queue": queue,
             "ids": self.ids,
@@ -76,8 +76,8 @@ class Loaded:
 
 @asynccontextmanager
 async def stopping() -> AsyncGenerator[asyncio.Event]:
-    """SIGINT, SIGTERM and SIGHUP set the event while this lasts: what is under way is finished and reported. A second
-    one cancels it.
+    """SIGINT, SIGTERM and SIGHUP set the event inside the block: the current call is finished and reported. A second
+    signal cancels it.
     """
     loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
 
@@ -97,9 +97,9 @@ async def stopping() -> AsyncGenerator[asyncio.Event]:
 
 
 async def load(
-    queue: claimq.ReliableQueue, source: ByteSource, end: bytes, wanted: Wanted, stop: asyncio.Event
+    queue: claimq.ReliableQueue, source: InputSource, end: bytes, wanted: Wanted, stop: asyncio.Event
 ) -> Loaded:
-    """Enqueues the lines of the source. CommandError that says where it stopped and how to go on, if it did."""
+    """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at."""
     loaded = Loaded(last_line=wanted.from_line - 1)
     progress = _Progress(is_shown=sys.stderr.isatty() and not source.is_terminal)
     try:
@@ -112,7 +112,7 @@ async def load(
     finally:
         progress.clear()
     if stop.is_set():
-        raise CommandError(f"interrupted {_place(loaded, wanted)}", INTERRUPTED)
+        raise CommandError(f"interrupted; {_position(loaded, wanted)}", INTERRUPTED)
     return loaded
 
 
@@ -123,24 +123,24 @@ async def _enqueue(
         loaded.add(await queue.enqueue_many(items))
     except _REFUSED as error:
         first = [line for line in portion.lines if line[0] >= wanted.from_line]
-        at = f" (it is line {first[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
-        raise CommandError(f"{error}{at} {_place(loaded, wanted)}", exit_code_of(error)) from error
+        at = f" (line {first[error.index][0]:,})" if isinstance(error, ItemTooLarge) else ""
+        raise CommandError(f"{error}{at}; {_position(loaded, wanted)}", exit_code_of(error)) from error
     except (ClaimqError, asyncio.CancelledError) as error:
-        unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may be stored or not"
+        unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may or may not be stored"
         code = INTERRUPTED if isinstance(error, asyncio.CancelledError) else exit_code_of(error)
         why = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
-        raise CommandError(f"{why} {_place(loaded, wanted)}; {unknown}", code) from error
+        raise CommandError(f"{why}; {_position(loaded, wanted)}; {unknown}", code) from error
 
 
-def _place(loaded: Loaded, wanted: Wanted) -> str:
-    again = f"--from-line {loaded.last_line + 1}"
+def _position(loaded: Loaded, wanted: Wanted) -> str:
+    resume = f"--from-line {loaded.last_line + 1}"
     if wanted.id_prefix is not None:
-        again += f" --id-prefix {wanted.id_prefix}"
-    return f"- stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; go on with {again}"
+        resume += f" --id-prefix {wanted.id_prefix}"
+    return f"stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; continue with {resume}"
 
 
 class _Progress:
-    """One line on a terminal, drawn over."""
+    """Shows the progress in one line of the terminal."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown = is_shown
@@ -160,5 +160,5 @@ class _Progress:
 
     @staticmethod
     def _write(text: str) -> None:
-        with suppress(OSError):  # the terminal is gone; the load goes on
+        with suppress(OSError):  # the terminal is gone; the load continues
             click.echo(text, err=True, nl=False)

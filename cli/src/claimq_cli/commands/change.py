@@ -1,12 +1,12 @@
-"""Commands that change a queue as a whole: pause, resume, release, flush."""
+"""Commands that change a whole queue: pause, resume, release, flush."""
 
 from __future__ import annotations
 
 import click
 
 from claimq.model import Reason, State
+from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
-from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import count
 
 
@@ -14,7 +14,7 @@ from claimq_cli.output.answers import count
 @click.argument("name")
 @with_context
 async def pause(context: Context, name: str) -> None:
-    """Let the queue NAME give no claims until `claimq resume`. What is in hand can be finished."""
+    """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
     async with context.changed_queue(name) as queue:
         await queue.pause()
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
@@ -24,7 +24,7 @@ async def pause(context: Context, name: str) -> None:
 @click.argument("name")
 @with_context
 async def resume(context: Context, name: str) -> None:
-    """End a pause of the queue NAME."""
+    """Allow claims from the queue NAME again."""
     async with context.changed_queue(name) as queue:
         await queue.resume()
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
@@ -33,11 +33,13 @@ async def resume(context: Context, name: str) -> None:
 @click.command()
 @click.argument("name")
 @click.argument("worker")
-@click.option("--interrupted", is_flag=True, help="Not its fault: uncounted, to the head of main.")
-@click.option("--error", default="its worker died", show_default=True, help="What the items remember.")
+@click.option("--interrupted", is_flag=True, help="Do not count a crash; the items go to the head of main.")
+@click.option(
+    "--error", default="its worker died", show_default=True, help="The error that is recorded on the items."
+)
 @with_context
 async def release(context: Context, name: str, worker: str, interrupted: bool, error: str) -> None:
-    """Give back at once what WORKER holds of the queue NAME. Only for a worker that is certainly dead."""
+    """Give back at once the items that WORKER holds in the queue NAME. Use it only when the worker is dead."""
     reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
     async with context.changed_queue(name) as queue:
         done = await queue.release_worker(worker, reason, error)
@@ -51,7 +53,7 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
         "total": done.total,
     }
     parts = [
-        f"{document[key]} {key}" for key in ("requeued", "delayed", "failed", "unclaimed") if document[key]
+        f"{document[key]:,} {key}" for key in ("requeued", "delayed", "failed", "unclaimed") if document[key]
     ]
     context.answers.give(
         document, f"{name}: {count(done.total)} given back" + (f" ({', '.join(parts)})" if parts else "")
@@ -60,13 +62,24 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
 
 @click.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Confirm; nothing is removed without it.")
+@click.option("--client", metavar="CLIENT", help="Remove only the items of this client that are in main.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_context
-async def flush(context: Context, name: str, yes: bool) -> None:
-    """Remove every item of the queue NAME, in every state, for good. Claims in hand become lost."""
-    if not yes:
-        raise CommandError(f"this removes every item of {name} for good; say so with --yes", USAGE)
+async def flush(context: Context, name: str, client: str | None, yes: bool) -> None:
+    """Remove all items of the queue NAME, in every state, permanently. Claims that are in progress are lost.
+
+    With --client only the items of CLIENT that wait in main are removed.
+    """
+    which = "every item" if client is None else f"all items of the client {client} in main"
+    confirm(f"this removes {which} of {name} permanently", is_given=yes)
     async with context.changed_queue(name) as queue:
-        gone = await queue.flush()
-    document = {"queue": name, "removed": {state.value: gone[state] for state in State}}
-    context.answers.give(document, f"{name}: {count(sum(gone.values()))} removed")
+        if client is None:
+            removed = {state.value: number for state, number in (await queue.flush()).items()}
+        else:
+            removed = {State.MAIN.value: await queue.flush_client(client)}
+    document = {
+        "queue": name,
+        "client": client,
+        "removed": {state.value: removed.get(state.value, 0) for state in State},
+    }
+    context.answers.give(document, f"{name}: {count(sum(removed.values()))} removed")

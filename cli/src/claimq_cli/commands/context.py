@@ -1,4 +1,4 @@
-"""What the commands that talk to a server share: their options, the connection, and running a coroutine."""
+"""What all commands that use a server share: options, connection, event loop."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where to look and how to answer."""
+    """The server that a command uses, and how it prints its result."""
 
     url: str | None
     data: Path | None
     answers: Answers
 
     def chosen(self, queue: str | None) -> Chosen:
-        """The server for a queue (None: no certain one). CommandError if none can be found."""
+        """The server of a queue (None: of no particular queue). CommandError if none can be found."""
         if queue is not None:
             check_name("queue", queue)
         return choose(self.url, self.data, queue)
 
     @asynccontextmanager
     async def queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
-        """The queue, connected for the block. CommandError if it is not there."""
+        """The queue, connected inside the block. CommandError if it does not exist."""
         async with claimq.connect(settings=self.chosen(name).settings) as server:
             queue = server.queue(name)
             await check_exists(server, queue)
@@ -45,36 +45,38 @@ class Context:
 
     @asynccontextmanager
     async def changed_queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
-        """The same for what changes it as a whole: afterwards `claimq queues` knows it."""
+        """Like :meth:`queue`, for changes: adds the queue to the list of `claimq queues`."""
         async with self.queue(name) as queue:
             yield queue
             await queue.add_to_index()
 
     @asynccontextmanager
     async def filled_queue(self, name: str) -> AsyncGenerator[tuple[claimq.ReliableQueue, str]]:
-        """A queue to put items into, which makes it; and what to say about that: empty if it was there."""
+        """A queue that may be new, and a text about that: empty if it existed before."""
         async with claimq.connect(settings=self.chosen(name).settings) as server:
-            queue, said = server.queue(name), ""
+            queue, new_queue = server.queue(name), ""
             if not await queue.exists():
-                said = f"a new queue{did_you_mean(name, await server.queues())}"
-            yield queue, said
-            if said:
+                new_queue = f"a new queue{did_you_mean(name, await server.queues())}"
+            yield queue, new_queue
+            if new_queue:
                 await queue.add_to_index()
 
 
 def with_context(
     run: Callable[Concatenate[Context, P], Coroutine[Any, Any, int | None]],
 ) -> Callable[..., int | None]:
-    """Gives a coroutine function the options that every command has, and runs it."""
+    """Adds the common options to a command and runs it in an event loop."""
 
     @click.option(
         "--redis",
         "url",
         metavar="URL",
-        help="The server (default: $CLAIMQ_REDIS_URL, or that of a running `claimq up`).",
+        help="URL of the server (default: $CLAIMQ_REDIS_URL, or the server of a running `claimq up`).",
     )
     @click.option(
-        "--data", type=click.Path(path_type=Path), help="State directory of the `claimq up` to talk to."
+        "--data",
+        type=click.Path(path_type=Path),
+        help="Use the server of the `claimq up` with this state directory.",
     )
     @click.option(
         "-o",
@@ -82,7 +84,7 @@ def with_context(
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="For people or for programs.",
+        help="Format of the output.",
     )
     @functools.wraps(run)
     def command(

@@ -1,93 +1,53 @@
-"""`claimq enqueue`: new items from arguments, lines or a file."""
+"""`claimq enqueue`: adds items from arguments, lines or a file."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import datetime
 
 import click
 
+import claimq
 from claimq_cli.commands.bulk_load import Loaded, Wanted, load, stopping
 from claimq_cli.commands.context import Context, with_context
-from claimq_cli.commands.input_source import ByteSource
+from claimq_cli.commands.input_source import InputSource
+from claimq_cli.commands.option_types import Duration, Instant
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
-from claimq_cli.output.answers import count
-from claimq_spec.duration import parse_duration
-
-
-class Duration(click.ParamType[float]):
-    """``30s``, ``5m``; to seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds, or a usage error that says what to write."""
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Instant(click.ParamType[float]):
-    """ISO 8601 (without an offset: in the local time zone) or Unix seconds; to Unix seconds."""
-
-    name = "instant"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Unix seconds, or a usage error that says what to write."""
-        if isinstance(value, float):
-            return value
-        try:
-            return float(str(value))
-        except ValueError:
-            pass
-        try:
-            return datetime.fromisoformat(str(value)).timestamp()
-        except (ValueError, OverflowError, OSError):
-            self.fail(
-                f'"{value}" is no instant; write ISO 8601 (2030-01-31T09:00:00Z; without an offset in the local time '
-                "zone) or Unix seconds",
-                param,
-                ctx,
-            )
+from claimq_cli.output.answers import count, iso_instant, rounded
 
 
 @click.command()
 @click.argument("name")
 @click.argument("items", nargs=-1)
 @click.option(
-    "--lines", metavar="FILE", help="Each line of FILE is an item; '-' for stdin. Empty lines are left out."
+    "--lines", metavar="FILE", help="Enqueue each line of FILE; '-' is stdin. Empty lines are skipped."
 )
 @click.option(
-    "-0", "--null", is_flag=True, help="With --lines: items end with a NUL byte instead of a newline."
+    "-0", "--null", is_flag=True, help="With --lines: items are separated by NUL bytes instead of newlines."
 )
 @click.option(
-    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: go on with line N."
+    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: start at line N."
 )
 @click.option(
     "--id-prefix",
     metavar="PREFIX",
-    help="With --lines: the id of each item is PREFIX and the number of its line, so a repeat is harmless.",
+    help="With --lines: each item's id is PREFIX and its line number, so a repeat adds no duplicates.",
 )
-@click.option("--file", metavar="FILE", help="The whole of FILE is one item; '-' for stdin.")
-@click.option(
-    "--client", metavar="CLIENT", help="The client whose items these are; claims go round-robin over clients."
-)
-@click.option(
-    "--delay", type=Duration(), metavar="DURATION", help="Not to be claimed before so long from now: 30s, 5m."
-)
+@click.option("--file", metavar="FILE", help="Enqueue the content of FILE as one item; '-' is stdin.")
+@click.option("--client", metavar="CLIENT", help="Client of the items. Claims go round-robin over clients.")
+@click.option("--delay", type=Duration(), metavar="DURATION", help="Delay the items: 30s, 5m.")
 @click.option(
     "--at",
     type=Instant(),
     metavar="INSTANT",
-    help="Not to be claimed before this instant: 2030-01-31T09:00:00Z, or Unix seconds.",
+    help="Delay the items until this instant: 2030-01-31T09:00:00Z, or Unix seconds.",
 )
 @click.option(
-    "--id", "item_id", metavar="ID", help="An id of your own; the same id is not queued twice. For one item."
+    "--id",
+    "item_id",
+    metavar="ID",
+    help="Id of the item (one item only). An id that is known already is not enqueued again.",
 )
 @with_context
 async def enqueue(
@@ -104,51 +64,67 @@ async def enqueue(
     at: float | None,
     item_id: str | None,
 ) -> None:
-    """Put items at the back of the queue NAME; the first ones make it.
+    """Add items to the queue NAME. The first item creates the queue.
 
-    Each ITEM is one payload, as it is. With --lines each line is one, sent as it comes; with --file the whole file is.
+    Each ITEM is one payload. With --lines each line is one, with --file the whole file.
     """
     if sum((bool(items), lines is not None, file is not None)) != 1:
-        raise CommandError("give items as arguments, or --lines FILE, or --file FILE: one of them", USAGE)
+        raise CommandError(
+            "give items as arguments, or --lines FILE, or --file FILE: exactly one of them", USAGE
+        )
     if item_id is not None and (lines is not None or len(items) > 1):
-        raise CommandError("--id is for one item; with --lines there is --id-prefix", USAGE)
+        raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
     if lines is None and (null or from_line != 1 or id_prefix is not None):
-        raise CommandError("--null, --from-line and --id-prefix go with --lines", USAGE)
+        raise CommandError("--null, --from-line and --id-prefix need --lines", USAGE)
     if delay is not None and at is not None:
-        raise CommandError("--delay and --at exclude each other; give one of them", USAGE)
+        raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
     wanted = Wanted(client, delay, at, id_prefix, from_line)
     if lines is not None:
-        done, said = await _lines(context, name, lines, b"\0" if null else b"\n", wanted)
-        document = {**done.document(name), "created": bool(said)}
-        context.answers.give(document, _text(name, done, said))
+        await _enqueue_lines(context, name, lines, b"\0" if null else b"\n", wanted)
         return
     payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
     new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
-    async with context.filled_queue(name) as (queue, said):
+    async with context.filled_queue(name) as (queue, new_queue):
         enqueued = await queue.enqueue_many(new)
+        due_at, delayed = await _delay(queue, wanted)
     loaded = Loaded()
     loaded.add(enqueued)
-    document = {**documents.enqueued(name, enqueued), "created": bool(said)}
-    context.answers.give(document, _text(name, loaded, said))
+    document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
+    context.answers.give(document, _text(name, loaded, delayed, new_queue))
 
 
-async def _lines(context: Context, name: str, source: str, end: bytes, wanted: Wanted) -> tuple[Loaded, str]:
-    with ByteSource(source) as opened:
-        async with stopping() as stop, context.filled_queue(name) as (queue, said):
-            return await load(queue, opened, end, wanted, stop), said
+async def _enqueue_lines(context: Context, name: str, source: str, end: bytes, wanted: Wanted) -> None:
+    with InputSource(source) as opened:
+        async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
+            done = await load(queue, opened, end, wanted, stop)
+    document = {**done.document(name), "created": bool(new_queue)}
+    delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
+    if wanted.delay is not None:
+        delayed = f"each delayed by {rounded(wanted.delay)}"
+    context.answers.give(document, _text(name, done, delayed, new_queue))
+
+
+async def _delay(queue: claimq.ReliableQueue, wanted: Wanted) -> tuple[float | None, str]:
+    """When delayed items are due by the server's clock, and that as a text; None and an empty text without a delay."""
+    if wanted.delay is None and wanted.at is None:
+        return None, ""
+    now = (await queue.snapshot()).now
+    due_at = wanted.at if wanted.at is not None else now + (wanted.delay or 0.0)
+    return due_at, f"delayed until {iso_instant(due_at)}" if due_at > now else "due now"
 
 
 async def _file(source: str) -> bytes:
-    with ByteSource(source) as opened:
+    with InputSource(source) as opened:
         async with stopping() as stop:
             payload = await opened.read_all(stop)
     if payload is None:
-        raise CommandError("interrupted - nothing is enqueued", INTERRUPTED)
+        raise CommandError("interrupted; nothing was enqueued", INTERRUPTED)
     return payload
 
 
-def _text(name: str, done: Loaded, said: str) -> str:
+def _text(name: str, done: Loaded, delayed: str, new_queue: str) -> str:
     known = f", {count(done.known)} known already" if done.known else ""
-    return f"{name}: {count(done.enqueued)} enqueued{known}, {done.length:,} in main" + (
-        f" ({said})" if said else ""
+    place = delayed or f"{done.length:,} in main"
+    return f"{name}: {count(done.enqueued)} enqueued{known}, {place}" + (
+        f" ({new_queue})" if new_queue else ""
     )

@@ -1,4 +1,4 @@
-"""`claimq failed`: what people do with items that were given up."""
+"""`claimq failed`: lists, requeues and removes failed items."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 import click
 
 from claimq.model import Located
+from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
-from claimq_cli.commands.enqueue import Duration
 from claimq_cli.commands.inspection import described
+from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
@@ -17,18 +18,24 @@ from claimq_cli.output.answers import count, instant, payload
 
 @click.group()
 def failed() -> None:
-    """List, show, send back or remove items that were given up."""
+    """List, show, requeue or remove failed items."""
 
 
 @failed.command("list")
 @click.argument("name")
 @click.option(
-    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+    "-n",
+    "--count",
+    "number",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Number of items.",
 )
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
 @with_context
 async def list_failed(context: Context, name: str, number: int, offset: int) -> None:
-    """List failed items of the queue NAME, oldest failure first."""
+    """List the failed items of the queue NAME, oldest failure first."""
     async with context.queue(name) as queue:
         found = await queue.failed_items(number, offset=offset)
         total = await queue.length("failed")
@@ -36,7 +43,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int) -> 
         {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
         ["id", "failed", ">requeued", ">given up", "~error", "~payload"],
         [_row(one) for one in found],
-        nothing=f"{name}: nothing in failed",
+        nothing=f"{name}: no failed items",
     )
 
 
@@ -51,15 +58,18 @@ def _row(one: Located) -> list[str]:
 @failed.command("removed")
 @click.argument("name")
 @click.option(
-    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+    "-n",
+    "--count",
+    "number",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Number of items.",
 )
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
 @with_context
 async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
-    """List items that the policy or a drop removed.
-
-    Of the queue NAME, the last one first.
-    """
+    """List items of the queue NAME that were dropped or removed by the policy, latest first."""
     async with context.queue(name) as queue:
         found = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
@@ -69,7 +79,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
             [one.item.id, instant(one.removed_at), one.reason, one.item.last_error or "-", payload(one.item)]
             for one in found
         ],
-        nothing=f"{name}: nothing was removed or dropped",
+        nothing=f"{name}: no item was removed or dropped",
     )
 
 
@@ -78,7 +88,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
 @click.argument("id")
 @with_context
 async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
-    """Show one failed item of the queue NAME in full."""
+    """Show one failed item of the queue NAME with all details."""
     async with context.queue(name) as queue:
         found = await queue.failed_item(id)
     if found is None:
@@ -89,17 +99,19 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
 @failed.command("requeue")
 @click.argument("name")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that pass the filters.")
+@click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
 @click.option(
-    "--max-fail-count", type=click.IntRange(1), help="With --all: only those given up at most this often."
+    "--max-fail-count",
+    type=click.IntRange(1),
+    help="With --all: only items that have failed at most this often.",
 )
 @click.option(
     "--min-age",
     type=Duration(),
     default=0.0,
-    help="With --all: only those that failed at least this long ago.",
+    help="With --all: only items that failed at least this long ago.",
 )
-@click.option("--limit", type=click.IntRange(1), help="With --all: at most so many, oldest failure first.")
+@click.option("--limit", type=click.IntRange(1), help="With --all: at most this many, oldest failure first.")
 @with_context
 async def requeue(
     context: Context,
@@ -112,9 +124,9 @@ async def requeue(
 ) -> int:
     """Send failed items of the queue NAME back to main.
 
-    Those with these IDS, or with --all all that pass the filters.
+    Name the items by their IDS, or select all that match the filters with --all.
     """
-    _one_way(ids, everything=everything, filtered=bool(max_fail_count or min_age or limit))
+    _check_selection(ids, everything=everything, filtered=bool(max_fail_count or min_age or limit))
     async with context.queue(name) as queue:
         if everything:
             number, missing = (
@@ -124,26 +136,26 @@ async def requeue(
         else:
             number, missing = await _each(ids, queue.requeue_failed_item)
     document = {"queue": name, "requeued": number, "missing": missing}
-    return _tell(context, document, name, f"{count(number)} sent back to main", missing)
+    return _report(context, document, name, f"{count(number)} requeued", missing)
 
 
 @failed.command("remove")
 @click.argument("name")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that pass the filters.")
+@click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
 @click.option(
     "--min-fail-count",
     type=click.IntRange(0),
     default=0,
-    help="With --all: only those given up at least this often.",
+    help="With --all: only items that have failed at least this often.",
 )
 @click.option(
     "--min-age",
     type=Duration(),
     default=0.0,
-    help="With --all: only those that failed at least this long ago.",
+    help="With --all: only items that failed at least this long ago.",
 )
-@click.option("--yes", is_flag=True, help="Confirm --all; nothing is removed without it.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context
 async def remove(
     context: Context,
@@ -154,16 +166,16 @@ async def remove(
     min_age: float,
     yes: bool,
 ) -> int:
-    """Remove failed items of the queue NAME for good.
+    """Remove failed items of the queue NAME permanently.
 
-    Those with these IDS, or with --all all that pass the filters.
+    Name the items by their IDS, or select all that match the filters with --all.
     """
-    _one_way(ids, everything=everything, filtered=bool(min_fail_count or min_age))
-    if everything and not yes:
+    _check_selection(ids, everything=everything, filtered=bool(min_fail_count or min_age))
+    if everything:
         which = (
-            "those failed items that the filters leave" if min_fail_count or min_age else "every failed item"
+            "all failed items that match the filters" if min_fail_count or min_age else "every failed item"
         )
-        raise CommandError(f"this removes {which} of {name} for good; say so with --yes", USAGE)
+        confirm(f"this removes {which} of {name} permanently", is_given=yes)
     async with context.queue(name) as queue:
         if everything:
             number = (await queue.remove_failed(min_age=min_age, min_fail_count=min_fail_count)).count
@@ -171,14 +183,14 @@ async def remove(
         else:
             number, missing = await _each(ids, queue.remove_failed_item)
     document = {"queue": name, "removed": number, "missing": missing}
-    return _tell(context, document, name, f"{count(number)} removed", missing)
+    return _report(context, document, name, f"{count(number)} removed", missing)
 
 
-def _one_way(ids: tuple[str, ...], *, everything: bool, filtered: bool) -> None:
+def _check_selection(ids: tuple[str, ...], *, everything: bool, filtered: bool) -> None:
     if bool(ids) == everything:
-        raise CommandError("name the items by their ids, or say --all", USAGE)
+        raise CommandError("name the items by their ids, or give --all", USAGE)
     if filtered and not everything:
-        raise CommandError("the filters go with --all; leave them out, or the ids", USAGE)
+        raise CommandError("the filters need --all; omit them, or the ids", USAGE)
 
 
 async def _each(ids: tuple[str, ...], handle: Callable[[str], Awaitable[object]]) -> tuple[int, list[str]]:
@@ -186,8 +198,10 @@ async def _each(ids: tuple[str, ...], handle: Callable[[str], Awaitable[object]]
     return len(dict.fromkeys(ids)) - len(missing), missing
 
 
-def _tell(context: Context, document: Mapping[str, object], name: str, text: str, missing: list[str]) -> int:
-    """Prints what was done; names on stderr what was not there, and then the exit code is 1."""
+def _report(
+    context: Context, document: Mapping[str, object], name: str, text: str, missing: list[str]
+) -> int:
+    """Prints the result, and the missing ids on stderr. Returns the exit code: 1 if any is missing."""
     context.answers.give(document, f"{name}: {text}")
     if not missing:
         return 0

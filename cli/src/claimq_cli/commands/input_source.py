@@ -1,4 +1,4 @@
-"""A file, a pipe or a terminal that is read as it comes, so that a signal is obeyed also while nothing does."""
+"""Reads a file, a pipe or a terminal without blocking, so that signals are handled while no input arrives."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from claimq_cli.errors import USAGE, CommandError
 _READ_BYTES = 256 * 1024
 _MOST_LINES = 1000
 LONGEST_LINE = 512 * 1024 * 1024
-"""No server stores more in one item."""
+"""Bytes. No server stores more in one item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Lines that are enqueued by one call, each with its number (from 1; empty lines count and are left out).
-    ``first`` and ``last``: the numbers of all that it covers.
+    """Lines that are enqueued by one call, each with its number: from 1, empty lines counted but left out.
+
+    ``first`` and ``last``: the first and last line number, empty lines included.
     """
 
     first: int
@@ -30,12 +31,12 @@ class Portion:
     lines: tuple[tuple[int, bytes], ...]
 
 
-class ByteSource:
-    """What is read; '-' is stdin. A context manager."""
+class InputSource:
+    """An open input; '-' is stdin. A context manager."""
 
     def __init__(self, source: str) -> None:
         try:
-            # Without O_NONBLOCK a named pipe would wait here for its writer, deaf to signals.
+            # Without O_NONBLOCK, opening a named pipe would block until it has a writer.
             self._handle = (
                 os.dup(sys.stdin.fileno())
                 if source == "-"
@@ -57,7 +58,7 @@ class ByteSource:
         os.close(self._handle)
 
     async def read(self, stop: asyncio.Event) -> bytes | None:
-        """Some bytes; empty at the end; None when it was asked to stop."""
+        """Some bytes; empty at the end; None if ``stop`` is set."""
         while True:
             if not self._never_waits:
                 await self._until_readable(stop)
@@ -75,7 +76,7 @@ class ByteSource:
         readable = asyncio.Event()
         try:
             loop.add_reader(self._handle, readable.set)
-        except PermissionError:  # /dev/null and the like cannot be waited for, and never make one wait
+        except PermissionError:  # /dev/null and similar files cannot be polled, and never block
             self._never_waits = True
             return
         waits = [asyncio.ensure_future(one.wait()) for one in (readable, stop)]
@@ -87,15 +88,16 @@ class ByteSource:
                 one.cancel()
 
     async def read_all(self, stop: asyncio.Event) -> bytes | None:
-        """Everything; None when it was asked to stop."""
+        """All bytes; None if ``stop`` is set."""
         parts: list[bytes] = []
         while got := await self.read(stop):
             parts.append(got)
         return None if got is None else b"".join(parts)
 
     async def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
-        """Whole lines as they arrive, so that a slow producer's do not wait for a full buffer; the last may lack its
-        end. After a stop no more come.
+        """Yields whole lines as they arrive, without waiting for a full buffer; the last line may lack its end.
+
+        Ends when ``stop`` is set.
         """
         number, rest = 0, bytearray()
         got: bytes | None = None
@@ -106,7 +108,9 @@ class ByteSource:
             rest += got
             if got and end not in got:
                 if len(rest) > LONGEST_LINE:
-                    raise CommandError(f"line {number + 1} is longer than any item may be; see --null", USAGE)
+                    raise CommandError(
+                        f"line {number + 1} is longer than the largest item; see --null", USAGE
+                    )
                 continue
             *whole, rest = rest.split(end)
             if not got and rest:

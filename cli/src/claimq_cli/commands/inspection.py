@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: status, peek, items, find, workers, check."""
+"""Commands that only read: status, queues, peek, items, find, workers, url, check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
-from claimq.redis_store.settings import parse_url
+from claimq.redis_url import parse_url
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
@@ -15,23 +15,20 @@ from claimq_cli.output.answers import age, instant, payload
 
 STATES = click.Choice([state.value for state in State])
 LIVE_SECONDS = 15.0
-"""A worker that holds nothing and was last seen longer ago is gone, or does not work on this queue now."""
+"""An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
 
 
 @click.command()
 @click.argument("name", required=False)
 @with_context
 async def status(context: Context, name: str | None) -> None:
-    """Show lengths, ages and workers of queues.
-
-    Of the queue NAME, or without it of all queues that are known.
-    """
+    """Show lengths, ages and workers of the queue NAME, or of all known queues."""
     chosen = context.chosen(name)
     found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
     async with claimq.connect(settings=chosen.settings) as server:
         names = (name,) if name is not None else chosen.queues or await server.queues()
         if not names:
-            raise CommandError("no queue of this server is known by name; name one", USAGE)
+            raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
         for one in names:
             queue = server.queue(one)
             if name is not None:
@@ -45,7 +42,7 @@ async def status(context: Context, name: str | None) -> None:
         ">oldest",
         ">done",
         ">workers",
-        ">in hand by",
+        ">busy workers",
         "next due",
     ]
     context.answers.give_table(
@@ -58,9 +55,9 @@ async def status(context: Context, name: str | None) -> None:
 @click.command()
 @with_context
 async def queues(context: Context) -> None:
-    """List the queues of the server that are known by name.
+    """List the known queues of the server.
 
-    The operator, `claimq up` and the commands that change a queue write their names down, where they may.
+    The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
     """
     chosen = context.chosen(None)
     async with claimq.connect(settings=chosen.settings) as server:
@@ -70,12 +67,12 @@ async def queues(context: Context) -> None:
         {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],
         [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
-        nothing="no queue of this server is known by name",
+        nothing="this server has no list of queues",
     )
 
 
 def _live(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
-    """Those that hold claims, or asked for some just now: one that waits asks every second."""
+    """The workers that hold claims or have asked for some within LIVE_SECONDS."""
     return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
 
 
@@ -85,8 +82,8 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
         *(f"{snapshot.lengths[state]:,}" for state in State),
         age(snapshot.ages[State.MAIN]),
         f"{snapshot.counters['done']:,}",
-        str(len(workers)),
-        str(sum(one.busy > 0 for one in workers)),
+        f"{len(workers):,}",
+        f"{sum(one.busy > 0 for one in workers):,}",
         age(snapshot.next_due_in),
     ]
 
@@ -94,18 +91,26 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 @click.command()
 @click.argument("name")
 @click.option(
-    "-n", "--count", "number", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+    "-n",
+    "--count",
+    "number",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of items.",
 )
+@click.option("--client", metavar="CLIENT", help="Only the items of this client.")
 @with_context
-async def peek(context: Context, name: str, number: int) -> None:
-    """Show the items of the queue NAME that would be claimed next."""
+async def peek(context: Context, name: str, number: int, client: str | None) -> None:
+    """Show the items of the queue NAME that are claimed next."""
     async with context.queue(name) as queue:
-        found = await queue.peek(number)
+        found = await queue.peek(number, client=client)
+        length = await (queue.length() if client is None else queue.client_length(client))
     context.answers.give_table(
-        {"queue": name, "items": [documents.item(one) for one in found]},
+        {"queue": name, "client": client, "length": length, "items": [documents.item(one) for one in found]},
         ["id", "client", "enqueued", ">requeued", "~payload"],
         [_item_row(one) for one in found],
-        nothing=f"{name}: nothing in main",
+        nothing=f"{name}: no items in main",
     )
 
 
@@ -117,14 +122,21 @@ def _item_row(one: Item) -> list[str]:
 @click.argument("name")
 @click.argument("state", type=STATES)
 @click.option(
-    "-n", "--count", "number", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many."
+    "-n",
+    "--count",
+    "number",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Number of items.",
 )
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many first.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
 @with_context
 async def items(context: Context, name: str, state: str, number: int, offset: int) -> None:
     """List the items of the queue NAME that are in STATE.
 
-    main in the order of claims, busy by the end of the lease, delayed by when they are due, failed by when they failed.
+    Items in main are in claim order, busy ones ordered by lease end, delayed ones by due time, failed ones by the time
+    of the failure.
     """
     async with context.queue(name) as queue:
         found = await queue.items(state, number, offset=offset)
@@ -132,7 +144,7 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
         {"queue": name, "state": state, "items": [documents.located(one) for one in found]},
         ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
         [_located_row(one) for one in found],
-        nothing=f"{name}: nothing in {state}",
+        nothing=f"{name}: no items in {state}",
     )
 
 
@@ -154,20 +166,17 @@ def _located_row(one: Located) -> list[str]:
 @click.argument("id")
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
-    """Say where an item is, who holds it, and what happened to it.
-
-    The item ID of the queue NAME.
-    """
+    """Show the state, holder and history of the item ID of the queue NAME."""
     async with context.queue(name) as queue:
         found = await queue.find(id)
     if found is None:
-        raise CommandError(f"{name} has no item {id}: it is done, or was removed, or never was", NOT_DONE)
+        raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
     context.answers.give({"queue": name, **documents.located(found)}, *described(found))
     return None
 
 
 def described(found: Located) -> list[str]:
-    """An item in full, for people."""
+    """All details of an item, as lines for people."""
     item = found.item
     counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
     counts += f"interrupted {item.interrupted_count}, given up {item.given_up_count}"
@@ -197,47 +206,41 @@ def described(found: Located) -> list[str]:
 @click.argument("name")
 @with_context
 async def workers(context: Context, name: str) -> None:
-    """List who claims from the queue NAME.
-
-    Workers that hold claims, or were seen within the last hour.
-    """
+    """List the workers of the queue NAME that hold claims or were seen within the last hour."""
     async with context.queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
         {"queue": name, "workers": [documents.worker(one) for one in found]},
-        ["worker", ">in hand", "last seen"],
-        [[one.worker, str(one.busy), instant(one.last_seen_at)] for one in found],
+        ["worker", ">busy", "last seen"],
+        [[one.worker, f"{one.busy:,}", instant(one.last_seen_at)] for one in found],
         nothing=f"{name}: no worker within the last hour",
     )
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--show-password", is_flag=True, help="Print the URL also if it holds a password.")
+@click.option("--show-password", is_flag=True, help="Print the URL even if it contains a password.")
 @with_context
 async def url(context: Context, name: str | None, show_password: bool) -> None:
-    """Print the URL of the server that the other commands use.
-
-    With NAME: of the server that holds the queue NAME.
+    """Print the URL of the server that the other commands use, or of the server of the queue NAME.
 
     For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
     """
     found = context.chosen(name).settings.url
     if parse_url(found).password is not None and not show_password:
-        raise CommandError("the URL holds a password; print it with --show-password", NOT_DONE)
+        raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
     context.answers.give({"url": found}, found)
 
 
 @click.command()
 @with_context
 async def check(context: Context) -> int:
-    """Say what kind of server it is, and what is unsafe.
-
-    The exit code is 1 if any of its settings is unsafe.
-    """
+    """Report the kind of the server and its unsafe settings. The exit code is 1 if it has any."""
     async with claimq.connect(settings=context.chosen(None).settings) as server:
         found = await server.report()
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
-    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or ["  nothing unsafe"]
+    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
+        "  no unsafe settings"
+    ]
     context.answers.give(documents.report(found), *lines)
     return NOT_DONE if found.warnings else 0

@@ -1,4 +1,4 @@
-"""Names of queues that may be misspelled: whether the queue is there, and which was meant."""
+"""Checks that a queue exists, and suggests names for misspelled ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 3
 
 
 async def check_exists(server: claimq.Server, queue: claimq.ReliableQueue) -> None:
-    """Raises CommandError for a queue that is not there, with those that may be meant."""
+    """Raises CommandError if the queue does not exist, with similar names."""
     if not await queue.exists():
         hint = did_you_mean(queue.name, await server.queues())
         raise CommandError(
@@ -21,7 +21,7 @@ async def check_exists(server: claimq.Server, queue: claimq.ReliableQueue) -> No
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean A or B?``, or nothing. A queue of a cluster, NAMESPACE.NAME, may be meant by its NAME."""
+    """``; did you mean A or B?``, or an empty text. ``NAME`` also matches ``NAMESPACE.NAME``."""
     others = [one for one in known if one != name]
     meant = [one for one in others if one.endswith(f".{name}")]
     meant += [one for one in difflib.get_close_matches(name, others, _MOST) if one not in meant]

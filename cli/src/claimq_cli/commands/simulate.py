@@ -1,4 +1,4 @@
-"""``claimq simulate``: how scaling settings would do, without a cluster."""
+"""`claimq simulate`: simulates scaling settings without a cluster."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from pathlib import Path
 
 import click
 
+from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.output.answers import Answers
+from claimq_cli.output.answers import Answers, rounded
 from claimq_cli.simulation.scalers import Claimq, Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
 from claimq_cli.simulation.world import PodSettings
-from claimq_spec.duration import format_duration, parse_duration
 from claimq_spec.manifest import ScalingSpec
 
-
-class _Seconds(click.ParamType[float]):
-    name = "duration"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds; refuses what is not a duration and says what to write instead."""
-        try:
-            return value if isinstance(value, float) else parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-_SECONDS = _Seconds()
+_SECONDS = Duration()
 
 
 @click.command("simulate")
@@ -36,30 +24,68 @@ _SECONDS = _Seconds()
     "--trace",
     "file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Your own arrivals: a CSV file with the columns at and, if known, seconds.",
+    help="CSV file with recorded arrivals: column `at` and, if known, `seconds`.",
 )
 @click.option(
-    "--shape", type=click.Choice(list(SHAPES)), default="on-off", show_default=True, help="Made arrivals."
-)
-@click.option("--length", type=_SECONDS, default="2h", show_default=True, help="How long made arrivals last.")
-@click.option(
-    "--service", type=_SECONDS, default="2s", show_default=True, help="How long an item takes on average."
-)
-@click.option(
-    "--start", type=_SECONDS, default="8s", show_default=True, help="How long a pod takes until it claims."
+    "--shape",
+    type=click.Choice(list(SHAPES)),
+    default="on-off",
+    show_default=True,
+    help="Shape of the generated arrivals.",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1, 1000), default=1, show_default=True, help="Items per pod."
-)
-@click.option("--target-age", type=_SECONDS, default="30s", show_default=True, help="As in the manifest.")
-@click.option(
-    "--max-replicas", type=click.IntRange(1, 1000), default=100, show_default=True, help="As in the manifest."
+    "--length", type=_SECONDS, default="2h", show_default=True, help="Duration of the generated arrivals."
 )
 @click.option(
-    "--min-replicas", type=click.IntRange(0, 1000), default=0, show_default=True, help="As in the manifest."
+    "--service", type=_SECONDS, default="2s", show_default=True, help="Mean time to process an item."
 )
-@click.option("--items-per-replica", type=click.IntRange(1, 1_000_000), help="As in the manifest.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
+@click.option(
+    "--start",
+    type=_SECONDS,
+    default="8s",
+    show_default=True,
+    help="Time from the creation of a pod to its first claim.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Items that a pod processes at a time.",
+)
+@click.option(
+    "--target-age",
+    type=_SECONDS,
+    default="30s",
+    show_default=True,
+    help="See the field of this name in the manifest.",
+)
+@click.option(
+    "--max-replicas",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="See the field of this name in the manifest.",
+)
+@click.option(
+    "--min-replicas",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="See the field of this name in the manifest.",
+)
+@click.option(
+    "--items-per-replica",
+    type=click.IntRange(1, 1_000_000),
+    help="See the field of this name in the manifest.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the random numbers; the same seed gives the same result.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def simulate_command(
     file: Path | None,
@@ -77,7 +103,7 @@ def simulate_command(
 ) -> None:
     """Simulate a queue and the scaling of its workers.
 
-    Compares claimq's scaling with KEDA and a Knative-style autoscaler.
+    The table compares claimq with KEDA and a Knative-style autoscaler.
 
     \b
     claimq simulate --shape batch --service 2s --target-age 30s
@@ -92,7 +118,7 @@ def simulate_command(
         else read_trace(file, service=items, seed=seed)
     )
     if not trace.arrivals:
-        raise CommandError("no item arrives in this time; choose a longer --length or another --seed", USAGE)
+        raise CommandError("no items arrive in this time; choose a longer --length or another --seed", USAGE)
     spec = ScalingSpec(
         target_age=target_age,
         max_replicas=max_replicas,
@@ -132,7 +158,7 @@ def _show(trace: Trace, results: list[Result], target_age: float, answers: Answe
     }
     columns = [
         "autoscaler",
-        f">within {format_duration(target_age)}",
+        f">within {rounded(target_age)}",
         ">p99 wait",
         ">pod-seconds",
         ">least possible",

@@ -1,4 +1,4 @@
-"""`claimq up`: local mode."""
+"""`claimq up`: runs the queues of a manifest on this machine."""
 
 from __future__ import annotations
 
@@ -31,32 +31,48 @@ from claimq_spec.manifest import Manifest, parse_manifest
     "file",
     required=True,
     type=click.Path(path_type=Path),
-    help="The manifest; '-' for stdin.",
+    help="The manifest; '-' is stdin.",
 )
-@click.option("--redis", "url", metavar="URL", help="Use this server instead of one of its own.")
+@click.option("--redis", "url", metavar="URL", help="Use this server instead of starting one.")
 @click.option(
-    "--command", "command", metavar="COMMAND", help="Run this instead of the manifest's worker.command."
+    "--command",
+    "command",
+    metavar="COMMAND",
+    help="Command of the workers, instead of worker.command in the manifest.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     help="State directory (default: .claimq beside the manifest).",
 )
-@click.option("--until-empty", is_flag=True, help="End when no item is left in main, busy and delayed.")
-@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+@click.option(
+    "--take-over",
+    "take_over",
+    multiple=True,
+    metavar="OWNER",
+    help="Run a queue that OWNER owns; the error message about it shows the value.",
+)
+@click.option("--until-empty", is_flag=True, help="Stop when main, busy and delayed are empty.")
+@click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 def up(
-    file: Path, url: str | None, command: str | None, data: Path | None, until_empty: bool, plain: bool
+    file: Path,
+    url: str | None,
+    command: str | None,
+    data: Path | None,
+    take_over: tuple[str, ...],
+    until_empty: bool,
+    plain: bool,
 ) -> None:
-    """Run the queues of a manifest on this machine, until Ctrl-C.
+    """Run the queues of a manifest on this machine until Ctrl-C.
 
-    Starts a Valkey of its own (unless --redis or the manifest's spec.redis.url names a server), then workers as the
-    items ask for them: each a sidecar and the manifest's command, which finds the sidecar's socket in $CLAIMQ_SOCKET.
+    Starts a Valkey server (unless --redis or spec.redis.url names one) and as many workers as the scaling rule asks
+    for. A worker is a sidecar and the command of the manifest; $CLAIMQ_SOCKET is the sidecar's socket.
     """
     manifests = load_manifests(file, url=url, command=command)
     here = Path.cwd() if str(file) == "-" else file.absolute().parent
     if url:
         settings_for(url)
-    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty)
+    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over)
     asyncio.run(_run(options, Console(force_terminal=False if plain else None), str(file)))
 
 
@@ -73,7 +89,7 @@ async def _run(options: Options, console: Console, title: str) -> None:
 
 
 def logs_to(board: Board) -> None:
-    """What the library has to say goes where everything else is shown."""
+    """Shows the log records of the library on the board."""
 
     class ToBoard(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -86,7 +102,7 @@ def logs_to(board: Board) -> None:
 
 
 def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple[Manifest, ...]:
-    """All queues of a file. InvalidSpec with every mistake of every document; CommandError for what cannot be read."""
+    """All queues of a file. InvalidSpec with the errors of all documents; CommandError if the file cannot be read."""
     words = _words(command)
     manifests: list[Manifest] = []
     problems: list[Problem] = []
@@ -100,7 +116,7 @@ def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple
     names = [manifest.spec.queue_name for manifest in manifests]
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(
-            Problem("spec.queueName", f"is {name} in several documents; give each queue a name of its own")
+            Problem("spec.queueName", f"is {name} in several documents; give each queue a unique name")
         )
     if problems:
         raise InvalidSpec(problems)
@@ -117,7 +133,7 @@ def _words(command: str | None) -> list[str] | None:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML that refuses a key that comes twice, where the last would silently win."""
+    """A YAML loader that rejects duplicate keys instead of using the last one."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -126,9 +142,7 @@ class _UniqueKeys(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if (name := (key.tag, key.value)) in seen:
-                problem = (
-                    f"the key {key.value} is there already, in line {seen[name] + 1}; remove one of them"
-                )
+                problem = f"the key {key.value} is a duplicate of line {seen[name] + 1}; remove one of them"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen[name] = key.start_mark.line
         return node

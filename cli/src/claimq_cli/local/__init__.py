@@ -1,1 +1,1 @@
-"""Local mode: `claimq up` runs the queues of a manifest on one machine, with processes instead of pods."""
+"""Local mode (`claimq up`): runs the queues of a manifest on one machine, with processes instead of pods."""

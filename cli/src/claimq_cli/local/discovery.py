@@ -1,7 +1,7 @@
-"""Lets the other commands and programs of this user find a local mode from any directory; `claimq.local_mode` finds it.
+"""Publishes a running local mode, so that commands and programs of this user find it from any directory.
 
-One symbolic link for each, to its state directory, in a directory that only this user can write. A link proves
-nothing: whether local mode runs there, its lock says.
+Each local mode has a symbolic link to its state directory, in a directory that only this user can write. The lock of
+the state directory shows whether local mode is running; a link does not. `claimq.local_mode` reads the links.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from claimq_cli.local.state_directory import StateDirectory
 
 
 def announce(directory: StateDirectory) -> None:
-    """Lets others find it. Does nothing where there is no safe place for that."""
+    """Publishes the local mode. Does nothing if there is no safe directory for links."""
     place = local_mode.place_of_links(make=True)
     if place is not None:
         link = place / _name(directory)
@@ -23,14 +23,14 @@ def announce(directory: StateDirectory) -> None:
 
 
 def withdraw(directory: StateDirectory) -> None:
-    """It no longer runs."""
+    """Removes the link."""
     place = local_mode.place_of_links()
     if place is not None:
         (place / _name(directory)).unlink(missing_ok=True)
         try:
             place.rmdir()
         except OSError:
-            return  # others run
+            return  # other local modes are running
 
 
 def _name(directory: StateDirectory) -> str:

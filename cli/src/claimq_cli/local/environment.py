@@ -1,4 +1,4 @@
-"""What the processes of a worker find in their environment. Pure."""
+"""Environment variables of a worker's processes. Pure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ CONNECTION = (
     "CLAIMQ_REDIS_USERNAME", "CLAIMQ_REDIS_PASSWORD", "CLAIMQ_REDIS_PASSWORD_FILE", "CLAIMQ_REDIS_CA_FILE",
     "CLAIMQ_REDIS_CERT_FILE", "CLAIMQ_REDIS_KEY_FILE",
 )  # fmt: skip
-"""Settings of the connection that a URL cannot carry; `claimq up` hands its own on to the sidecars."""
+"""Connection settings that are not part of the URL; sidecars inherit those of `claimq up`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SidecarPlace:
-    """Where one sidecar serves, and as whom it claims."""
+class SidecarInstance:
+    """The settings of a sidecar that differ between workers."""
 
     url: str
     socket: Path
     health_port: int
     claim_name: str
     lifecycle_key: str
-    """What a request must show that drains it."""
+    """Secret that a drain request must contain."""
 
 
-def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlace) -> dict[str, str]:
-    """The sidecar's environment: that of `claimq up`, with claimq's settings as this queue has them."""
+def for_sidecar(outer: Mapping[str, str], manifest: Manifest, instance: SidecarInstance) -> dict[str, str]:
+    """The sidecar's environment: that of `claimq up` with the settings of this queue."""
     spec = manifest.spec
     kept = {name: value for name, value in outer.items() if not name.startswith("CLAIMQ_")}
     kept |= {name: outer[name] for name in CONNECTION if name in outer}
@@ -41,13 +41,13 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlac
         kept["CLAIMQ_PROCESSING_TIMEOUT"] = format_duration(spec.processing_timeout)
     return kept | {
         "PYTHONSAFEPATH": "1",
-        "CLAIMQ_REDIS_URL": place.url,
+        "CLAIMQ_REDIS_URL": instance.url,
         "CLAIMQ_QUEUE": spec.queue_name,
-        "CLAIMQ_WORKER": place.claim_name,
-        "CLAIMQ_SOCKET": str(place.socket),
+        "CLAIMQ_WORKER": instance.claim_name,
+        "CLAIMQ_SOCKET": str(instance.socket),
         "CLAIMQ_HEALTH_HOST": "127.0.0.1",
-        "CLAIMQ_HEALTH_PORT": str(place.health_port),
-        "CLAIMQ_LIFECYCLE_KEY": place.lifecycle_key,
+        "CLAIMQ_HEALTH_PORT": str(instance.health_port),
+        "CLAIMQ_LIFECYCLE_KEY": instance.lifecycle_key,
         "CLAIMQ_CONCURRENCY": str(spec.worker.concurrency),
         "CLAIMQ_DRAIN_TIMEOUT": format_duration(spec.worker.drain_timeout),
         "CLAIMQ_LOG_LEVEL": outer.get("CLAIMQ_LOG_LEVEL", "info"),
@@ -55,7 +55,7 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, place: SidecarPlac
 
 
 def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path) -> dict[str, str]:
-    """The app's environment: that of `claimq up` without its way to the server, ``worker.env``, and the socket.
+    """The app's environment: that of `claimq up` without the Redis settings, plus ``worker.env`` and the socket.
 
     ``python3`` means the Python that runs `claimq up`, unless a virtual environment is active.
     """
@@ -64,6 +64,6 @@ def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path) -> dict[
         env["PATH"] = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     for variable in manifest.spec.worker.env:
         if variable.value_from:
-            continue  # in local mode such a variable comes from the environment of claimq up
+            continue  # in local mode such a variable is inherited from claimq up
         env[variable.name] = variable.value or ""
     return env | {"CLAIMQ_SOCKET": str(socket)}

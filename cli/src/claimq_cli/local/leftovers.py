@@ -1,4 +1,4 @@
-"""Clearing what an earlier `claimq up` left behind when it was killed: processes and sockets, and only its own."""
+"""Removes the processes and sockets that a killed `claimq up` left behind."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from claimq_cli.local.state_directory import RunState, StateDirectory
 
 
 def clear(directory: StateDirectory) -> RunState | None:
-    """Kills what is left of the last run here and removes its sockets; returns that run, None if it ended well.
+    """Kills the processes of the last run and removes its sockets; returns that run, None if it ended normally.
 
-    A process is killed if its id and start time are those written down, or if it carries that run's mark: never by
-    name, and never one that merely got an old number.
+    A process is killed if its id and start time are recorded, or if it carries the mark of that run. It is never
+    selected by name, and a process that only reuses a recorded id is left alone.
     """
     state = directory.read()
     if state is None:
@@ -27,8 +27,6 @@ def clear(directory: StateDirectory) -> RunState | None:
         )
         if stayed:
             numbers = ", ".join(str(one.pid) for one in stayed)
-            raise LocalModeError(
-                f"processes of an earlier claimq up cannot be killed: {numbers}; end them first"
-            )
+            raise LocalModeError(f"cannot kill processes of an earlier claimq up: {numbers}; stop them first")
     directory.forget_run(state)
     return state

@@ -1,4 +1,4 @@
-"""Local mode as a whole: the server, the queues, the state directory, and an end that leaves nothing behind."""
+"""Runs local mode: the server, the queues and the state directory. Leaves no process or socket behind."""
 
 from __future__ import annotations
 
@@ -23,23 +23,27 @@ from claimq_cli.local.queue_runner import QueueRunner
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
+from claimq_cli.output.answers import rounded
 from claimq_spec.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `claimq up` was asked for. ``directory``: where the workers' commands run, normally that of the manifest."""
+    """Options of `claimq up`. ``directory``: working directory of the workers, usually that of the manifest."""
 
     manifests: tuple[Manifest, ...]
     directory: Path
     data: Path
     url: str | None = None
     until_empty: bool = False
+    take_over: tuple[str, ...] = ()
+    """Owners, as the refusal names them, from which queues may be taken over."""
 
 
 class LocalMode:
-    """Runs queues on this machine. Make it and await :meth:`run` once, on the main thread: the kernel kills the
-    children when the thread that started them ends."""
+    """Runs queues on this machine. Await :meth:`run` once, on the main thread: the kernel kills the children when the
+    thread that started them ends.
+    """
 
     def __init__(self, options: Options, board: Board) -> None:
         self.options = options
@@ -59,9 +63,9 @@ class LocalMode:
         self._valkey_ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Starts everything, works until :meth:`stop` (or, if asked for, until no item is left), and clears up.
+        """Starts everything, runs until :meth:`stop` (or until no item is left), and cleans up.
 
-        Raises LocalModeError or an error of the store if it cannot start. Also then it leaves no process and no socket.
+        Raises LocalModeError or an error of the store if it cannot start; it cleans up then, too.
         """
         self.directory.hold()
         try:
@@ -76,10 +80,10 @@ class LocalMode:
             self.directory.let_go()
 
     def stop(self) -> None:
-        """Drains and ends; a second call takes less patience, a third takes none."""
+        """Drains the workers and stops. A second call ends the drain early, a third kills the workers."""
         self._stops += 1
         if self._stops == 1:
-            self.board.note("stopping: workers finish what they have in hand (Ctrl-C: give it back now)")
+            self.board.note("stopping: workers finish their items; press Ctrl-C again to stop immediately")
             self._stop.set()
         for runner in self.runners:
             if self._stops == 2:
@@ -88,7 +92,7 @@ class LocalMode:
                 runner.kill_all()
 
     def stop_on_signals(self) -> None:
-        """SIGINT, SIGTERM, and SIGHUP (the terminal is gone; unless that is ignored) call :meth:`stop`."""
+        """SIGINT, SIGTERM and SIGHUP (unless they are ignored) call :meth:`stop`."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
@@ -98,7 +102,7 @@ class LocalMode:
         self.board.note(text, is_trouble=is_trouble)
 
     def changed(self) -> None:
-        """A process was started or has ended."""
+        """A process was started or has ended: saves the state and triggers the next pass."""
         self._write()
         for runner in self.runners:
             runner.look()
@@ -126,23 +130,23 @@ class LocalMode:
         return self.options.url or (redis.address() if redis is not None else None)
 
     def _here(self, manifest: Manifest) -> Manifest:
-        """The manifest without the server that only a cluster's Secret knows: its user is not this one's."""
+        """The manifest without a server that is only known from a Secret of the cluster."""
         redis = manifest.spec.redis
         if redis is None or self._url_of(manifest) is not None:
             return manifest
         secret = redis.secret_ref.name if redis.secret_ref is not None else ""
         self.note(
-            f"{manifest.spec.queue_name}: spec.redis names the Secret {secret}, and there are none here: its items are "
-            "on a server of its own (--redis URL for another)"
+            f"{manifest.spec.queue_name}: spec.redis refers to the Secret {secret}, which local mode cannot read; "
+            "using the embedded Valkey (--redis URL for another server)"
         )
         return replace(manifest, spec=replace(manifest.spec, redis=None))
 
     async def _run_queues(self, earlier: RunState | None) -> None:
         for runner in self.runners:
-            await runner.prepare()
+            await runner.prepare(self.options.take_over)
             self.board.queues[runner.board.name] = runner.board
             if earlier is not None:
-                runner.release_remains(earlier.claim_names.get(runner.board.name, []))
+                runner.release_leftovers(earlier.claim_names.get(runner.board.name, []))
         self.started.set()
         self._write()
         discovery.announce(self.directory)
@@ -163,12 +167,12 @@ class LocalMode:
         while not self._stop.is_set():
             snapshots = [runner.snapshot for runner in self.runners]
             if all(one is not None and not any(one.lengths[state] for state in waiting) for one in snapshots):
-                self.note("no item is left in main, busy and delayed")
+                self.note("main, busy and delayed are empty")
                 self.stop()
             await asyncio.sleep(0.2)
 
     async def _serve(self) -> asyncio.Task[None]:
-        """Starts the embedded server and waits until it serves; the task keeps it running."""
+        """Starts the embedded server and waits until it is ready; the returned task restarts it when it dies."""
         socket = self.sockets / "valkey.sock"
         self._embedded_url = embedded_valkey.url_of(socket)
         child = await self._start_valkey(socket)
@@ -177,7 +181,7 @@ class LocalMode:
         except BaseException:
             await child.end(embedded_valkey.STOP_SECONDS)
             raise
-        self.board.server = f"Valkey of its own, data in {self.directory.valkey}"
+        self.board.server = f"embedded Valkey, data in {self.directory.valkey}"
         return in_background(self._keep_valkey(socket), name="keeping the Valkey")
 
     async def _start_valkey(self, socket: Path) -> Child:
@@ -195,7 +199,7 @@ class LocalMode:
         return self.valkey
 
     async def _keep_valkey(self, socket: Path) -> None:
-        """Starts the server again when it dies, until the workers are gone; then ends it."""
+        """Restarts the server when it dies. Stops it when the workers are gone."""
         backoff = Backoff()
         stopping = asyncio.create_task(self._stop_valkey.wait())
         while not stopping.done() and self.valkey is not None:
@@ -208,20 +212,20 @@ class LocalMode:
             backoff = backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
             wait = max(0.0, backoff.retry_at - time.monotonic())
             self.note(
-                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; it starts again in {wait:.1f} s",
+                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; restarting in {rounded(wait)}",
                 is_trouble=True,
             )
             if backoff.ends > 1:
                 self.note(f"    {embedded_valkey.failure(child)}", is_trouble=True)
             await asyncio.wait([stopping], timeout=wait)
-            with suppress(OSError):  # no room for a process: tried again after a longer wait
+            with suppress(OSError):  # no process could be started: retried after a longer wait
                 child = await self._start_valkey(socket)
         if self.valkey is not None and self.valkey.is_running:
             await self.valkey.end(embedded_valkey.STOP_SECONDS)
         stopping.cancel()
 
     def processes(self) -> list[Child]:
-        """What runs now."""
+        """The running child processes."""
         workers: list[Worker] = [worker for runner in self.runners for worker in runner.workers.values()]
         children = [self.valkey, *(part for worker in workers for part in (worker.sidecar, worker.app))]
         return [child for child in children if child is not None and child.is_running]
@@ -251,11 +255,11 @@ class LocalMode:
         try:
             self.directory.write(self._state())
         except OSError as error:
-            logging.getLogger(__name__).warning("the state file cannot be written: %s", error.strerror)
+            logging.getLogger(__name__).warning("cannot write the state file: %s", error.strerror)
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> Exception:
-    """The one error of a group that a person should read."""
+    """The first error of a group, which is shown to the user."""
     first = group.exceptions[0]
     if isinstance(first, BaseExceptionGroup):
         return first_error(first)  # pyright: ignore[reportUnknownArgumentType]  # isinstance() loses the type argument

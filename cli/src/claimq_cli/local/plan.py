@@ -1,8 +1,8 @@
-"""What to start and what to stop, decided from what is seen. Pure; `workers` performs it.
+"""Decides what to start and stop, from the observed state. Pure; `worker` performs the steps.
 
-A worker is two processes: a sidecar, and an app that gets its items from the sidecar's socket. Starting: sidecar,
-its readiness, app. Ending, as a pod does: the sidecar stops claiming and says when nothing is in hand, then the app
-is told to end, then the sidecar.
+A worker is two processes: a sidecar, and an app that gets its items from the sidecar's socket. Start: the sidecar,
+then, when it is ready, the app. Stop, as in a pod: the sidecar stops claiming and waits until no claim is left, then
+the app gets SIGTERM, then the sidecar.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ class Part(StrEnum):
 
 
 class Step(StrEnum):
-    """One thing to do to a worker."""
+    """A step of starting or stopping a worker."""
 
     START_SIDECAR = "start the sidecar"
     START_APP = "start the app"
     ASK_DRAIN = "ask the sidecar to drain"
-    END_APP = "tell the app to end"
+    STOP_APP = "stop the app"
     KILL_APP = "kill the app"
-    END_SIDECAR = "tell the sidecar to end"
+    STOP_SIDECAR = "stop the sidecar"
     KILL_SIDECAR = "kill the sidecar"
-    REMOVE = "forget the worker"
+    REMOVE = "remove the worker"
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds that a worker gets for each stage: to become ready, to drain, and after the signal to end."""
+    """Timeouts in seconds: to become ready, to drain, and to exit after SIGTERM."""
 
     start: float = 30.0
     drain: float = 25.0
     end: float = 5.0
 
     def hurried(self) -> Patience:
-        """The same after a second signal: no time to finish what is in hand."""
+        """The timeouts after a second signal: no time to finish items."""
         return Patience(self.start, 0.0, min(self.end, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How far the end of a worker has come. Instants of the caller's clock; None: not yet."""
+    """Progress of stopping a worker. Instants of the caller's clock; None: not yet."""
 
     since: float
     is_asked: bool = False
     is_finished: bool = False
-    app_told_at: float | None = None
-    sidecar_told_at: float | None = None
+    app_stopped_at: float | None = None
+    sidecar_stopped_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """One worker as it is now. ``busy``: claims that it holds; ``*_retry_at``: not to be started before."""
+    """Observed state of a worker. ``busy``: claims that it holds; ``*_retry_at``: earliest time of the next start."""
 
     number: int
     sidecar: Part = Part.ABSENT
@@ -83,17 +83,16 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How many workers to start, and which to drain."""
+    """Number of workers to start, and numbers of those to drain."""
 
     start: int = 0
     drain: tuple[int, ...] = ()
 
 
 def change(workers: Sequence[WorkerSeen], wanted: int | None) -> Change:
-    """From the workers there are to ``wanted`` (None: leave them). Those that already drain do not count.
+    """The change from the present workers to ``wanted`` (None: no change). Draining workers do not count.
 
-    Taken away first: those that cannot claim, then those that hold nothing, then those that hold least; of equals
-    the newest.
+    Order of removal: workers that are not ready, then idle ones, then those with the fewest claims; the newest first.
     """
     there = [worker for worker in workers if worker.drain is None]
     if wanted is None or wanted == len(there):
@@ -105,9 +104,9 @@ def change(workers: Sequence[WorkerSeen], wanted: int | None) -> Change:
 
 
 def next_step(worker: WorkerSeen, patience: Patience, now: float) -> Step | None:
-    """The one thing to do next to a worker; None: wait for something to happen."""
+    """The next step for a worker; None: wait for an event."""
     if worker.drain is not None:
-        return _ending(worker, worker.drain, patience, now)
+        return _next_stop_step(worker, worker.drain, patience, now)
     if worker.sidecar is Part.ABSENT:
         return Step.START_SIDECAR if now >= worker.sidecar_retry_at else None
     if worker.sidecar is Part.STARTING:
@@ -117,23 +116,23 @@ def next_step(worker: WorkerSeen, patience: Patience, now: float) -> Step | None
     return Step.KILL_APP if worker.is_stuck else None
 
 
-def _ending(worker: WorkerSeen, drain: Drain, patience: Patience, now: float) -> Step | None:
+def _next_stop_step(worker: WorkerSeen, drain: Drain, patience: Patience, now: float) -> Step | None:
     if worker.app is not Part.ABSENT:
-        if drain.app_told_at is not None:
-            return Step.KILL_APP if now >= drain.app_told_at + patience.end else None
+        if drain.app_stopped_at is not None:
+            return Step.KILL_APP if now >= drain.app_stopped_at + patience.end else None
         is_over = now >= drain.since + patience.drain
         if drain.is_finished or is_over or worker.sidecar is not Part.RUNNING:
-            return Step.END_APP
+            return Step.STOP_APP
         return None if drain.is_asked else Step.ASK_DRAIN
     if worker.sidecar is not Part.ABSENT:
-        if drain.sidecar_told_at is None:
-            return Step.END_SIDECAR
-        return Step.KILL_SIDECAR if now >= drain.sidecar_told_at + patience.end else None
+        if drain.sidecar_stopped_at is None:
+            return Step.STOP_SIDECAR
+        return Step.KILL_SIDECAR if now >= drain.sidecar_stopped_at + patience.end else None
     return Step.REMOVE
 
 
 def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen], slots: int, now: float) -> Seen:
-    """What the scaling function is told: the queue's numbers and the workers that are not on their way out.
+    """Input of the scaling rule: the numbers of the queue, and the workers that do not drain.
 
     Delayed items that are due count as one: the reaper moves them to main within a second.
     """

@@ -1,42 +1,46 @@
-"""One queue in local mode: its policy, its reaper, its scaling, its workers. Looks, decides, acts; every second, and at
-once when something happens."""
+"""Runs one queue in local mode: policy, reaper, scaling and workers.
+
+A pass observes, decides and acts. It runs every second and after each event.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import claimq
-from claimq.errors import ClaimqError
 from claimq.background_work import in_background, run_every
+from claimq.errors import ClaimqError
 from claimq.model import Snapshot
 from claimq.queue.reaper import Reaper
 from claimq_cli.local import plan
+from claimq_cli.local.ownership import ensure_ownership
 from claimq_cli.local.plan import Part, Patience, Step
 from claimq_cli.local.screen.board import QueueBoard, WorkerRow
-from claimq_cli.local.worker import Surroundings, ToRelease, Worker
+from claimq_cli.local.worker import ToRelease, Worker, WorkerContext
 from claimq_cli.output.answers import count
 from claimq_cli.server_choice import settings_for
 from claimq_spec.manifest import Manifest
 from claimq_spec.scaling import ScalingState, Seen, decide
 
 PERIOD = 1.0
-"""Seconds between two looks at the queue."""
+"""Seconds between two observations of the queue."""
 _WITHOUT_WORKERS = 0.2
-"""The same while there is no worker: nobody else would notice the first item."""
+"""Seconds between two observations while there is no worker that would notice the first item."""
 _RELEASE_RETRY = 1.0
 _WHILE_STARTING = 0.1
 _EXPLAIN_AFTER = (0.0, 0.2, 0.8, 1.5)
-"""Seconds before each try to write a cause."""
+"""Pauses in seconds before each attempt to record a cause."""
 
 
 class QueueRunner:
-    """Runs one queue until it is told to end."""
+    """Runs one queue: observes, scales, and starts and stops workers."""
 
     def __init__(
-        self, number: int, manifest: Manifest, url: str, directory: Path, around: Surroundings
+        self, number: int, manifest: Manifest, url: str, directory: Path, context: WorkerContext
     ) -> None:
         spec = manifest.spec
         self.number = number
@@ -46,7 +50,7 @@ class QueueRunner:
         self.board = QueueBoard(spec.queue_name, spec.scaling.max_replicas)
         self.workers: dict[int, Worker] = {}
         self.snapshot: Snapshot | None = None
-        self._around = around
+        self._context = context
         self._server = claimq.connect(settings=connection_settings(url, manifest))
         self.queue = self._server.queue(spec.queue_name)
         self._scaling = ScalingState()
@@ -58,18 +62,22 @@ class QueueRunner:
         self._explaining: dict[str, asyncio.Task[None]] = {}
         self._is_ending = False
 
-    async def prepare(self) -> None:
-        """Writes the fields of the policy that the manifest sets. Raises StoreUnavailable or StoreMisused."""
+    async def prepare(self, take_over: Sequence[str] = ()) -> None:
+        """Checks the owner of the queue and writes the fields of the policy that the manifest sets.
+
+        Raises LocalModeError if the queue has another owner, StoreUnavailable, StoreMisused.
+        """
+        await ensure_ownership(self.queue, self.directory, take_over)
         await self.queue.update_policy(**self.manifest.spec.policy_fields())
         await self.queue.add_to_index()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until ``stop`` is set, then drains all workers and returns when they are gone."""
-        upkeep = asyncio.Event()
+        """Runs until ``stop`` is set, then drains all workers and returns when they are gone."""
+        maintenance = asyncio.Event()
         keepers = [
-            in_background(Reaper(self.queue).run(upkeep), name="reaper"),
+            in_background(Reaper(self.queue).run(maintenance), name="reaper"),
             in_background(
-                run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=upkeep),
+                run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=maintenance),
                 name="stuck items",
             ),
             in_background(self._wake_at(stop), name="stop"),
@@ -77,7 +85,7 @@ class QueueRunner:
         try:
             await self._work(stop)
         finally:
-            upkeep.set()
+            maintenance.set()
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)
@@ -88,16 +96,16 @@ class QueueRunner:
             await self._close()
 
     def look(self) -> None:
-        """Something has happened: look at once."""
+        """Triggers the next pass at once."""
         self._look.set()
 
     def hurry(self) -> None:
-        """No more time for what is in hand."""
+        """Ends the drain early: items that are in progress are given back."""
         self._patience = self._patience.hurried()
         self.look()
 
     def kill_all(self) -> None:
-        """Takes the time to drain away altogether."""
+        """Kills the workers without a drain."""
         self._patience = Patience(0.0, 0.0, 0.0)
         self.look()
 
@@ -134,7 +142,7 @@ class QueueRunner:
             self.board.see(self.snapshot)
         except (ClaimqError, TimeoutError) as error:
             self.snapshot, self._busy = None, {}
-            self.board.see(None, str(error) or "the server gives no answer")
+            self.board.see(None, str(error) or "the server does not answer")
 
     def _seen(self) -> list[plan.WorkerSeen]:
         return [worker.seen(self._busy.get(worker.claim_name, 0)) for worker in self.workers.values()]
@@ -148,7 +156,7 @@ class QueueRunner:
         change = plan.change(workers, decision.replicas)
         self.board.decide(decision, before)
         if change.start or change.drain:
-            self._around.note(
+            self._context.note(
                 f"{self.board.name}: {before} -> {decision.replicas} workers ({decision.rule}): {decision.reason}"
             )
         for _ in range(change.start):
@@ -167,7 +175,7 @@ class QueueRunner:
             self.number,
             self.manifest,
             self.url,
-            self._around,
+            self._context,
             self._release,
             self.directory,
             patience=self._patience,
@@ -187,7 +195,7 @@ class QueueRunner:
                     break
                 await worker.perform(step, now)
                 if step in (Step.KILL_APP, Step.KILL_SIDECAR):
-                    break  # its end is noticed by itself
+                    break  # the end of the process triggers the next pass
 
     async def _check_for_stuck_items(self) -> bool:
         for worker in list(self.workers.values()):
@@ -207,7 +215,7 @@ class QueueRunner:
         return task
 
     async def _release_until_done(self, what: ToRelease) -> None:
-        """Gives back what a dead worker held; goes on through an outage of the server."""
+        """Gives back the claims of a dead worker; retries while the server is away."""
         while True:
             try:
                 released = await self.queue.release_worker(what.claim_name, what.reason, what.error)
@@ -215,14 +223,12 @@ class QueueRunner:
             except ClaimqError:
                 await asyncio.sleep(_RELEASE_RETRY)
         if released.total:
-            self._around.note(
-                f"{self.board.name}: {count(released.total)} of {what.claim_name} given back: {what.error}"
-            )
+            self._context.note(f"{what.worker}: {count(released.total)} given back: {what.error}")
         self.look()
 
     async def _explain(self, what: ToRelease) -> None:
-        """Writes the cause onto what the worker's sidecar gives back without knowing it: that sees the end of the app's
-        session by itself, sooner or later than we do.
+        """Records the cause on the items that the sidecar gives back. The sidecar sees only the end of the app's
+        session, before or after this process sees the exit.
         """
         began = time.monotonic()
         for pause in _EXPLAIN_AFTER:
@@ -233,8 +239,8 @@ class QueueRunner:
                 ):
                     return
 
-    def release_remains(self, claim_names: list[str]) -> None:
-        """Gives back what the workers of a killed `claimq up` held."""
+    def release_leftovers(self, claim_names: list[str]) -> None:
+        """Gives back the claims of the workers of a killed `claimq up`."""
         for name in claim_names:
             self._release(ToRelease(name, claimq.Reason.CRASHED, "claimq up was killed"))
 
@@ -262,7 +268,7 @@ class QueueRunner:
 
 
 def stage_of(seen: plan.WorkerSeen, now: float) -> str:
-    """How far a worker is, in a word."""
+    """The state of a worker in one word."""
     if seen.drain is not None:
         return "draining"
     if seen.is_ready:
@@ -272,6 +278,6 @@ def stage_of(seen: plan.WorkerSeen, now: float) -> str:
 
 
 def connection_settings(url: str, manifest: Manifest) -> claimq.RedisSettings:
-    """How local mode itself reaches the queue's server: calls give up soon, since the next look comes soon."""
+    """Connection settings of local mode itself. Calls fail early, since the next pass retries."""
     user = manifest.spec.redis.user if manifest.spec.redis else None
     return settings_for(url, username=user, retry_for=2.0)

@@ -1,4 +1,4 @@
-"""Requests to a sidecar, over its Unix socket or its health port."""
+"""A small HTTP client for the sidecar's Unix socket and health port."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ UNAVAILABLE = 503
 
 
 class NoAnswer(CommandError):
-    """The sidecar gave no answer, or one that is not HTTP."""
+    """The sidecar did not answer, or not in HTTP."""
 
 
-async def get(place: Path | int, path: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
-    """Status and body of one GET on a socket (its path) or a loopback port. NoAnswer within ``timeout`` seconds."""
-    return await _ask(place, f"GET {path}", "", timeout)
+async def get(address: Path | int, path: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
+    """GET on a socket (its path) or a loopback port; returns status and body. NoAnswer after ``timeout`` seconds."""
+    return await _ask(address, f"GET {path}", "", timeout)
 
 
 async def drain(port: int, key: str, *, timeout: float) -> tuple[int, bytes]:
-    """Asks the sidecar on this health port to drain; answered when nothing is in hand. NoAnswer within ``timeout``."""
+    """Drains the sidecar; returns when it holds no claim. NoAnswer after ``timeout`` seconds."""
     return await _ask(port, "POST /drain", f"Claimq-Lifecycle-Key: {key}\r\nContent-Length: 0\r\n", timeout)
 
 
-async def _ask(place: Path | int, what: str, headers: str, timeout: float) -> tuple[int, bytes]:
+async def _ask(address: Path | int, request: str, headers: str, timeout: float) -> tuple[int, bytes]:
     try:
         async with asyncio.timeout(timeout):
-            return await _exchange(place, what, headers)
+            return await _exchange(address, request, headers)
     except (OSError, TimeoutError, ValueError, IndexError, asyncio.IncompleteReadError) as error:
-        raise NoAnswer(f"{what}: {error or type(error).__name__}") from error
+        raise NoAnswer(f"{request}: {error or type(error).__name__}") from error
 
 
-async def _exchange(place: Path | int, what: str, headers: str) -> tuple[int, bytes]:
-    if isinstance(place, int):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place)
+async def _exchange(address: Path | int, request: str, headers: str) -> tuple[int, bytes]:
+    if isinstance(address, int):
+        reader, writer = await asyncio.open_connection("127.0.0.1", address)
     else:
-        reader, writer = await asyncio.open_unix_connection(place)
+        reader, writer = await asyncio.open_unix_connection(address)
     try:
-        head = f"{what} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+        head = f"{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
         writer.write(head.encode())
         await writer.drain()
         reply = (await reader.readuntil(b"\r\n\r\n")).lower()

@@ -1,10 +1,10 @@
-"""The directory of one local mode: who runs, where its sockets are, the server's data, the logs.
+"""The state directory of local mode.
 
-lock         held while `claimq up` runs here
-state.json   what runs now (removed at the end): processes, queues, where the server is
-valkey/      the embedded server's append-only file: the items
-logs/        one file for each process
-run/         sockets (removed at the end; elsewhere if this path is too long for a socket)
+lock         locked while `claimq up` runs here
+state.json   present while it runs: processes, queues, URL of the server
+valkey/      append-only file of the embedded server, with the items
+logs/        one file per process
+run/         sockets, present while it runs (in another directory if this path is too long for a socket)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHORTEST = "/tmp"  # noqa: S108 - mkdtemp() makes a directory of our own in it
 
 @dataclass(slots=True)
 class Running:
-    """One process as written down: what it is to us, and who it is."""
+    """A process as recorded: its role, name, id and start time."""
 
     role: str
     name: str
@@ -39,7 +39,7 @@ class Running:
 
 @dataclass(slots=True)
 class RunState:
-    """What state.json holds."""
+    """The content of state.json."""
 
     mark: str
     boot: str
@@ -50,11 +50,11 @@ class RunState:
     """Queue name to the URL of its server."""
     processes: list[Running] = field(default_factory=list[Running])
     claim_names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Queue name to the names under which its workers' sidecars claim."""
+    """Queue name to the names under which its sidecars claim."""
 
 
 class StateDirectory:
-    """Paths, lock and state file. Only one local mode may hold it at a time."""
+    """Paths, lock and state file. One local mode can use it at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -64,7 +64,7 @@ class StateDirectory:
         self._lock: int | None = None
 
     def hold(self) -> None:
-        """Makes the directory and takes its lock, which the kernel frees with this process. LocalModeError if taken."""
+        """Creates and locks the directory; the lock ends with this process. LocalModeError if it is locked."""
         try:
             for place in (self.path, self.logs, self.valkey):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,29 +74,32 @@ class StateDirectory:
             raise LocalModeError(f"{error}, or give another directory with --data") from error
         except OSError as error:
             raise LocalModeError(
-                f"{self.path} cannot be used ({error.strerror}); give another directory with --data"
+                f"cannot use {self.path} ({error.strerror}); give another directory with --data"
             ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
-            raise LocalModeError(
-                f"claimq up runs already on {self.path}; stop it first, or give another directory with --data"
-            ) from error
+            raise LocalModeError(self._already_running()) from error
         self._lock = handle
 
+    def _already_running(self) -> str:
+        state = self.read()
+        stop = f"stop it with Ctrl-C or `kill {state.pid}`" if state is not None else "stop it"
+        return f"claimq up is already running in {self.path}; {stop}, or give another directory with --data"
+
     def let_go(self) -> None:
-        """Frees the lock."""
+        """Releases the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def is_held(self) -> bool:
-        """Whether a local mode runs here."""
+        """Whether a local mode is running here."""
         return local_mode.is_running(self.path)
 
     def make_socket_directory(self) -> Path:
-        """A private directory whose path is short enough for sockets. LocalModeError if there is no place for one."""
+        """Creates a private directory with a path short enough for sockets. LocalModeError if there is none."""
         place = self.path / "run"
         if _has_room_for_sockets(place):
             place.mkdir(mode=0o700, exist_ok=True)
@@ -107,17 +110,17 @@ class StateDirectory:
                     return Path(tempfile.mkdtemp(prefix="claimq-run-", dir=outer))
                 except OSError:
                     continue
-        raise LocalModeError(f"{self.path} is too long a path for sockets; give a shorter one with --data")
+        raise LocalModeError(f"the path {self.path} is too long for sockets; give a shorter one with --data")
 
     def write(self, state: RunState) -> None:
-        """Replaces the state file in one step; it may hold a password, so nobody else may read it."""
+        """Replaces the state file atomically. It may contain a password, so only its owner can read it."""
         fresh = self.state_file.with_suffix(".new")
         fresh.touch(mode=0o600)
         fresh.write_text(json.dumps(asdict(state), indent=1))
         fresh.replace(self.state_file)
 
     def read(self) -> RunState | None:
-        """What the state file says; None without one, or if it cannot be understood."""
+        """The content of the state file; None if it is absent or invalid."""
         found = local_mode.read_state(self.path)
         try:
             return None if found is None else _state_of(found)
@@ -125,7 +128,7 @@ class StateDirectory:
             return None
 
     def forget_run(self, state: RunState) -> None:
-        """Removes the sockets of a run and the state file."""
+        """Removes the sockets and the state file of a run."""
         place = Path(state.sockets)
         is_own = place == self.path / "run" or place.name.startswith("claimq-run-")
         if is_own and place.is_dir() and not place.is_symlink() and place.stat().st_uid == os.getuid():

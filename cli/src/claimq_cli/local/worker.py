@@ -1,4 +1,4 @@
-"""One worker: a sidecar and an app, started, restarted and ended step by step as `plan` decides."""
+"""A worker: a sidecar and an app, started, restarted and stopped step by step as `plan` decides."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from claimq_cli.local import environment, sidecar_client
 from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_cli.local.processes.child import Child, Program
+from claimq_cli.output.answers import rounded
 from claimq_spec.manifest import Manifest
 
 _READY_POLL = 0.03
-_NOT_ITS_FAULT = ("was killed by SIGKILL", "was killed by SIGTERM")
-"""Ends by somebody else's hand: the log has nothing to say about them."""
+_LONGEST_PREFIX = 60
+"""Characters of the worker's name in the name under which its sidecar claims."""
+_KILLED_FROM_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM")
+"""Exits after which the log is not shown, since it does not explain them."""
 
 
-class Surroundings(Protocol):
-    """What a worker needs of the local mode that it belongs to."""
+class WorkerContext(Protocol):
+    """What a worker needs from local mode."""
 
     mark: str
     sockets: Path
@@ -40,28 +43,33 @@ class Surroundings(Protocol):
         ...
 
     def changed(self) -> None:
-        """A process has been started or has ended: write it down and look again."""
+        """A process was started or has ended: saves the state and triggers the next pass."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToRelease:
-    """A name under which nobody will claim any more, and why."""
+    """The name under which a sidecar claimed, whose claims are released, and why."""
 
     claim_name: str
     reason: Reason
     error: str
 
+    @property
+    def worker(self) -> str:
+        """The name of the worker: the part of the claim name before the mark and the number of the start."""
+        return self.claim_name.rsplit(".", 2)[0]
+
 
 @dataclass(slots=True)
 class Worker:
-    """The processes of one worker and what is known of them."""
+    """The processes of a worker and their state."""
 
     number: int
     queue_number: int
     manifest: Manifest
     url: str
-    around: Surroundings
+    context: WorkerContext
     release: Callable[[ToRelease], asyncio.Task[None]]
     directory: Path
     sidecar: Child | None = None
@@ -83,16 +91,16 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """How it is called in lines and logs."""
+        """Its name in messages, on the screen and of its log files."""
         return f"{self.manifest.spec.queue_name}-{self.number}"
 
     @property
     def socket(self) -> Path:
-        """Its socket; the same for all sidecars that it has one after the other. Short: see `state_directory`."""
-        return self.around.sockets / socket_name(self.queue_number, self.manifest.name, self.number)
+        """Its socket, the same for each sidecar that it starts. Its path is short: see `state_directory`."""
+        return self.context.sockets / socket_name(self.queue_number, self.manifest.name, self.number)
 
     def seen(self, busy: int) -> WorkerSeen:
-        """For the plan."""
+        """Its state as input of `plan`."""
         is_releasing = self._releasing is not None and not self._releasing.done()
         running = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
         return WorkerSeen(
@@ -109,7 +117,7 @@ class Worker:
         )
 
     async def perform(self, step: Step, now: float) -> None:
-        """Does one step; REMOVE is the caller's."""
+        """Performs a step, except REMOVE, which the caller performs."""
         match step:
             case Step.START_SIDECAR:
                 await self._start_or_wait(self._start_sidecar)
@@ -117,11 +125,11 @@ class Worker:
                 await self._start_or_wait(self._start_app)
             case Step.ASK_DRAIN:
                 self._ask_drain()
-            case Step.END_APP:
-                self.drain = replace(self._draining(now), app_told_at=now)
+            case Step.STOP_APP:
+                self.drain = replace(self._draining(now), app_stopped_at=now)
                 self._send(self.app, signal.SIGTERM)
-            case Step.END_SIDECAR:
-                self.drain = replace(self._draining(now), sidecar_told_at=now)
+            case Step.STOP_SIDECAR:
+                self.drain = replace(self._draining(now), sidecar_stopped_at=now)
                 self._send(self.sidecar, signal.SIGTERM)
             case Step.KILL_APP:
                 self._send(self.app, signal.SIGKILL)
@@ -131,12 +139,12 @@ class Worker:
                 return
 
     def begin_drain(self) -> None:
-        """From now on it is on its way out."""
+        """Starts to drain the worker, if it does not drain yet."""
         if self.drain is None:
             self.drain = Drain(since=time.monotonic())
 
     async def check_for_stuck_item(self) -> None:
-        """Asks the sidecar whether an item is over the processing timeout; then the app is killed, as by a kubelet."""
+        """Asks the sidecar whether an item is over processingTimeout; if so, the app is killed, as a kubelet does."""
         if self.manifest.spec.processing_timeout is None or not self._is_sidecar_ready or self.app is None:
             return
         asked = self.app
@@ -146,10 +154,10 @@ class Worker:
             return
         if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
             self.is_stuck = True
-            self.around.note(
-                f"{self.name}: an item is over processingTimeout; its app is killed", is_trouble=True
+            self.context.note(
+                f"{self.name}: an item is over processingTimeout; killing the app", is_trouble=True
             )
-            self.around.changed()
+            self.context.changed()
 
     def _draining(self, now: float) -> Drain:
         return self.drain or Drain(since=now)
@@ -160,28 +168,28 @@ class Worker:
             child.send(number)
 
     async def _start_or_wait(self, start: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Starts a process; where the machine has no room for one, that waits like a restart."""
+        """Starts a process. If the system cannot start one, it is retried like a restart."""
         try:
             await start()
-            self.around.changed()
+            self.context.changed()
         except OSError as error:
             later = self._sidecar_backoff.after_end(ran_for=0.0, now=time.monotonic())
             self._sidecar_backoff = self._app_backoff = later
-            self.around.note(f"{self.name}: no process could be started: {error.strerror}", is_trouble=True)
+            self.context.note(f"{self.name}: cannot start a process: {error.strerror}", is_trouble=True)
 
     async def _start_sidecar(self) -> None:
         self._starts += 1
-        self.claim_name = f"local-{self.around.mark[:8]}-{self.number}.{self._starts}"
+        self.claim_name = f"{self.name[:_LONGEST_PREFIX]}.{self.context.mark[:8]}.{self._starts}"
         self._health_port = _free_port()
         self._lifecycle_key = secrets.token_hex(16)
         self._is_sidecar_ready = False
-        place = environment.SidecarPlace(
+        instance = environment.SidecarInstance(
             self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key
         )
         self.sidecar = await self._start(
             "sidecar",
             [sys.executable, "-m", "claimq_sidecar"],
-            environment.for_sidecar(os.environ, self.manifest, place),
+            environment.for_sidecar(os.environ, self.manifest, instance),
             self._sidecar_ended,
         )
         self._in_background(self._until_ready(self.sidecar))
@@ -199,9 +207,9 @@ class Worker:
     async def _start(
         self, role: str, command: list[str], env: dict[str, str], on_end: Callable[[Child], None]
     ) -> Child:
-        log = self.around.logs / f"{self.name}.{role}.log"
+        log = self.context.logs / f"{self.name}.{role}.log"
         program = Program(role, self.name, command, env, self.directory, log)
-        return await Child.start(program, mark=self.around.mark, on_end=on_end)
+        return await Child.start(program, mark=self.context.mark, on_end=on_end)
 
     async def _until_ready(self, sidecar: Child) -> None:
         while sidecar.is_running:
@@ -211,7 +219,7 @@ class Worker:
                 status = 0
             if status == sidecar_client.OK and self.sidecar is sidecar:
                 self._is_sidecar_ready = True
-                self.around.changed()
+                self.context.changed()
                 return
             await asyncio.sleep(_READY_POLL)
 
@@ -226,10 +234,10 @@ class Worker:
                 self._health_port, self._lifecycle_key, timeout=self.patience.drain + 5.0
             )
         except sidecar_client.NoAnswer:
-            pass  # then it is gone, or the time is over: the app is told to end either way
+            pass  # the sidecar is gone or the time is over: the app is stopped in both cases
         if self.drain is not None:
             self.drain = replace(self.drain, is_finished=True)
-        self.around.changed()
+        self.context.changed()
 
     def _sidecar_ended(self, child: Child) -> None:
         self.sidecar, self._is_sidecar_ready = None, False
@@ -238,7 +246,7 @@ class Worker:
             self._sidecar_backoff = self._sidecar_backoff.after_end(
                 ran_for=child.ran_for, now=time.monotonic()
             )
-            self._tell_end(child, self._sidecar_backoff)
+            self._report_exit(child, self._sidecar_backoff)
             self._releasing = self.release(
                 ToRelease(self.claim_name, Reason.CRASHED, f"its sidecar {child.how_it_ended()}")
             )
@@ -246,30 +254,30 @@ class Worker:
             self._releasing = self.release(
                 ToRelease(self.claim_name, Reason.INTERRUPTED, "its worker was stopped")
             )
-        self.around.changed()
+        self.context.changed()
 
     def _app_ended(self, child: Child) -> None:
         self.app = None
         if self.drain is None:
             self._app_backoff = self._app_backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
-            self._tell_end(child, self._app_backoff)
-            # What it held in a session has gone back already; this is for claims without one.
+            self._report_exit(child, self._app_backoff)
+            # Claims of a session were given back when it ended; this is for claims without a session.
             self._releasing = self.release(
                 ToRelease(self.claim_name, Reason.CRASHED, f"its app {child.how_it_ended()}")
             )
-        self.around.changed()
+        self.context.changed()
 
-    def _tell_end(self, child: Child, backoff: Backoff) -> None:
+    def _report_exit(self, child: Child, backoff: Backoff) -> None:
         self.restarts += 1
         wait = backoff.retry_at - time.monotonic()
-        self.around.note(
+        self.context.note(
             f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
-            f"it starts again in {max(wait, 0):.1f} s",
+            f"restarting in {rounded(max(wait, 0))}",
             is_trouble=True,
         )
-        if child.how_it_ended() not in _NOT_ITS_FAULT:
+        if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:
             for line in child.log_tail():
-                self.around.note(f"    {line}", is_trouble=True)
+                self.context.note(f"    {line}", is_trouble=True)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = in_background(work, name=self.name)
@@ -278,13 +286,14 @@ class Worker:
 
 
 def socket_name(queue_number: int, queue_name: str, number: int) -> str:
-    """The file name of a worker's socket: no other worker's, and never long, since the whole path has 107 bytes."""
+    """The file name of a worker's socket: unique and short, since a socket's path has at most 107 bytes."""
     return f"{queue_number}-{queue_name[:16]}-{number}.sock"
 
 
 def _free_port() -> int:
-    """A loopback port below those that the kernel gives to outgoing connections. Should another program take it first,
-    the sidecar ends and starts again with another."""
+    """A free loopback port outside the range of outgoing connections. If another program takes it first, the sidecar
+    exits and is restarted with another port.
+    """
     for _ in range(100):
         port = random.randint(20000, 31999)  # noqa: S311 - a port is no secret
         with socket.socket() as probe:

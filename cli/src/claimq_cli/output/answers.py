@@ -1,28 +1,30 @@
-"""What a command prints when it succeeds: a table or a line for people, or one JSON document."""
+"""Prints the result of a command: a table or lines for people, or one JSON document."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
 
 from claimq.model import Item
 from claimq_cli.output import terminal
-from claimq_spec.duration import format_duration
 
 _SHOWN_PAYLOAD = 100
+_LARGEST = {"s": 90, "min": 90, "h": 48}
+"""From this number on, a duration is shown in the next larger unit."""
 
 
 class Answers:
-    """Prints, in the form that was asked for."""
+    """Prints results in the requested format."""
 
     def __init__(self, form: str) -> None:
         self.is_json = form == "json"
 
     def give(self, document: Any, *lines: str) -> None:
-        """The document as JSON, or the lines for people."""
+        """Prints the document as JSON, or the lines."""
         if self.is_json:
             click.echo(terminal.safe_json(document))
         else:
@@ -44,22 +46,36 @@ class Answers:
 
 
 def payload(item: Item) -> str:
-    """The beginning of a payload."""
+    """The first characters of a payload."""
     text = item.payload[: 4 * _SHOWN_PAYLOAD + 4].decode("utf-8", "backslashreplace")
     shown = terminal.safe(text[: _SHOWN_PAYLOAD + 1])
     return shown if len(text) <= _SHOWN_PAYLOAD else shown[:_SHOWN_PAYLOAD] + "…"
 
 
 def age(seconds: float | None) -> str:
-    """A duration for people: tenths below ten seconds, a dash where there is none."""
-    if seconds is None:
-        return "-"
-    return format_duration(round(seconds)) if seconds >= 10 else f"{max(seconds, 0.0):.1f}s"
+    """A rounded duration; a dash for None."""
+    return "-" if seconds is None else rounded(seconds)
+
+
+def rounded(seconds: float) -> str:
+    """A duration for people, in one unit: ``3.4 s``, ``57 s``, ``12 min``, ``2 h``, ``3 days``."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f} s"
+    for size, unit in ((1.0, "s"), (60.0, "min"), (3600.0, "h")):
+        number = round(seconds / size)
+        if number < _LARGEST[unit]:
+            return f"{number} {unit}"
+    return f"{round(seconds / 86_400):,} days"
 
 
 def instant(at: float | None) -> str:
-    """An instant for people, in their time zone."""
+    """An instant in the local time zone, for tables; a dash for None."""
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def iso_instant(at: float) -> str:
+    """An instant as ISO 8601 with the local offset, to the second."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def count(number: int, noun: str = "item") -> str:

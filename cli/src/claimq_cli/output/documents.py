@@ -1,4 +1,4 @@
-"""The JSON that the commands print: one document each, with these names. Changes only add fields.
+"""The JSON documents that the commands print. Later versions only add fields.
 
 Instants are Unix seconds by the server's clock, durations seconds. A payload is under exactly one name: ``payload``
 (the JSON value that it is), ``text`` (UTF-8 that is not JSON) or ``payload_base64`` (anything else).
@@ -54,7 +54,7 @@ def item(one: Item) -> Json:
 
 
 def located(one: Located) -> Json:
-    """An item and where it is. What does not belong to its state is null."""
+    """An item and its state. Fields that do not apply to the state are null."""
     return {
         "state": one.state.value,
         "name": one.name or one.item.id,
@@ -68,7 +68,7 @@ def located(one: Located) -> Json:
 
 
 def removed(one: RemovedItem) -> Json:
-    """An item of the log of removed items: the beginning of its payload, and how long that was."""
+    """An entry of the log of removed items: the first part of the payload, and its whole size."""
     return {
         "removed_at": one.removed_at,
         "reason": one.reason,
@@ -78,12 +78,12 @@ def removed(one: RemovedItem) -> Json:
 
 
 def enqueued(queue: str, one: Enqueued) -> Json:
-    """What an enqueue did."""
+    """The result of an enqueue."""
     return {"queue": queue, "ids": list(one.ids), "length": one.length, "duplicates": list(one.duplicates)}
 
 
 def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:
-    """A queue at one instant, and who claims from it."""
+    """A queue at one instant, and its workers."""
     return {
         "queue": queue,
         "now": snapshot.now,
@@ -102,7 +102,7 @@ def worker(one: WorkerInfo) -> Json:
 
 
 def report(one: ServerReport) -> Json:
-    """What the server is and what is unsafe about it."""
+    """The kind of the server and its unsafe settings."""
     return {
         "flavour": one.flavour,
         "version": one.version,

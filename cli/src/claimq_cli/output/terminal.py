@@ -1,5 +1,6 @@
-"""The one way to the terminal: text from outside (ids, clients, errors, payloads, workers' logs, names on a server) is
-escaped here, so that no item can move the cursor, set the title, fill the clipboard or turn text around.
+"""Prints to the terminal, and escapes foreign text: ids, clients, errors, payloads, workers' logs, names.
+
+No item can move the cursor, set the title, fill the clipboard or change the text direction.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _LEAST_FLEXIBLE = 12
 
 
 def safe(text: str) -> str:
-    """The text on one line, with everything escaped that a terminal may take for more than a letter: controls, also
-    those above 127 and those that change the direction, line ends, lone surrogates.
+    """The text on one line, with every unprintable character escaped: control characters, also those above 127 and
+    those that change the text direction, line ends, lone surrogates.
     """
     if text.isprintable():
         return text
@@ -27,7 +28,7 @@ def safe(text: str) -> str:
 
 
 def safe_json(document: Any) -> str:
-    """The document as JSON; what `safe` escapes is escaped in JSON's own way, so it stays the same document."""
+    """The document as JSON, with unprintable characters as JSON escapes, so that it stays the same document."""
     text = json.dumps(document, ensure_ascii=False, indent=2)
     return "".join(
         letter if letter == "\n" or letter.isprintable() else json.dumps(letter)[1:-1] for letter in text
@@ -35,26 +36,26 @@ def safe_json(document: Any) -> str:
 
 
 def say(text: str) -> None:
-    """A line on stdout; what is not a letter is escaped."""
+    """Prints a line on stdout, escaped."""
     click.echo(safe(text))
 
 
 def say_lines(lines: Sequence[str]) -> None:
-    """Some lines on stdout."""
+    """Prints lines on stdout, escaped."""
     for line in lines:
         say(line)
 
 
 def say_error(text: str) -> None:
-    """A line on stderr, after the name of the command."""
+    """Prints a line on stderr, after the name of the command."""
     click.echo(f"claimq: {safe(text)}", err=True)
 
 
 def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows below the names of their columns, as wide as the terminal (in a pipe as wide as they are).
+    """Prints a table that fits the terminal; in a pipe it has its natural width.
 
-    Columns that begin with '>' are aligned to the right. Those that begin with '~' may be cut, with a '…', to fit; no
-    other ever is. Where the others alone are too wide, each row is a block of lines instead.
+    Columns whose names begin with '>' are right-aligned. Only those that begin with '~' may be cut, with a '…'. If the
+    table is still too wide, each row is printed as a block of lines.
     """
     names = [name.lstrip(">~") for name in columns]
     cells = [[safe(cell) for cell in row] for row in rows]
@@ -71,12 +72,12 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _terminal_width() -> int | None:
-    """Columns of the terminal; None in a pipe."""
+    """Width of the terminal in columns; None in a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _fitting(natural: Sequence[int], may_be_cut: Sequence[bool], room: int | None) -> list[int] | None:
-    """Widths that fit the room, taken from the widest of those that may be cut; None if there are none."""
+    """Widths of the columns so that they fit, the widest of the flexible ones reduced; None if they cannot fit."""
     widths = list(natural)
     while room is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > room:
         cut = [n for n, may in enumerate(may_be_cut) if may and widths[n] > _LEAST_FLEXIBLE]

@@ -82,14 +82,19 @@ class Inspecting(FailedItems):
         count); 0 for what has not happened. O(1)."""
         return (await self.snapshot()).counters
 
-    async def peek(self, count: int = 1, *, offset: int = 0) -> list[Item]:
-        """The next items in the order in which they would be claimed now. O(offset + count)."""
+    async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
+        """The next items in the order in which they would be claimed now; with ``client`` only that client's.
+
+        Raises InvalidName. O(offset + count).
+        """
         if not _is_page(count, offset):
             return []
+        only: list[Arg] = [] if client is None else [check_name("client", client)]
         items: list[Item] = []
         while len(items) < count:
             asked = min(count - len(items), BATCH)
-            more, *page = await self._connection.run("peek", [self._keys.main], [offset + len(items), asked])
+            place: list[Arg] = [offset + len(items), asked, *only]
+            more, *page = await self._connection.run("peek", [self._keys.main], place)
             items += map(read_envelope, page)
             if not more and len(page) < asked:
                 break

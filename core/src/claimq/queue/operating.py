@@ -79,6 +79,13 @@ class Operating(QueuePart):
             if not more:
                 return met
 
+    async def owner(self) -> Owner | None:
+        """The recorded owner; None if the queue has none. Raises StoreUnavailable, and StoreMisused for a record that
+        cannot be read. O(1).
+        """
+        record = await self._connection.command("HGET", self._keys.config, "owner")
+        return None if record is None else self._read_owner(record)
+
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
         """Records ``owner`` as the queue's owner, if it has none; returns the owner that it has now.
 
@@ -88,7 +95,10 @@ class Operating(QueuePart):
         """
         from_ = "" if take_over_from is None else f"{take_over_from.words()} {take_over_from.number}"
         reply = await self._connection.run("own", [self._keys.main], [owner.words(), from_])
-        found = read_owner(reply[1].decode("ascii", "replace"), " ")
+        return self._read_owner(reply[1])
+
+    def _read_owner(self, record: bytes) -> Owner:
+        found = read_owner(record.decode("ascii", "replace"), " ")
         if found is None:
             raise StoreMisused(
                 f"the owner of the queue {self.name} cannot be read; remove it with "

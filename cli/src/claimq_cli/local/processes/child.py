@@ -1,4 +1,4 @@
-"""One process that local mode started: its own process group, a log file, and an end that nothing survives."""
+"""A child process with its own process group and a log file. Nothing of its group survives its end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from claimq_cli.local.processes.process_table import Identity, end_all
 _WRAPPER = die_with_parent.__file__
 _TAIL_BYTES = 4096
 LONGEST_LOG = 10 * 1024 * 1024
-"""A log that is longer when a process is started makes room for a new one; the one before it is kept as ``.old``."""
+"""Bytes. A longer log is renamed to ``.old`` when a process starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run: what it is to us (valkey, sidecar, app), its name, and where its output goes (appended)."""
+    """What to run: its role (valkey, sidecar, app), its name, its command and its log file (appended to)."""
 
     role: str
     name: str
@@ -33,7 +33,7 @@ class Program:
 
 
 class Child:
-    """A running process. The kernel kills it when `claimq up` dies; it never gets the terminal's signals."""
+    """A running process. The kernel kills it when `claimq up` dies. It does not receive the terminal's signals."""
 
     def __init__(
         self, program: Program, process: asyncio.subprocess.Process, mark: str, log_start: int
@@ -50,9 +50,9 @@ class Child:
 
     @classmethod
     async def start(cls, program: Program, *, mark: str, on_end: Callable[[Child], None]) -> Child:
-        """Starts it; ``on_end`` is called once it has ended and what was left of its process group has been killed.
+        """Starts the program. ``on_end`` is called after it has ended and the rest of its process group is killed.
 
-        A program that does not exist shows as an end with code 127 and a line in the log.
+        If the program does not exist, the child exits with code 127 and a line in the log.
         """
         _make_room(program.log)
         with program.log.open("ab") as output:
@@ -79,19 +79,19 @@ class Child:
         on_end(self)
 
     def _rest_of_group(self) -> list[Identity]:
-        """What it started and left behind in its group; the mark proves that the group is still ours."""
+        """Processes that remain in its group. The mark shows that the group id was not reused."""
         return [
             one for one in process_table.marked(self._mark) if process_table.group_of(one.pid) == self.pid
         ]
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return self._process.returncode is None
 
     @property
     def ran_for(self) -> float:
-        """Seconds since it was started."""
+        """Seconds since its start."""
         return time.monotonic() - self.since
 
     def how_it_ended(self) -> str:
@@ -107,15 +107,15 @@ class Child:
             return f"was killed by signal {-code}"
 
     def send(self, number: signal.Signals) -> None:
-        """A signal to the process and all of its group; nothing if it has ended."""
+        """Sends a signal to its process group, unless it has ended."""
         if self.is_running:
             try:
                 os.killpg(self.pid, number)
-            except ProcessLookupError:  # ended, and not yet noticed
+            except ProcessLookupError:  # it has just ended
                 return
 
     async def end(self, grace: float) -> None:
-        """SIGTERM, and SIGKILL if it still runs after ``grace`` seconds; returns when it is gone."""
+        """Sends SIGTERM, and SIGKILL after ``grace`` seconds; returns when it has ended."""
         self.send(signal.SIGTERM)
         try:
             await asyncio.wait_for(asyncio.shield(self.watching), grace)
@@ -124,7 +124,7 @@ class Child:
             await self.watching
 
     def log_tail(self, lines: int = 5) -> list[str]:
-        """The last lines that it wrote; not those of the process before it."""
+        """The last lines of its log, without those of earlier processes."""
         try:
             with self.log.open("rb") as written:
                 written.seek(max(self._log_start, self.log.stat().st_size - _TAIL_BYTES))

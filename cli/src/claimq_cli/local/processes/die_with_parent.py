@@ -1,7 +1,7 @@
-"""Becomes a program that the kernel kills as soon as the one who started it is gone, also when by SIGKILL.
+"""Runs a program that the kernel kills when its parent process ends, even by SIGKILL.
 
-Usage: die_with_parent.py PARENT-PID PROGRAM ARGUMENT... Replaces itself by the program: same process id, same process
-group. It is a program of its own, since code between fork and exec is not safe in a process that has threads.
+Usage: die_with_parent.py PARENT-PID PROGRAM ARGUMENT... It replaces itself with the program: same process id, same
+process group. It is a separate program because code between fork and exec is not safe in a process with threads.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ CANNOT_START = 127
 
 
 def main() -> None:
-    """Asks for the signal, makes sure that it was not already too late, and becomes the program."""
+    """Requests the signal, checks that the parent still exists, and executes the program."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")

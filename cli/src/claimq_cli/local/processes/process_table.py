@@ -1,7 +1,7 @@
-"""Processes as the kernel tells of them: who one is beyond its number, and which carry our mark.
+"""Identifies and signals processes by means of /proc.
 
-A process id alone proves nothing, since numbers are given out again. Proof is the id together with the start time,
-or the mark that every child of one run of `claimq up` inherits in its environment.
+A process id alone does not identify a process, since ids are reused. The id and the start time do, and so does the mark
+that all children of a `claimq up` inherit in their environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "LOCAL_CLAIMQ_RUN"
-"""Environment variable of every process that local mode starts, and of those that they start."""
+"""Environment variable of all processes that local mode starts, inherited by their children."""
 
 _PROC = Path("/proc")
 _LONGEST_WAIT = 10.0
@@ -22,31 +22,31 @@ _LONGEST_WAIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process: its id and when it was started, in clock ticks since boot."""
+    """A process: its id and its start time in clock ticks since boot."""
 
     pid: int
     started: int
 
 
 def boot_id() -> str:
-    """Names this boot of the machine; process ids and start times mean nothing beyond it."""
+    """Id of this boot; process ids and start times are only valid within one boot."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def identify(pid: int) -> Identity | None:
-    """The process that has this id now; None if there is none, or if it has ended and is only not yet waited for."""
+    """The process with this id; None if there is none or it is a zombie."""
     fields = _stat(pid)
     return None if fields is None or fields[0] in ("Z", "X") else Identity(pid, int(fields[19]))
 
 
 def group_of(pid: int) -> int | None:
-    """Its process group."""
+    """The process group of a process."""
     fields = _stat(pid)
     return None if fields is None else int(fields[2])
 
 
 def carries_mark(pid: int, mark: str) -> bool:
-    """Whether the process was started by the run of that mark, or by one of its children."""
+    """Whether the process belongs to the run with this mark."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -55,7 +55,7 @@ def carries_mark(pid: int, mark: str) -> bool:
 
 
 def marked(mark: str) -> Iterator[Identity]:
-    """All processes that carry the mark, except this one."""
+    """All processes with the mark, except this one."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid() and carries_mark(int(entry.name), mark):
             found = identify(int(entry.name))
@@ -64,7 +64,7 @@ def marked(mark: str) -> Iterator[Identity]:
 
 
 def send(target: Identity, number: signal.Signals) -> bool:
-    """Sends a signal to this process and to no other that may have got its id; False if it is gone."""
+    """Sends a signal to this process, never to one that reuses its id; False if it has ended."""
     try:
         handle = os.pidfd_open(target.pid)
     except ProcessLookupError:
@@ -81,7 +81,7 @@ def send(target: Identity, number: signal.Signals) -> bool:
 
 
 def end_all(left: Callable[[], Iterable[Identity]]) -> list[Identity]:
-    """SIGKILL to whatever ``left`` finds, until it finds nothing; those that are still there after some seconds."""
+    """Kills the processes that ``left`` finds until it finds none; returns those that remain after 10 s."""
     deadline = time.monotonic() + _LONGEST_WAIT
     while found := list(left()):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What local mode shows: filled by those who act, read by a display. Holds no logic beyond keeping it short."""
+"""The state that local mode shows: written by the runners, read by the display."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT_DECISIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something that happened. ``at`` is the time of day as people read it."""
+    """An event. ``at``: the local time of day."""
 
     at: str
     text: str
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker as shown. Process ids are None while the process is not there."""
+    """A worker as shown. Process ids are None while there is no process."""
 
     name: str
     stage: str
@@ -38,7 +38,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """A decision that changed something: how many workers, which rule, and why."""
+    """A scaling decision that changed the number of workers."""
 
     at: str
     replicas: int
@@ -48,7 +48,7 @@ class DecisionRow:
 
 @dataclass(slots=True)
 class QueueBoard:
-    """One queue as shown. ``problem`` is set while its server cannot be asked."""
+    """A queue as shown. ``problem`` is set while its server does not answer."""
 
     name: str
     max_replicas: int
@@ -62,23 +62,23 @@ class QueueBoard:
 
     @property
     def ready(self) -> int:
-        """Workers that can claim."""
+        """Number of workers that can claim."""
         return sum(row.stage == "ready" for row in self.workers)
 
     @property
     def done(self) -> int:
-        """Items done since the queue began."""
+        """Items done since the queue was created."""
         return self.snapshot.counters["done"] if self.snapshot else 0
 
     def see(self, snapshot: Snapshot | None, problem: str = "") -> None:
-        """Notes what was observed."""
+        """Records an observation."""
         self.problem = problem
         if snapshot is not None:
             self.snapshot = snapshot
             self._history.append((snapshot.now, snapshot.counters["done"]))
 
     def decide(self, decision: Decision, before: int) -> None:
-        """Notes a decision, and keeps those that changed the number of workers."""
+        """Records a decision, and keeps those that change the number of workers."""
         self.decision = decision
         if decision.replicas is not None and decision.replicas != before:
             self.decisions.append(
@@ -86,7 +86,7 @@ class QueueBoard:
             )
 
     def show_workers(self, rows: tuple[WorkerRow, ...]) -> None:
-        """Notes the workers."""
+        """Records the workers."""
         self.workers = rows
         self.most_ready = max(self.most_ready, self.ready)
 
@@ -102,7 +102,7 @@ class QueueBoard:
 
 @dataclass(slots=True)
 class Board:
-    """Everything that is shown."""
+    """Everything that the screen shows."""
 
     title: str = ""
     server: str = ""
@@ -111,7 +111,7 @@ class Board:
     on_line: Callable[[Line], None] | None = None
 
     def note(self, text: str, *, is_trouble: bool = False) -> None:
-        """Adds a line."""
+        """Adds an event."""
         line = Line(clock(), text, is_trouble)
         self.lines.append(line)
         if self.on_line is not None:
@@ -119,5 +119,5 @@ class Board:
 
 
 def clock() -> str:
-    """The time of day for people."""
+    """The local time of day."""
     return time.strftime("%H:%M:%S")

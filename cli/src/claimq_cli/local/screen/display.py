@@ -1,4 +1,4 @@
-"""How local mode shows itself: live on a terminal, plain lines elsewhere."""
+"""Shows the board of local mode: live on a terminal, as lines elsewhere."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ REFRESH_SECONDS = 0.2
 PLAIN_SECONDS = 1.0
 _SHOWN_LINES = 9
 _FRAME = 4
-"""Columns that the frame around everything takes."""
+"""Width of the outer frame in columns."""
 _GAUGE = 10
-"""Columns that the number of workers needs; the bar beside it may be shorter or go."""
-_NOBODY_READS = (OSError, SystemExit)
-"""What printing raises when the terminal or the pipe is gone. Local mode goes on: signals stop it, not this."""
+"""Minimum width of the workers column; its bar may be cut."""
+_OUTPUT_CLOSED = (OSError, SystemExit)
+"""Raised by printing when the terminal or the pipe is closed. Local mode continues; only signals stop it."""
 _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting": "red"}
 
 
 @asynccontextmanager
 async def shown(board: Board, console: Console) -> AsyncGenerator[None]:
-    """Shows the board while the block runs: live if the console is a terminal, else lines."""
+    """Shows the board inside the block: live if the console is a terminal, else as lines."""
     show = _live if console.is_terminal and not console.is_dumb_terminal else _lines
     task = in_background(show(board, console), name="display")
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def _live(board: Board, console: Console) -> None:
     """Redraws; the last frame stays on the terminal."""
     try:
         await _redraw(board, console)
-    except _NOBODY_READS:
+    except _OUTPUT_CLOSED:
         return
 
 
@@ -72,7 +72,7 @@ async def _lines(board: Board, console: Console) -> None:
             console.print(
                 terminal.safe(f"{line.at} {line.text}"), highlight=False, markup=False, soft_wrap=True
             )
-        except _NOBODY_READS:
+        except _OUTPUT_CLOSED:
             board.on_line = None
 
     for early in board.lines:
@@ -89,18 +89,18 @@ async def _lines(board: Board, console: Console) -> None:
 
 
 def status_line(queue: QueueBoard) -> str:
-    """A queue in one line."""
+    """The state of a queue as one line."""
     if queue.problem or queue.snapshot is None:
-        return f"{queue.name}: {queue.problem or 'not yet seen'}"
+        return f"{queue.name}: {queue.problem or 'not observed yet'}"
     lengths = queue.snapshot.lengths
-    states = "  ".join(f"{state.value} {lengths[state]}" for state in State)
+    states = "  ".join(f"{state.value} {lengths[state]:,}" for state in State)
     workers = f"{queue.ready} of {len(queue.workers)} workers ready" if queue.workers else "no worker"
     oldest = age(queue.snapshot.ages[State.MAIN])
-    return f"{queue.name}: {states}  oldest {oldest}  done {queue.done} ({queue.rate:.0f}/s)  {workers}"
+    return f"{queue.name}: {states}  oldest {oldest}  done {queue.done:,} ({queue.rate:,.0f}/s)  {workers}"
 
 
 def frame(board: Board, height: int, width: int) -> RenderableType:
-    """The whole live display, for a terminal of so many lines and columns."""
+    """The live display for a terminal of this height and width."""
     parts: list[RenderableType] = [_queues(board, width - _FRAME)]
     rows = [row for queue in board.queues.values() for row in queue.workers]
     room = max(3, height - 15 - 2 * len(board.queues))
@@ -122,14 +122,14 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Text from outside, without what a terminal would obey."""
+    """Foreign text, escaped."""
     return Text(terminal.safe(text), style)
 
 
 def _or_lines(
     table: Table, rows: Sequence[Sequence[RenderableType]], lines: Sequence[str], room: int
 ) -> RenderableType:
-    """The table; or, where rich would cut its numbers and names to make it fit, the lines."""
+    """The table, or the lines if the table does not fit without cutting numbers and names."""
     for row in rows:
         table.add_row(*row)
     widths = [
@@ -156,7 +156,7 @@ def _queues(board: Board, room: int) -> RenderableType:
 def _queue_row(queue: QueueBoard) -> list[RenderableType]:
     name = _text(queue.name, "bold")
     if queue.snapshot is None or queue.problem:
-        return [name, *[_text("?", "yellow")] * 7, _text(queue.problem or "not yet seen", "yellow")]
+        return [name, *[_text("?", "yellow")] * 7, _text(queue.problem or "not observed yet", "yellow")]
     lengths = queue.snapshot.lengths
     busy_style = "cyan" if lengths[State.BUSY] else ""
     failed_style = "bold red" if lengths[State.FAILED] else ""
@@ -192,18 +192,16 @@ def _workers(board: Board, room: int, most: int) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1), header_style="dim")
     table.add_column("worker", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("in hand", justify="right")
+    table.add_column("busy", justify="right")
     table.add_column("restarts", justify="right")
     table.add_column("sidecar", justify="right", no_wrap=True)
     table.add_column("app", justify="right", no_wrap=True)
     table.add_column("", ratio=1)
     rows = [row for queue in board.queues.values() for row in queue.workers]
-    lines = [
-        f"{row.name}: {row.stage}  in hand {row.busy:,}  restarts {row.restarts:,}" for row in rows[:most]
-    ]
+    lines = [f"{row.name}: {row.stage}  busy {row.busy:,}  restarts {row.restarts:,}" for row in rows[:most]]
     cells = [_worker_row(row) for row in rows[:most]]
     if len(rows) > most:
-        more = f"and {len(rows) - most} more"
+        more = f"and {len(rows) - most:,} more"
         cells.append([_text(more, "dim"), *[Text()] * 6])
         lines.append(more)
     return _or_lines(table, cells, lines, room)
@@ -231,8 +229,8 @@ def _decisions(board: Board) -> Table:
             arrow = _text(f"-> {row.replicas}", "dim")
             grid.add_row(_text(row.at, "dim"), arrow, _text(row.rule, "dim"), _text(row.reason, "dim"))
         if queue.decision is not None:
-            wanted = "as is" if queue.decision.replicas is None else str(queue.decision.replicas)
-            now = _text(f"want {wanted}", "bold")
+            wanted = "unchanged" if queue.decision.replicas is None else str(queue.decision.replicas)
+            now = _text(wanted, "bold")
             grid.add_row(
                 _text("now", "bold"),
                 now,

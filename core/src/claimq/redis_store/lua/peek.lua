@@ -1,16 +1,16 @@
 #!lua flags=no-writes
--- Purpose: the items of main in the order in which they would be claimed now; changes nothing.
+-- Purpose: the items of main, or those of one client, in the order in which they would be claimed now; changes nothing.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST)
--- ARGV: 1 skip, 2 count
+-- ARGV: 1 skip, 2 count, 3 the client, or nothing for all
 -- Replies: {0|1 whether it stopped at 2 MiB before COUNT, envelope...}
--- Cost: O(count) within the first turn of the ring; else O(clients log skip + count), and what finding a place in a list costs
+-- Cost: O(skip + count) for one client; else O(count) within the first turn of the ring; else O(clients log skip + count), and what finding a place in a list costs
 local q = open(KEYS[1])
 local skip, count = tonumber(ARGV[1]), count_of(ARGV[2], 1)
 local clients, got = q.base .. 'clients', {0}
 local in_ring = redis.call('LLEN', clients)
-if in_ring == 0 then
-  local page = read_oldest(q, q.main, skip, count)
+if in_ring == 0 or ARGV[3] then
+  local page = read_oldest(q, key_of(q, ARGV[3] or '-'), skip, count)
   if #page < count and not has_room(q, 0) then got[1] = 1 end
   for i, envelope in ipairs(page) do got[i + 1] = envelope end
   return got

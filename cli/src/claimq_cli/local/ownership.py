@@ -1,0 +1,51 @@
+"""Refuses to run a queue that another object owns, unless the user takes it over."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import claimq
+from claimq.owner import Owner
+from claimq_cli.errors import REFUSED, LocalModeError
+
+_CLUSTER = "local"
+"""The cluster in the owner record of a queue that local mode has taken over."""
+
+
+async def ensure_ownership(queue: claimq.ReliableQueue, directory: Path, take_over: Sequence[str]) -> None:
+    """Returns if the queue has no owner or this directory owns it. Takes it over from an owner in ``take_over``.
+
+    A queue without an owner stays without one, so that local modes on several machines can share it. Raises
+    LocalModeError if another object owns the queue.
+    """
+    found = await queue.owner()
+    own = local_owner(queue.name, directory)
+    if found is None or found.words() == own.words():
+        return
+    if str(found) in take_over:
+        found = await queue.own(own, take_over_from=found)
+    if found.words() != own.words():
+        raise LocalModeError(_refusal(queue.name, found), REFUSED)
+
+
+def local_owner(queue: str, directory: Path) -> Owner:
+    """The owner record of the local mode that runs in ``directory`` on this host as this user."""
+    host = re.sub("[^A-Za-z0-9.-]", "-", socket.gethostname()).strip("-.")[:200] or "localhost"
+    place = f"{host}\0{os.getuid()}\0{directory}"
+    uid = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
+    return Owner(_CLUSTER, host, re.sub("[^A-Za-z0-9.-]", "-", queue).strip("-."), uid)
+
+
+def _refusal(queue: str, owner: Owner) -> str:
+    kind = (
+        "a local mode on" if owner.cluster == _CLUSTER else f"the ReliableQueue {owner.name} in the namespace"
+    )
+    return (
+        f"the queue {queue} is owned by {kind} {owner.namespace}; set another spec.queueName, or take it over with "
+        f"--take-over {owner}"
+    )

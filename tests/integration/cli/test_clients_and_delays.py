@@ -1,0 +1,47 @@
+"""Commands on the items of one client, on delayed items, and on all items."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+Claimq = Callable[..., Any]
+
+
+def test_a_delayed_item_is_reported_with_the_time_when_it_is_due(on: Claimq) -> None:
+    until = datetime.fromtimestamp(2_000_000_000).astimezone().isoformat(timespec="seconds")
+    delayed = on("enqueue", "q", "a", "--at", "2000000000").out
+    assert delayed == f"q: 1 item enqueued, delayed until {until} (a new queue)\n"
+    assert on("enqueue", "q", "a", "--at", "5").out == "q: 1 item enqueued, due now\n"
+    later = on("enqueue", "q", "a", "--delay", "1h").out
+    assert re.fullmatch(r"q: 1 item enqueued, delayed until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+\n", later)
+
+
+def test_the_items_of_one_client_are_shown_and_removed(on: Claimq) -> None:
+    on("enqueue", "q", "a1", "a2", "--client", "a")
+    on("enqueue", "q", "b1", "--client", "b")
+    shown = on("peek", "q", "--client", "a", "-n", "1", "-o", "json").json
+    assert (shown["client"], shown["length"], [one["text"] for one in shown["items"]]) == ("a", 2, ["a1"])
+    refused = on("flush", "q", "--client", "a")
+    assert (refused.code, refused.err) == (
+        2,
+        "claimq: this removes all items of the client a in main of q permanently; confirm it with --yes\n",
+    )
+    assert on("flush", "q", "--client", "a", "--yes").out == "q: 2 items removed\n"
+    assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["b1"]
+
+
+def test_flush_asks_to_be_sure(on: Claimq) -> None:
+    on("enqueue", "q", "a", "b")
+    answer = on("flush", "q")
+    assert (answer.code, answer.err) == (
+        2,
+        "claimq: this removes every item of q permanently; confirm it with --yes\n",
+    )
+    assert on("flush", "q", "--yes", "-o", "json").json["removed"] == {
+        "main": 2,
+        "busy": 0,
+        "delayed": 0,
+        "failed": 0,
+    }
+    assert on("status", "q", "-o", "json").json["lengths"]["main"] == 0

@@ -1,0 +1,83 @@
+"""`claimq policy`: what it shows, what it changes, and what it says about a queue that the operator owns."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import claimq as library
+from claimq.owner import Owner
+from claimq_cli.commands.policy import FIELDS, fields_of
+
+Claimq = Callable[..., Any]
+QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
+
+
+@pytest.fixture
+def q(on: Claimq) -> Claimq:
+    """The command, with a queue q on its server."""
+    on("enqueue", "q", "a")
+    return on
+
+
+def test_it_shows_every_field_of_the_policy(q: Claimq) -> None:
+    shown = q("policy", "q", "-o", "json").json
+    assert (shown["queue"], shown["owner"], shown["changed"]) == ("q", None, [])
+    assert shown["policy"] == fields_of(library.Policy())
+    lines = q("policy", "q").out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == list(FIELDS)
+    assert [line.split()[1] for line in lines[:2]] == ["5", "30s"]
+
+
+def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo) -> None:
+    queue_do(lambda queue: queue.update_policy(requeue_limit=9, failed_max_items=7))
+    changes = [
+        "busy_expiry=2m",
+        "max_payload=2Mi",
+        "failed_max_items=none",
+        "on_expiry=fail",
+        "durable_done=true",
+    ]
+    answer = q("policy", "q", *changes, "retry_delay_factor=1.5", "claim_wait_timeout=none", "-o", "json")
+    assert answer.json["changed"] == sorted(
+        [*(one.partition("=")[0] for one in changes), "claim_wait_timeout", "retry_delay_factor"]
+    )
+    now = queue_do(lambda queue: queue.policy())
+    assert (now.requeue_limit, now.busy_expiry, now.max_payload) == (9, 120.0, 2 * 1024 * 1024)
+    assert (now.failed.max_items, now.claim_wait_timeout, now.retry_delay.factor) == (None, None, 1.5)
+    assert (now.on_expiry, now.durable_done) == (library.OnExpiry.FAIL, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("requeue_limit", '"requeue_limit" has no value; write requeue_limit=VALUE'),
+        ("requeue=3", 'the policy has no field "requeue"; write one of requeue_limit, busy_expiry'),
+        ("requeue_limit=many", 'requeue_limit: "many" is not valid: write a whole number'),
+        ("requeue_limit=none", "write a whole number"),
+        ("busy_expiry=5", '"5" has no unit; write "5s"'),
+        ("on_expiry=forget", "write one of requeue, drop, fail"),
+        ("durable_done=1", "write true or false"),
+        ("requeue_limit=-1", "requeue_limit"),
+        ("busy_expiry=10000h", "busy_expiry"),
+    ],
+)
+def test_a_wrong_change_is_refused_with_the_fix(
+    q: Claimq, queue_do: QueueDo, change: str, words: str
+) -> None:
+    answer = q("policy", "q", "failed_max_items=3", change)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert words in answer.err
+    assert queue_do(lambda queue: queue.policy()).failed.max_items is None
+
+
+def test_a_field_given_twice_is_refused(q: Claimq) -> None:
+    assert "requeue_limit is given twice" in q("policy", "q", "requeue_limit=1", "requeue_limit=2").err
+
+
+def test_a_change_warns_that_the_operator_may_revert_it(q: Claimq, queue_do: QueueDo) -> None:
+    queue_do(lambda queue: queue.own(Owner("cluster-a", "media", "thumbs", "uid-1")))
+    assert q("policy", "q").err == ""
+    answer = q("policy", "q", "requeue_limit=1", "-o", "json")
+    assert (answer.code, answer.json["owner"]) == (0, "cluster-a/media/thumbs/uid-1/1")
+    assert "the operator sets the policy of q from the ReliableQueue media/thumbs" in answer.err

@@ -42,7 +42,7 @@ RUN rm -rf /usr/local/bin/pip* /usr/bin/pip* /usr/local/lib/python3*/site-packag
        /usr/local/lib/python3*/ensurepip /usr/lib/python3*/ensurepip /usr/lib/python3/dist-packages/pip* \
        /usr/lib/python3/dist-packages/setuptools* /usr/lib/python3/dist-packages/wheel* \
        /usr/share/python-wheels "$HOME/.cache"
-# PYTHONSAFEPATH: nothing is imported from the working directory. USER: for whoever asks who runs this, since the
+# PYTHONSAFEPATH: nothing is imported from the working directory. USER: for programs that look up the user name, since the
 # number has no entry in /etc/passwd.
 ENV PATH=/opt/claimq/bin:/usr/local/bin:/usr/bin:/bin PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 HOME=/ USER=claimq

@@ -67,7 +67,7 @@ def values_table() -> str:
 
 
 def readme_text(old: str) -> str:
-    """The README with its table made anew."""
+    """The README with its table generated again."""
     head, _, rest = old.partition(BEGIN)
     _, _, tail = rest.partition(END)
     if not tail:

@@ -1,4 +1,4 @@
-"""Writes crds/reliablequeues.claimq.dev.yaml anew from the declarations in claimq_spec.manifest."""
+"""Generates crds/reliablequeues.claimq.dev.yaml from the declarations in claimq_spec.manifest."""
 
 from __future__ import annotations
 

@@ -94,4 +94,4 @@ def test_an_api_server_that_does_not_answer_is_told_of_in_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(Api(URLError("connection refused")), monkeypatch, tmp_path, timeout="0s") == 1
-    assert "uninstall again when it does" in capsys.readouterr().out
+    assert "uninstall again when it works" in capsys.readouterr().out

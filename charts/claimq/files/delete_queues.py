@@ -1,7 +1,7 @@
-"""`helm uninstall` with crds.keep=false: deletes all queues, and waits until they are gone, and their children.
+"""Deletes all queues for `helm uninstall` with crds.keep=false, and waits until they and their children are gone.
 
-The operator lets go of queues, the cluster collects their children. It does so only while there is a definition of what
-owned them, so they are waited for too.
+The operator removes its finalizer from the queues, and the cluster collects their children. It does so only while the
+definition of their owner exists, so this waits for the children too.
 """
 
 import json
@@ -22,7 +22,7 @@ PAUSE_SECONDS = 1.0
 
 
 def ask(method: str, path: str) -> Any:
-    """A request to the API server; None for what is not there."""
+    """A request to the API server; None for status 404."""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
     token = (ACCOUNT / "token").read_text().strip()
@@ -40,13 +40,13 @@ def ask(method: str, path: str) -> Any:
 
 
 def queues() -> list[dict[str, Any]]:
-    """All that there are; none where there is no definition."""
+    """All queues; none if the definition does not exist."""
     found = ask("GET", f"{PATH}/reliablequeues")
     return [one["metadata"] for one in found["items"]] if found else []
 
 
 def children() -> list[str]:
-    """What belongs to queues and is not collected yet, as kubectl takes it."""
+    """Children of queues that are not collected yet, as arguments of kubectl."""
     return [
         f"{kind} {one['metadata']['name']} --namespace {one['metadata']['namespace']}"
         for kind, path in CHILDREN.items()
@@ -55,7 +55,7 @@ def children() -> list[str]:
 
 
 def left_over() -> tuple[list[dict[str, Any]], list[str]]:
-    """Queues that are not gone, each told to go; without any, their children that are not collected yet."""
+    """Deletes the queues that exist and returns them; if there are none, the children that are not collected yet."""
     left = queues()
     for one in left:
         if "deletionTimestamp" not in one:
@@ -65,47 +65,47 @@ def left_over() -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def main() -> int:
-    """0 when no queue is left; else 1, and the log says which and what to do."""
+    """Exit code 0 when no queue is left; otherwise 1, and the log has the queues and the fix."""
     patience = float(os.environ["TIMEOUT"].removesuffix("s"))
-    start, told = time.monotonic(), ""
+    start, last_error = time.monotonic(), ""
     while True:
         try:
             left, rest = left_over()
-            told = ""
-        except OSError as error:  # the API server restarts, or does not know the rights yet: asked again
+            last_error = ""
+        except OSError as error:  # the API server restarts or does not know the permissions yet: retry
             left, rest = [], []
-            if told != str(error):
-                print(f"the API server did not do it, so it is asked again: {error}", flush=True)
-            told = str(error)
-        if not (left or rest or told):
-            print("no queue is left, and nothing that belonged to one")
+            if last_error != str(error):
+                print(f"the API server failed, retrying: {error}", flush=True)
+            last_error = str(error)
+        if not (left or rest or last_error):
+            print("no queue and no child of a queue is left")
             return 0
         if time.monotonic() - start > patience:
-            tell(left, rest, patience)
+            report(left, rest, patience)
             return 1
         time.sleep(PAUSE_SECONDS)
 
 
-def tell(left: list[dict[str, Any]], rest: list[str], patience: float) -> None:
-    """Why nothing was uninstalled, and what to do."""
+def report(left: list[dict[str, Any]], rest: list[str], patience: float) -> None:
+    """Prints why nothing was uninstalled, and the fix."""
     if rest:
         print(
-            f"no queue is left, but children of queues are, after {patience:.0f} s; nothing was uninstalled:"
+            f"all queues are deleted, but some of their children are left after {patience:.0f} s; nothing was uninstalled:"
         )
         for child in rest:
             print(f"  kubectl delete {child}")
         return
     if not left:
-        print(f"nothing was uninstalled, since the API server has not answered well for {patience:.0f} s;")
-        print("uninstall again when it does")
+        print(f"nothing was uninstalled, since the API server failed for {patience:.0f} s;")
+        print("uninstall again when it works")
         return
-    print(f"still there after {patience:.0f} s, so nothing was uninstalled; what the operator says of them:")
+    print(f"queues are left after {patience:.0f} s, so nothing was uninstalled; their conditions:")
     for one in left:
         print(f"  kubectl describe reliablequeue {one['name']} --namespace {one['namespace']}")
     print(
-        "It gives a server that it cannot reach up after five minutes: then uninstall again. Is the operator"
+        "The operator stops waiting for an unreachable server after five minutes: then uninstall again. If the"
     )
-    print("itself gone for good, then take their finalizers off by hand, and uninstall again:")
+    print("operator no longer exists, remove the finalizers by hand and uninstall again:")
     patch = '{"metadata":{"finalizers":null}}'
     for one in left:
         words = f"reliablequeue {one['name']} --namespace {one['namespace']} --type merge"

@@ -7,14 +7,14 @@ really asks the API server for. */}}
 - apiGroups: [claimq.dev]
   resources: [reliablequeues/status]
   verbs: [patch]
-# Children are applied, after a look whose they are: that is a get, a patch, and a create where there is none yet.
+# Children: get to check the owner, patch to apply, create if there is none.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, create, patch]
-# Worker pods are watched for dead containers; which of them goes first is written on them.
+# Worker pods: watched for terminated containers; their deletion cost is set by patch.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
@@ -23,7 +23,7 @@ really asks the API server for. */}}
   verbs: [create, patch]
 {{- end -}}
 {{- define "claimq.secretRules" -}}
-# One by one, those that queues name; never all.
+# Single Secrets by name; never a list.
 - apiGroups: [""]
   resources: [secrets]
   {{- with .Values.rbac.secrets.names }}

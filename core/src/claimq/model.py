@@ -95,20 +95,20 @@ def payload_text(item_id: str, payload: bytes) -> str:
     """The payload of an item as UTF-8 text. Raises :class:`PayloadError` if it is not."""
     try:
         return payload.decode()
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise PayloadError(
             f"the payload of item {item_id} is not UTF-8 text; read .payload (bytes)"
-        ) from error
+        ) from None
 
 
 def payload_json(item_id: str, payload: bytes) -> object:
     """The payload of an item as the JSON value that it holds. Raises :class:`PayloadError` if it does not."""
     try:
         return json.loads(payload)
-    except ValueError as error:
+    except ValueError:
         raise PayloadError(
             f"the payload of item {item_id} is not JSON (it begins {payload[:20]!r}); read .text or .payload"
-        ) from error
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,13 +65,13 @@ class LogLines(logging.Formatter):
             **said.fields,
         }
         if record.exc_info and record.exc_info[1] is not None:
-            fields.setdefault("error", self._told(record.exc_info[1]))
+            fields.setdefault("error", self._error_text(record.exc_info[1]))
             fields["traceback"] = "".join(self._trace(record.exc_info[1])).rstrip()
         if record.stack_info:
             fields["stack"] = record.stack_info
         return " ".join(_pairs(fields))
 
-    def _told(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         return _summary(error) if self._quotes_errors else type(error).__name__
 
     def _trace(self, error: BaseException) -> Iterable[str]:

@@ -24,6 +24,7 @@ def pod_body(
         "resourceVersion": "1",
         "labels": {"claimq.dev/queue": "thumbs", "pod-template-hash": revision},
         "creationTimestamp": created,
+        "ownerReferences": [replica_set("thumbs", revision)],
     }
     if ending:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -41,6 +42,17 @@ def pod_body(
             ],
             "containerStatuses": [{"name": "worker", "image": "app:1", "restartCount": 0, "state": running}],
         },
+    }
+
+
+def replica_set(queue: str, revision: str) -> Body:
+    """The controller of a worker pod, as its ownerReferences name it."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{queue}-worker-{revision}",
+        "uid": f"uid-{queue}-{revision}",
+        "controller": True,
     }
 
 

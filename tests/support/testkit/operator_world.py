@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from testkit.api_server import ApiServer
+from testkit.kubernetes_objects import replica_set
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.server import Server, free_port
@@ -171,7 +172,8 @@ class World:
             "containers": [{"name": "worker", "image": "app:1"}],
             "initContainers": [{"name": "claimq-sidecar", "image": "sidecar:1", "restartPolicy": "Always"}],
         }
-        metadata = {"name": name, "namespace": self.namespace, "labels": labels}
+        owners = [replica_set(queue, "a")]
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels, "ownerReferences": owners}
         self.api.create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "--validate=false"
         )

@@ -111,18 +111,18 @@ def test_without_a_sidecar_there_is_nothing_to_ask() -> None:
 
 
 def test_an_app_that_ignores_the_signal_is_killed() -> None:
-    told = draining(is_finished=True, app_stopped_at=NOW)
-    assert next_step(told, PATIENCE, NOW + 4.9) is None
-    assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_APP
+    stopping = draining(is_finished=True, app_stopped_at=NOW)
+    assert next_step(stopping, PATIENCE, NOW + 4.9) is None
+    assert next_step(stopping, PATIENCE, NOW + 5) is Step.KILL_APP
 
 
 def test_the_sidecar_ends_after_the_app_and_then_the_worker_is_forgotten() -> None:
     worker = replace(draining(is_finished=True, app_stopped_at=NOW), app=Part.ABSENT)
     assert next_step(worker, PATIENCE, NOW) is Step.STOP_SIDECAR
-    told = replace(worker, drain=Drain(NOW, sidecar_stopped_at=NOW))
-    assert next_step(told, PATIENCE, NOW + 1) is None
-    assert next_step(told, PATIENCE, NOW + 5) is Step.KILL_SIDECAR
-    assert next_step(replace(told, sidecar=Part.ABSENT), PATIENCE, NOW) is Step.REMOVE
+    stopping = replace(worker, drain=Drain(NOW, sidecar_stopped_at=NOW))
+    assert next_step(stopping, PATIENCE, NOW + 1) is None
+    assert next_step(stopping, PATIENCE, NOW + 5) is Step.KILL_SIDECAR
+    assert next_step(replace(stopping, sidecar=Part.ABSENT), PATIENCE, NOW) is Step.REMOVE
 
 
 def test_a_worker_that_never_started_is_forgotten_at_once() -> None:

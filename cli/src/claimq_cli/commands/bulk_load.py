@@ -123,7 +123,7 @@ async def _enqueue(
         loaded.add(await queue.enqueue_many(items))
     except _REFUSED as error:
         first = [line for line in portion.lines if line[0] >= wanted.from_line]
-        at = f" (line {first[error.index][0]:,})" if isinstance(error, ItemTooLarge) else ""
+        at = f" (line {first[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
         raise CommandError(f"{error}{at}; {_position(loaded, wanted)}", exit_code_of(error)) from error
     except (ClaimqError, asyncio.CancelledError) as error:
         unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may or may not be stored"

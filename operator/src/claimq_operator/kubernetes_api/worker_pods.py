@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.model import WorkerInfo
-from claimq_operator.kubernetes_api.labels import DELETION_COST, worker_prefix
+from claimq_operator.kubernetes_api.labels import DELETION_COST, child_name, worker_prefix
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.kubernetes_api.timestamps import parse_time
@@ -55,10 +55,30 @@ def queue_of(body: Mapping[str, Any]) -> Key | None:
     return (metadata["namespace"], name) if name else None
 
 
+def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
+    """The queue of a worker pod: that of its label, if a ReplicaSet of the queue's Deployment controls the pod.
+
+    A label alone can be put on any pod. The Deployment controller names its ReplicaSets DEPLOYMENT-HASH, with the hash
+    that is also a label of the pods, so this needs no right to read ReplicaSets.
+    """
+    key = queue_of(pod)
+    if key is None:
+        return None
+    metadata = pod["metadata"]
+    replica_set = f"{child_name(key[1])}-{part(metadata, 'labels').get('pod-template-hash', '')}"
+    is_controlled = any(
+        one.get("controller")
+        and (one.get("apiVersion"), one.get("kind"), one.get("name"))
+        == ("apps/v1", "ReplicaSet", replica_set)
+        for one in parts(metadata, "ownerReferences")
+    )
+    return key if is_controlled else None
+
+
 def trim_pod(pod: Mapping[str, Any]) -> Json:
     """The fields of a pod to keep in memory: a cluster may have thousands."""
     metadata, spec = pod["metadata"], part(pod, "spec")
-    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
+    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "ownerReferences")
     times = ("creationTimestamp", "deletionTimestamp")
     containers = [
         {"name": one["name"], "image": one.get("image", ""), "volumeMounts": _socket_mounts(one)}

@@ -13,7 +13,7 @@ from claimq_operator.kubernetes_api.labels import child_name
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource
 from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
-from claimq_operator.kubernetes_api.worker_pods import queue_of, trim_pod
+from claimq_operator.kubernetes_api.worker_pods import queue_of, queue_of_worker, trim_pod
 
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""
@@ -100,8 +100,11 @@ class Cache:
         self._changed(key)
 
     def update_pod(self, body: Json, *, is_gone: bool = False) -> None:
-        """Updates a worker pod from an event. The last status of a deleted pod may still report terminations."""
-        key = queue_of(body)
+        """Updates a worker pod from an event. The last status of a deleted pod may still report terminations.
+
+        A pod that no ReplicaSet of a worker Deployment controls is ignored, whatever its labels are.
+        """
+        key = queue_of_worker(body)
         if key is None:
             return
         pods = self._pods.setdefault(key, {})

@@ -7,7 +7,7 @@ import pytest
 
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.watch.cache import Cache, trim_deployment
-from testkit.kubernetes_objects import deployment_body, pod_body
+from testkit.kubernetes_objects import deployment_body, pod_body, replica_set
 
 KEY = ("media", "thumbs")
 
@@ -139,6 +139,28 @@ def test_terminations_of_pods_that_outlive_their_queue_are_dropped(cache: Cache)
     cache.update_pod(terminated(pod_body("a")), is_gone=True)
     cache.resync([], [], [])
     assert cache.terminations(KEY) == ()
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [],
+        [{**replica_set("thumbs", "aaa"), "controller": False}],
+        [{**replica_set("thumbs", "aaa"), "kind": "Job", "apiVersion": "batch/v1"}],
+        [replica_set("thumbs", "bbb")],
+        [replica_set("another", "aaa")],
+    ],
+    ids=["no owner", "not its controller", "a Job", "another template", "another Deployment"],
+)
+def test_a_labelled_pod_that_the_deployment_does_not_control_is_ignored(
+    cache: Cache, news: list[Key], owners: list[dict[str, object]]
+) -> None:
+    body = terminated(pod_body("a"))
+    body["metadata"]["ownerReferences"] = owners
+    cache.update_pod(body)
+    cache.update_pod(body, is_gone=True)
+    cache.resync([], [], [body])
+    assert (cache.pods(KEY), cache.terminations(KEY), news) == ([], (), [])
 
 
 def test_objects_without_the_queue_label_are_ignored(cache: Cache, news: list[Key]) -> None:

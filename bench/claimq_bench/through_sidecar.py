@@ -81,8 +81,8 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def work(socket: str, batch: int, count: int, told: Connection) -> None:
-    """The app: claims in batches and ends what it claimed, until it has had `count` items; tells them and the time."""
+def work(socket: str, batch: int, count: int, results: Connection) -> None:
+    """The app: claims and completes batches until it has had `count` items; sends them and the time."""
     os.environ["CLAIMQ_SOCKET"] = socket
     import claimq.worker
 
@@ -96,7 +96,7 @@ def work(socket: str, batch: int, count: int, told: Connection) -> None:
             worker.done(items)
             took += [item.payload for item in items]
         seconds = time.perf_counter() - start
-    told.send((took, seconds))
+    results.send((took, seconds))
 
 
 async def measure(bed: Bed, *, items: int, starts: int) -> Found:

@@ -49,17 +49,17 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-def wait_with_blmove(path: str, told: Connection) -> None:
+def wait_with_blmove(path: str, results: Connection) -> None:
     """The raw receiver: a blocked BLMOVE, then LREM, until it is killed."""
     client = redis.Redis(unix_socket_path=path, protocol=2, socket_timeout=60)
     while True:
         payload: Any = client.blmove(_MAIN, _BUSY, timeout=30, src="RIGHT", dest="LEFT")
         arrived = time.monotonic_ns()
-        told.send((arrived, payload))
+        results.send((arrived, payload))
         client.lrem(_BUSY, -1, payload)
 
 
-def wait_with_claim(path: str, told: Connection) -> None:
+def wait_with_claim(path: str, results: Connection) -> None:
     """The library's receiver: a waiting claim, then done, until it is killed."""
 
     async def receive() -> None:
@@ -68,7 +68,7 @@ def wait_with_claim(path: str, told: Connection) -> None:
             while True:
                 claims = await queue.claim(1, wait=30)
                 arrived = time.monotonic_ns()
-                told.send((arrived, claims[0].item.payload))
+                results.send((arrived, claims[0].item.payload))
                 await queue.done(claims)
 
     asyncio.run(receive())
@@ -109,9 +109,9 @@ async def _send_all(bed: Bed, ways: list[tuple[Connection, list[float]]], sample
                     raw.lpush(_MAIN, payload)
                 else:
                     await queue.enqueue(payload)
-                told, latencies = ways[way]
-                must(told.poll(LONGEST_WAIT), f"an item woke nobody in {LONGEST_WAIT} s")
-                arrived, got = told.recv()
+                results, latencies = ways[way]
+                must(results.poll(LONGEST_WAIT), f"an item woke no waiter in {LONGEST_WAIT} s")
+                arrived, got = results.recv()
                 must(got == payload, "a receiver got another item than was sent")
                 latencies.append((arrived - int(payload.split()[1])) / 1e6)
     raw.close()

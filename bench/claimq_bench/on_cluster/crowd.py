@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import claimq.blocking
 from claimq_bench.meter import Spread, must
+from claimq_bench.on_cluster.deployment_watch import Watch
 from claimq_bench.on_cluster.operator_process import Look, OperatorProcess
 from claimq_bench.on_cluster.place import QUEUES, QUEUES_PATH
-from claimq_bench.on_cluster.sighting import Watch
 from clusterkit import ApiError, HarnessError
 from clusterkit.commands import eventually
 from testkit.metrics_page import Histogram
@@ -173,7 +173,7 @@ def _manifest(release: Release, name: str) -> dict[str, Any]:
 
 
 def _served(release: Release) -> int:
-    """How many queues have been told to be Ready."""
+    """Number of queues whose condition Ready is true."""
     listed = cast("dict[str, Any]", release.cluster.api("GET", QUEUES_PATH, timeout=60))
     return sum(
         any(one["type"] == "Ready" and one["status"] == "True" for one in found["status"]["conditions"])

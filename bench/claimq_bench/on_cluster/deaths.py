@@ -1,4 +1,4 @@
-"""From the death of who holds an item to the item claimable again: in main, or claimed anew by somebody else."""
+"""Measures the time from the death of a holder until its item is claimable again."""
 
 import time
 from collections.abc import Generator
@@ -26,20 +26,20 @@ with claimq.worker.connect() as worker:
                 time.sleep(600)  # until this pod dies
             item.done()
 """
-"""Holds an item until it dies with it; whoever has it next ends it."""
+"""Holds an item until the pod dies; the next worker completes the item."""
 KINDS: dict[str, tuple[str, ...]] = {
     "app": (APP,),
     "sidecar": (SIDECAR,),
     "pod": (APP, SIDECAR),
 }
-"""Who is killed with SIGKILL, all at the same instant."""
+"""Containers that are killed with SIGKILL at the same instant."""
 LONGEST = 180.0
 _LOOK = 0.01
 
 
 @dataclass
 class Found:
-    """Seconds. ``killed``: by kind, one for each item. ``plain``: what the lease alone took, without anybody's help."""
+    """Seconds. ``killed``: by kind, one for each item. ``plain``: the time until a lease ended that was not renewed."""
 
     killed: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     deleted: list[float] = field(default_factory=list[float])
@@ -47,10 +47,10 @@ class Found:
 
 
 def measure(release: Release, samples: int, deletions: int) -> Found:
-    """WrongResult if an item is lost, failed, done twice, or given to somebody else while it was held."""
+    """WrongResult if an item is lost, failed, done twice, or given to another worker while it was held."""
     found = Found()
     with queue_on(release, QUEUES, "plain") as plain, _workers(release, "deadly", PODS) as queue:
-        claim = _held_by_nobody(plain)
+        claim = _abandoned_claim(plain)
         if release.cluster.is_own:
             for kind, containers in KINDS.items():
                 found.killed[kind] = [_kill_one(queue, containers) for _ in range(samples)]
@@ -78,9 +78,9 @@ def _workers(release: Release, name: str, pods: int) -> Generator[QueueOnCluster
 def _kill_one(queue: QueueOnCluster, containers: tuple[str, ...]) -> float:
     pod, name = _hold(queue)
     pids = [pid_of(queue.cluster, pod, container) for container in containers]
-    told = time.monotonic()
+    started = time.monotonic()
     kill(*(pid for pid in pids if pid is not None))
-    took = _reclaimed(queue, name) - told
+    took = _reclaimed(queue, name) - started
     _end(queue, pod["metadata"]["name"])
     return took
 
@@ -89,9 +89,9 @@ def _delete_one(queue: QueueOnCluster) -> float:
     """As `kubectl delete --grace-period=0 --force` does it."""
     pod, name = _hold(queue)
     where = f"/api/v1/namespaces/{QUEUES}/pods/{pod['metadata']['name']}"
-    told = time.monotonic()
+    started = time.monotonic()
     queue.cluster.api("DELETE", where, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
-    took = _reclaimed(queue, name) - told
+    took = _reclaimed(queue, name) - started
     _done(queue)
     return took
 
@@ -112,10 +112,10 @@ def _hold(queue: QueueOnCluster) -> tuple[dict[str, Any], str]:
 
 
 def _reclaimed(queue: QueueOnCluster, name: str) -> float:
-    """The instant at which the claim of that name is no more."""
+    """The instant at which the claim of that name ended."""
     until = time.monotonic() + LONGEST
     while any(one.name == name for one in queue.items.items(State.BUSY)):
-        must(time.monotonic() < until, f"an item is still with the dead after {LONGEST:.0f} s")
+        must(time.monotonic() < until, f"an item still belongs to a dead worker after {LONGEST:.0f} s")
         time.sleep(_LOOK)
     return time.monotonic()
 
@@ -148,8 +148,8 @@ def _is_fresh(pod: dict[str, Any]) -> bool:
     return is_ready and "deletionTimestamp" not in pod["metadata"] and not restarts
 
 
-def _held_by_nobody(queue: QueueOnCluster) -> Claim:
-    """A claim whose holder says no more; no worker of the queue ever takes its item."""
+def _abandoned_claim(queue: QueueOnCluster) -> Claim:
+    """A claim that is never renewed; no worker of the queue takes its item."""
     queue.apply(
         program=WORKER,
         busyExpiry=f"{EXPIRY:.0f}s",

@@ -95,6 +95,6 @@ def _rss_mb(pid: int) -> float:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError as error:
         raise HarnessError(
-            f"the operator's process {pid} is gone: it has been restarted meanwhile ({error})"
+            f"the operator's process {pid} does not exist any more: it has been restarted ({error})"
         ) from error
     return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6

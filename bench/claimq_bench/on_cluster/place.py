@@ -23,7 +23,7 @@ def release(on: Cluster, *, stays: bool) -> Generator[Release]:
     made = Release(on, images, "claimq", SYSTEM)
     at_the_end = ExitStack()
     try:
-        # Last: it is kept for as long as somebody claims it.
+        # Last: it is kept as long as a pod claims it.
         at_the_end.callback(_delete, on, "pv", _VOLUME)
         for name in (SYSTEM, QUEUES):
             at_the_end.callback(_delete, on, "namespace", name)

@@ -1,4 +1,4 @@
-"""What `make bench-cluster` does: a cluster, the chart, every measurement in turn, and all of it taken away again."""
+"""Runs `make bench-cluster`: starts a cluster, installs the chart, measures, and removes everything."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from claimq_bench.meter import WrongResult
 from claimq_bench.on_cluster import crowd, deaths, reaction
 from claimq_bench.on_cluster.operator_process import OperatorProcess
 from claimq_bench.on_cluster.place import delete_queues, release
-from claimq_bench.on_cluster.telling import tell_deaths, tell_reaction, tell_rest, tell_wake
+from claimq_bench.on_cluster.reporting import report_deaths, report_reaction, report_rest, report_wake
 from clusterkit import HarnessError, at_hand
 from testkit.release import Release
 
@@ -60,7 +60,7 @@ def asked(words: Sequence[str]) -> Asked:
 
 
 def main(words: Sequence[str]) -> int:
-    """0 when all results were right, however slow; 1 when one was wrong; 2 when something could not be measured."""
+    """Exit code 0 if all results were right, 1 if one was wrong, 2 if something could not be measured."""
     chosen = asked(words)
     signal.signal(signal.SIGTERM, _end)
     report, started = Report(), time.monotonic()
@@ -81,7 +81,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _end(number: int, _: object) -> None:
-    """Ends by an exception, so that what was made is taken away; a second one does not end that."""
+    """Ends with an exception, so that everything is removed; a second signal does not interrupt that."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
@@ -104,22 +104,22 @@ def _run(report: Report, plan: Plan, parts: Sequence[str]) -> None:
 
 def _reaction(report: Report, made: Release, plan: Plan) -> None:
     report.heading(f"A first item for a queue without workers: {plan.reactions} items")
-    tell_reaction(report, reaction.measure(made, plan.reactions))
+    report_reaction(report, reaction.measure(made, plan.reactions))
 
 
 def _deaths(report: Report, made: Release, plan: Plan) -> None:
     report.heading(
         f"From a death to its item claimable again: {plan.kills} of each kind; busyExpiry {deaths.EXPIRY:.0f} s"
     )
-    tell_deaths(report, deaths.measure(made, plan.kills, plan.deletions))
+    report_deaths(report, deaths.measure(made, plan.kills, plan.deletions))
 
 
 def _crowd(report: Report, made: Release, plan: Plan) -> None:
     operator, known = OperatorProcess.restarted(made), 0
     for queues, seconds in plan.windows:
-        tell_rest(report, crowd.rest(made, operator, queues, seconds, since=known))
+        report_rest(report, crowd.rest(made, operator, queues, seconds, since=known))
         known = queues
-    tell_wake(report, known, crowd.wake(made, plan.wakes))
+    report_wake(report, known, crowd.wake(made, plan.wakes))
     delete_queues(made.cluster)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from claimq.model import State
 from claimq_bench.meter import must
+from claimq_bench.on_cluster.deployment_watch import Watch
 from claimq_bench.on_cluster.place import QUEUES
-from claimq_bench.on_cluster.sighting import Watch
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
 from testkit.release import Release
 
@@ -60,7 +60,7 @@ def measure(release: Release, samples: int) -> Found:
 
 
 def _sleep_well(queue: QueueOnCluster) -> None:
-    """Until the queue has no pods, and the operator has told so: by then it waits for a first item."""
+    """Waits until the queue has no pods and its status says so: then the operator waits for a first item."""
     queue.wait("the queue has no pods", lambda: not queue.pods(), timeout=LONGEST, every=0.5)
     queue.wait(
         "its status says so",
@@ -78,7 +78,7 @@ def _one(queue: QueueOnCluster, watch: Watch, found: Found) -> None:
 
     def in_hand() -> bool:
         for located in queue.items.items(State.BUSY):
-            must(located.claimed_at is not None, "an item is busy, and nobody knows since when")
+            must(located.claimed_at is not None, "an item is busy without the time of its claim")
             found.to_claim.append((located.claimed_at or 0.0) - located.item.enqueued_at)
             return True
         return False

@@ -11,7 +11,7 @@ from claimq_bench.on_cluster import deaths, reaction
 from claimq_bench.on_cluster.crowd import Rest
 from claimq_bench.on_cluster.operator_process import Look
 from claimq_bench.on_cluster.program import FULL, PARTS, QUICK, Plan, asked
-from claimq_bench.on_cluster.telling import tell_deaths, tell_reaction, tell_rest, tell_wake
+from claimq_bench.on_cluster.reporting import report_deaths, report_reaction, report_rest, report_wake
 from testkit.make import command_of
 from testkit.metrics_page import MetricsPage
 from testkit.tree import ROOT
@@ -65,12 +65,12 @@ def rest(queues: int) -> Rest:
 def told(plan: Plan) -> dict[str, object]:
     """All figures of a run with that plan, as they come into the file."""
     made = report()
-    tell_reaction(made, reaction.Found([0.1, 0.2, 0.9], [1.0, 2.0, 3.0], [1.1]))
+    report_reaction(made, reaction.Found([0.1, 0.2, 0.9], [1.0, 2.0, 3.0], [1.1]))
     took = {"app": [0.01, 0.02, 0.1], "sidecar": [0.5], "pod": [0.8, 0.9, 1.1]}
-    tell_deaths(made, deaths.Found({kind: took[kind] for kind in deaths.KINDS}, [0.3], 30.2))
+    report_deaths(made, deaths.Found({kind: took[kind] for kind in deaths.KINDS}, [0.3], 30.2))
     for queues, _ in plan.windows:
-        tell_rest(made, rest(queues))
-    tell_wake(made, plan.windows[-1][0], [0.3, 0.4])
+        report_rest(made, rest(queues))
+    report_wake(made, plan.windows[-1][0], [0.3, 0.4])
     figures: dict[str, object] = json.loads(made.as_json())
     return figures
 

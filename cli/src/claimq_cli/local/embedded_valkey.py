@@ -22,7 +22,9 @@ def program() -> Path:
     try:
         return claimq.embedded_valkey.program()
     except NoServer as error:
-        raise LocalModeError(f"{error}; start a Redis or Valkey server and give its URL with --redis URL") from error
+        raise LocalModeError(
+            f"{error}; start a Redis or Valkey server and give its URL with --redis URL"
+        ) from error
 
 
 def command(binary: Path, socket: Path) -> list[str | Path]:

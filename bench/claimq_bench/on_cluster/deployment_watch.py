@@ -1,4 +1,4 @@
-"""A watch of the worker Deployments: the instant at which somebody who watches sees how many workers are asked for."""
+"""Watches the worker Deployments and records when the requested number of workers changes."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ _LONGEST = 3600.0
 
 @dataclass
 class Watch:
-    """Use it as a context manager. It begins with what is there; instants are those of `time.monotonic()`."""
+    """A context manager. Starts with the present Deployments; instants are those of `time.monotonic()`."""
 
     cluster: Cluster
     _replicas: dict[str, int] = field(default_factory=dict[str, int])
@@ -51,12 +51,12 @@ class Watch:
         self._connection.close()
 
     def replicas(self, queue: str) -> int | None:
-        """What is asked for now; None while there is no Deployment."""
+        """The requested number of workers; None while there is no Deployment."""
         with self._news:
             return self._replicas.get(f"{queue}-worker")
 
     def when(self, queue: str, *, is_awake: bool, within: float = 120.0) -> float:
-        """Waits until the queue has workers asked for (or none), and returns the instant at which that was seen."""
+        """Waits until workers (or none) are requested for the queue, and returns when that was observed."""
         name, until = f"{queue}-worker", time.monotonic() + within
         with self._news:
             while name not in self._replicas or (self._replicas[name] > 0) is not is_awake:

@@ -1,4 +1,4 @@
-"""What was measured on a cluster, as figures: their names in the JSON, their words, their targets."""
+"""Reports the figures of the cluster benchmark: names in the JSON, texts and targets."""
 
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Spread
@@ -6,7 +6,7 @@ from claimq_bench.on_cluster import deaths, peers, reaction
 from claimq_bench.on_cluster.crowd import Rest
 
 
-def tell_reaction(report: Report, found: reaction.Found) -> None:
+def report_reaction(report: Report, found: reaction.Found) -> None:
     report.of_rounds(
         "enqueue_to_scale_p50_s",
         "enqueue to workers asked for",
@@ -26,7 +26,7 @@ def tell_reaction(report: Report, found: reaction.Found) -> None:
         report.note(f"to compare: {name}: {says}")
 
 
-def tell_deaths(report: Report, found: deaths.Found) -> None:
+def report_deaths(report: Report, found: deaths.Found) -> None:
     if not found.killed:
         report.note(
             "app, sidecar and pod are not killed: that needs a cluster of our own (unset KUBE_CONTEXT)"
@@ -47,18 +47,18 @@ def tell_deaths(report: Report, found: deaths.Found) -> None:
         Spread.of(found.deleted),
         unit="s",
     )
-    plain = "a lease that nobody renews: what it costs without all this"
+    plain = "a lease that is not renewed, for comparison"
     report.add(Figure("plain_lease_to_reclaim_s", plain, found.plain, "s"))
     for peer, took_so_long in peers.AFTER_A_KILL:
         report.note(f"to compare, defaults after kill -9 on one machine: {peer}: {took_so_long}")
 
 
-def tell_wake(report: Report, queues: int, took: list[float]) -> None:
+def report_wake(report: Report, queues: int, took: list[float]) -> None:
     name, says = f"enqueue_to_scale_{queues}_queues_p50_s", f"enqueue to workers asked for, {queues} queues"
     report.of_rounds(name, says, Spread.of(took), unit="s")
 
 
-def tell_rest(report: Report, found: Rest) -> None:
+def report_rest(report: Report, found: Rest) -> None:
     what = f"{found.queues}_queues" if found.queues > 1 else "1_queue"
     report.heading(f"The operator with {what.replace('_', ' ')} at rest, {found.seconds:.0f} s")
     report.add(Figure(f"settled_{what}_s", "from creating them to all Ready", found.settled, "s"))

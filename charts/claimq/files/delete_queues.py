@@ -89,9 +89,7 @@ def main() -> int:
 def report(left: list[dict[str, Any]], rest: list[str], patience: float) -> None:
     """Prints why nothing was uninstalled, and the fix."""
     if rest:
-        print(
-            f"all queues are deleted, but some of their children are left after {patience:.0f} s; nothing was uninstalled:"
-        )
+        print(f"children of deleted queues are left after {patience:.0f} s; nothing was uninstalled:")
         for child in rest:
             print(f"  kubectl delete {child}")
         return

@@ -4,7 +4,7 @@ to give."""
 from __future__ import annotations
 
 from claimq_spec.crd.cel_rule import CelRule, joined, literal
-from claimq_spec.manifest.declaring import Declared
+from claimq_spec.manifest.declaring import UNLIMITED, Declared
 from claimq_spec.manifest.redis_spec import URL_PATTERN
 
 
@@ -21,8 +21,11 @@ def duration_bounds(declared: Declared) -> CelRule:
     least, most = declared.shown(declared.least), declared.shown(declared.most)
     example = declared.default_text() or least
     fix = f"give a duration {declared.range()} with a unit (h, m, s, ms), such as {example}"
+    fix += f", or {UNLIMITED}" if declared.unlimited else ""
     bounds = f"duration(self) >= duration('{least}') && duration(self) <= duration('{most}')"
     rule = f"self != '' && self.matches({literal(declared.pattern or '')}) && {bounds}"
+    if declared.unlimited:
+        rule = f"self == '{UNLIMITED}' || ({rule})"
     return CelRule("", rule, fix, says=joined('is "', "=self", f'"; {fix}'))
 
 

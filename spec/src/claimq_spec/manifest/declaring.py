@@ -15,6 +15,8 @@ from claimq_spec.duration import DURATION_PATTERN, format_duration, parse_durati
 from claimq_spec.quantity import QUANTITY_PATTERN, SIZE_PATTERN, format_size, parse_size
 
 _KEY = "claimq"
+UNLIMITED = "Unlimited"
+"""Written instead of a duration where there may be no limit; infinity in Python."""
 
 
 class Kind(StrEnum):
@@ -63,6 +65,8 @@ class Declared:
     immutable: bool = False
     absent: str = ""
     """What the absence of a field without default means: "no limit"."""
+    unlimited: bool = False
+    """Whether a duration may also be ``Unlimited``."""
 
     def shown(self, bound: float | None) -> str:
         """A bound as a manifest would write it."""
@@ -104,7 +108,9 @@ class Declared:
         elif self.absent:
             parts.append(f"Default: none ({self.absent}).")
         if bounds := self.range():
-            parts.append(f"Allowed: {bounds.removeprefix('of ')}.")
+            parts.append(
+                f"Allowed: {bounds.removeprefix('of ')}{f', or {UNLIMITED}' if self.unlimited else ''}."
+            )
         if self.immutable:
             parts.append("Cannot be changed later.")
         return " ".join(parts)
@@ -200,8 +206,16 @@ def number(doc: str, *, default: float, least: float, most: float) -> Any:
     return _field(Declared(Kind.NUMBER, doc, default=shown, least=least, most=most), default)
 
 
-def duration(doc: str, *, default: float | None = None, least: str, most: str, absent: str = "") -> Any:
-    """A duration; ``default`` in seconds, bounds as in a manifest."""
+def duration(
+    doc: str,
+    *,
+    default: float | None = None,
+    least: str,
+    most: str,
+    absent: str = "",
+    unlimited: bool = False,
+) -> Any:
+    """A duration; ``default`` in seconds, bounds as in a manifest. ``unlimited``: ``Unlimited`` is allowed too."""
     declared = Declared(
         Kind.DURATION,
         doc,
@@ -210,6 +224,7 @@ def duration(doc: str, *, default: float | None = None, least: str, most: str, a
         most=parse_duration(most),
         pattern=DURATION_PATTERN,
         absent=absent,
+        unlimited=unlimited,
     )
     return _field(declared, default)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isinf
 from typing import ClassVar
 
 from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
@@ -208,11 +209,12 @@ class QueueSpec:
         most="64Mi",
     )
     claim_wait_timeout: float | None = duration(
-        "How long a claim waits for an item when it does not say, as a duration. A queue on which nothing has set it "
-        f"waits {_LIBRARY.claim_wait_timeout:g}s.",
+        "How long a claim waits for an item if it does not specify a time, as a duration. A queue on which nothing has "
+        f"set it waits {_LIBRARY.claim_wait_timeout:g}s.",
         least="0s",
         most="1h",
         absent="what a program has set with update_policy stays as it is",
+        unlimited=True,
     )
     id_window: float | None = duration(
         "How long an id that a producer gave is remembered, as a duration: enqueueing it again within this time adds "
@@ -275,7 +277,7 @@ class QueueSpec:
             suspended=self.suspend,
         )
         if self.claim_wait_timeout is not None:
-            fields["claim_wait_timeout"] = self.claim_wait_timeout
+            fields["claim_wait_timeout"] = None if isinf(self.claim_wait_timeout) else self.claim_wait_timeout
         if self.id_window is not None:
             fields["id_window"] = self.id_window
         return fields

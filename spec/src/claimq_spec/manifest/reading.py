@@ -7,12 +7,12 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypeVar, cast
 
 from claimq.errors import Problem
 from claimq_spec.duration import format_duration, parse_duration
-from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
+from claimq_spec.manifest.declaring import UNLIMITED, Declared, DeclaredField, Kind, declared_fields, walk
 from claimq_spec.quantity import parse_quantity, parse_size
 
 _Spec = TypeVar("_Spec")
@@ -265,7 +265,12 @@ def _duration(declared: Declared, raw: object) -> float:
         )
     if not isinstance(raw, str):
         raise ValueError(f'is {shown(raw)}; write a duration such as "30s", "5m" or "1h30m"')
-    return _bounded(declared, parse_duration(raw), raw)
+    if declared.unlimited and raw == UNLIMITED:
+        return inf
+    try:
+        return _bounded(declared, parse_duration(raw), raw)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {UNLIMITED}" if declared.unlimited else str(error)) from error
 
 
 def _size(declared: Declared, raw: object) -> int:

@@ -125,23 +125,6 @@ def test_a_small_manifest_has_the_library_s_policy() -> None:
     assert (manifest.spec.scaling.min_replicas, manifest.spec.scaling.max_replicas) == (0, 10)
 
 
-def test_a_claim_may_wait_without_a_limit() -> None:
-    fields = parsed(claimWaitTimeout="Unlimited").spec.policy_fields()
-    assert "claim_wait_timeout" in fields
-    assert Policy(**fields).claim_wait_timeout is None
-
-
-@pytest.mark.parametrize("value", ["unlimited", "never", "2h"])
-def test_another_word_for_no_limit_is_refused_with_the_right_one(value: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"spec\.claimWaitTimeout: .*, or Unlimited"):
-        parsed(claimWaitTimeout=value)
-
-
-def test_other_durations_cannot_be_unlimited() -> None:
-    with pytest.raises(InvalidSpec, match=r'spec\.idWindow: "Unlimited" is not a duration'):
-        parsed(idWindow="Unlimited")
-
-
 def test_every_field_arrives() -> None:
     spec = parsed(WHOLE).spec
     assert spec.queue_name == "thumbs_v2"

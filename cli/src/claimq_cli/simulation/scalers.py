@@ -120,7 +120,7 @@ class Keda:
 
 @dataclass(slots=True)
 class Knative:
-    """A concurrency autoscaler in the manner of Knative's, on items waiting and in hand."""
+    """A concurrency autoscaler like that of Knative, on items in main and busy."""
 
     slots: int = 1
     utilization: float = 0.7

@@ -1,4 +1,4 @@
-"""Memory that request bodies and replies may take at the same time: what does not fit waits its turn."""
+"""Limits the memory of request bodies and responses. A request that does not fit waits in order of arrival."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 SMALL: Final = 64 * 1024
-"""Bodies up to this have room of their own, so that no large one holds up verdicts and renewals."""
+"""Bodies up to this size have their own budget, so that large ones do not delay verdicts and renewals."""
 BODY_FACTOR: Final = 4
-"""Times its size that a body takes until it is answered: itself, its payloads, and the command to the store."""
+"""Memory of a body by its size, until its response: the body, its payloads, and the command to the store."""
 CLAIM_FACTOR: Final = 6
-"""Times their size that claimed payloads take: as they come from the store, and as the reply is built and sent."""
+"""Memory of claimed payloads by their size, while they are received and the response is built."""
 REPLY_FACTOR: Final = 3
-"""The same once they are there."""
+"""Memory of claimed payloads by their size, after they were received."""
 LEAST_MEMORY: Final = "72Mi"
 _BASE: Final = 64 * 1024 * 1024
 _SMALL_BODIES: Final = 8 * 1024 * 1024
@@ -23,39 +23,39 @@ _LONGEST_BODY: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a limit on memory, in bytes, leaves for bodies and replies: pure. The factors are measured with the worst
-    input there is: the test that sends it to a sidecar in a cgroup is their proof."""
+    """Divides a memory limit, in bytes, among bodies and responses. Pure. A test sends the worst input to a sidecar in
+    a cgroup to check the factors."""
 
     memory: int
 
     @property
     def room(self) -> int:
-        """All but what a sidecar with a thousand connections takes itself."""
+        """The limit minus what the process needs with a thousand connections."""
         return self.memory - _BASE
 
     @property
     def longest_body(self) -> int:
-        """The longest body that may be allowed."""
+        """The highest limit on a body that may be set."""
         return self.room // 12
 
     @property
     def usual_body(self) -> int:
-        """The longest body unless the settings say otherwise."""
+        """The default limit on a body."""
         return min(self.longest_body, _LONGEST_BODY)
 
     @property
     def bodies(self) -> int:
-        """What all larger bodies may take at once."""
+        """The budget for all bodies that are not small."""
         return self.room // 3
 
     @property
     def claims(self) -> int:
-        """What claims may take at once; as much again is for those that wait on the server."""
+        """The budget for claims. Claims that wait at the server have a second one of this size."""
         return self.room // 8
 
 
 class Budget:
-    """A number of bytes, given in shares, in the order of asking."""
+    """A number of bytes that is reserved in the order of requests."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -63,7 +63,7 @@ class Budget:
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size: int, within: float) -> int:
-        """Takes ``size`` bytes (all there are, if it is more than that); 0 if there is no room ``within`` seconds."""
+        """Reserves ``size`` bytes, at most the whole budget. Returns 0 if they are not free ``within`` seconds."""
         size = max(1, min(size, self._total))
         if not self._line and self._used + size <= self._total:
             self._used += size
@@ -85,7 +85,7 @@ class Budget:
         return size if turn.done() else 0
 
     def give(self, size: int) -> None:
-        """Gives back what was taken, to those that wait for it."""
+        """Releases bytes for the requests that wait."""
         self._used -= size
         while self._line and self._used + self._line[0][0] <= self._total:
             taken, turn = self._line.popleft()
@@ -94,25 +94,25 @@ class Budget:
 
 
 class Share:
-    """What one request has of budgets; ``end`` gives all of it back."""
+    """The bytes that one request has reserved; ``end`` releases them."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[Budget, int]] = []
 
     @property
     def size(self) -> int:
-        """The bytes that it has now."""
+        """The bytes that are reserved."""
         return sum(taken for _, taken in self._taken)
 
     async def take(self, budget: Budget, size: int, within: float) -> bool:
-        """Takes more; false if there is no room ``within`` seconds."""
+        """Reserves more; false if it is not free ``within`` seconds."""
         taken = await budget.take(size, within)
         if taken:
             self._taken.append((budget, taken))
         return taken > 0
 
     def shrink(self, size: int) -> None:
-        """Keeps ``size`` bytes at most."""
+        """Releases all but ``size`` bytes."""
         kept: list[tuple[Budget, int]] = []
         for budget, taken in self._taken:
             keep = min(taken, size)
@@ -123,17 +123,17 @@ class Share:
         self._taken = kept
 
     def end(self) -> None:
-        """Gives all of it back."""
+        """Releases everything."""
         self.shrink(0)
 
 
 class Bodies:
-    """Room for request bodies: the small ones have their own."""
+    """The budgets for request bodies: one for small bodies, one for all others."""
 
     def __init__(self, total: int) -> None:
         self._small = Budget(_SMALL_BODIES)
         self._large = Budget(total)
 
     async def take(self, share: Share, length: int, within: float) -> bool:
-        """Room for a body of ``length`` bytes; false if there is none ``within`` seconds."""
+        """Reserves memory for a body of ``length`` bytes; false if it is not free ``within`` seconds."""
         return await share.take(self._small if length <= SMALL else self._large, length * BODY_FACTOR, within)

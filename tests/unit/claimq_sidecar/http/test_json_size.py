@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from claimq_sidecar.http.json_size import MOST_VALUES, has_too_many_values
+from claimq_sidecar.http.json_size import MAX_VALUES, has_too_many_values
 
-MANY = MOST_VALUES + 1
+MANY = MAX_VALUES + 1
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_what_is_inside_a_string_is_not_counted(text: str) -> None:
 
 
 def test_as_many_as_allowed_are_allowed() -> None:
-    assert not has_too_many_values(b"[" + b"1," * (MOST_VALUES - 1) + b"1]")
+    assert not has_too_many_values(b"[" + b"1," * (MAX_VALUES - 1) + b"1]")

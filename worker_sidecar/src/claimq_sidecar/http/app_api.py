@@ -1,4 +1,4 @@
-"""What the app finds on the socket: /v1/claim and its siblings."""
+"""The API on the app's socket: /v1/claim and the other paths."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from claimq_sidecar.http.responses import (
 from claimq_sidecar.http.router import App, Exchange, Handler
 from claimq_sidecar.memory import Allowance, Bodies
 
-SIGN_OF_LIFE_SECONDS = 10.0
-"""A session's stream has a line at least so often."""
+HEARTBEAT_SECONDS = 10.0
+"""Longest time between two lines of a session's stream."""
 
 
 class AppApi:
@@ -63,7 +63,7 @@ class AppApi:
     async def _claim(self, exchange: Exchange) -> None:
         request, encoding = claim_request(await exchange.body())
         began = self._sidecar.now
-        exchange.share.end()  # of the body, which says nothing more
+        exchange.share.end()  # the body is not needed any longer
         claims = await self._sidecar.claim(request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
         body = claims_body(claims, encoding, draining=self._sidecar.draining.is_set())
@@ -107,21 +107,21 @@ class AppApi:
                 lost if tokens else UNSET,
             )
             await exchange.stream(_line(first))
-            await self._keep_open(exchange, told=sidecar.draining.is_set())
+            await self._keep_open(exchange, is_announced=sidecar.draining.is_set())
         finally:
             sidecar.close_session(session)
 
-    async def _keep_open(self, exchange: Exchange, *, told: bool) -> None:
-        """A line as a sign of life now and then, one when a drain begins, the end when the sidecar leaves."""
+    async def _keep_open(self, exchange: Exchange, *, is_announced: bool) -> None:
+        """Sends a line when a drain begins and as a heartbeat; ends the stream when the sidecar shuts down."""
         sidecar, gone = self._sidecar, exchange.connection.gone
         while not gone.is_set():
-            if sidecar.draining.is_set() and not told:
-                told = True
+            if sidecar.draining.is_set() and not is_announced:
+                is_announced = True
                 await exchange.stream(_line(Draining(draining=True)))
             if sidecar.leaving.is_set():
                 break
             woken = await first_of(
-                SIGN_OF_LIFE_SECONDS, gone, sidecar.leaving, *([] if told else [sidecar.draining])
+                HEARTBEAT_SECONDS, gone, sidecar.leaving, *([] if is_announced else [sidecar.draining])
             )
             if not woken:
                 await exchange.stream(_line(Draining(sidecar.draining.is_set())))

@@ -1,24 +1,24 @@
-"""What JSON would take in memory as objects, bounded before any object is built: pure."""
+"""Limits the number of values in a JSON text before it is parsed. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
-MOST_VALUES: Final = 300_000
-"""Values and fields of one JSON text that is parsed: some 30 MB of objects at most."""
+MAX_VALUES: Final = 300_000
+"""Values and fields in one JSON text. As Python objects they need up to 30 MB."""
 _MARKS: Final = b"[{,:"
 _OTHERS: Final = bytes(byte for byte in range(256) if byte not in _MARKS + b'"')
 
 
 def has_too_many_values(raw: bytes) -> bool:
-    """Whether the text has more than :data:`MOST_VALUES` values and fields, so far as it is JSON.
+    """Whether the text has more than :data:`MAX_VALUES` values and fields. The text need not be valid.
 
     Each value follows a bracket, a brace, a comma or a colon outside of a string. Those are counted by functions of C
     without building anything large: `[],[],...` of 15 MiB would become 440 MB of lists.
     """
-    if sum(raw.count(mark) for mark in _MARKS) <= MOST_VALUES:
+    if sum(raw.count(mark) for mark in _MARKS) <= MAX_VALUES:
         return False
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
-    if bare.count(b'"') > 2 * MOST_VALUES + 2:  # each string is a value or a name too
+    if bare.count(b'"') > 2 * MAX_VALUES + 2:  # each string is a value or a name too
         return True
-    return sum(map(len, bare.split(b'"')[::2])) > MOST_VALUES
+    return sum(map(len, bare.split(b'"')[::2])) > MAX_VALUES

@@ -16,11 +16,11 @@ BACKLOG = 2048
 
 
 class CannotListen(Exception):
-    """A socket cannot be made; the message says what to do."""
+    """A socket cannot be opened. The message contains the fix."""
 
 
 def open_app_socket(path: Path, mode: int) -> socket.socket:
-    """Listens on ``path`` with permissions ``mode``; makes its directory (0770) if there is none.
+    """Listens on ``path`` with permissions ``mode``; creates its directory (0770) if it does not exist.
 
     A socket that nobody answers on is left over from a killed sidecar and is replaced; one that answers is
     another's and stays. Raises :class:`CannotListen`.
@@ -44,7 +44,7 @@ def _make_directory(directory: Path) -> None:
 
 @contextmanager
 def _directory_locked(directory: Path) -> Generator[None]:
-    """One sidecar at a time looks whether a socket is stale, so that none removes what another has just made."""
+    """Locks the directory, so that no sidecar takes the socket that another one has just created for a stale one."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -93,7 +93,7 @@ def _listen(path: Path, mode: int) -> socket.socket:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What is at the path: device and inode, None for nothing."""
+    """Device and inode of the file at the path; None if there is no file."""
     try:
         status = path.lstat()
     except OSError:
@@ -102,13 +102,13 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def remove_app_socket(path: Path, made: tuple[int, int] | None) -> None:
-    """Removes the socket's file if it is still the one that was made here."""
+    """Removes the socket's file unless another process has replaced it."""
     try:
         with _directory_locked(path.parent):
             if made is not None and identity(path) == made:
                 path.unlink()
     except OSError:
-        return  # its directory is gone, and the file with it
+        return  # the directory was removed, and the file with it
 
 
 def open_health_port(host: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus find on the health port."""
+"""The health port: probes, hooks and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Probes:
         self._sidecar = sidecar
 
     def app(self) -> App:
-        """The ASGI app. The hooks of a pod can only GET; all that drains needs the key, which no web page can show."""
+        """The ASGI app. Hooks of a pod can only send GET, so requests that drain are protected by the key instead."""
         routes = {
             "/healthz": {"GET": self._healthz},
             "/readyz": {"GET": self._readyz},
@@ -35,11 +35,11 @@ class Probes:
         return App(routes, 1024, check=self._check_source)
 
     async def _healthz(self, exchange: Exchange) -> None:
-        """That the event loop turns is all that matters: an outage of the store is no reason to restart."""
+        """200 while the event loop runs. An outage of the store is no reason to restart the sidecar."""
         await exchange.reply_json({"status": "ok"})
 
     async def _readyz(self, exchange: Exchange) -> None:
-        """Ready from the first good round trip on: an unready pod is the first that a scale-down takes."""
+        """200 after the first successful call to the store. A scale-down removes pods that are not ready first."""
         store = self._sidecar.store
         if store.ready.is_set():
             await exchange.reply_json({"status": "ready"})
@@ -51,31 +51,31 @@ class Probes:
         await exchange.reply(self._sidecar.metrics.render(self._sidecar.refresh), kind=CONTENT_TYPE)
 
     async def _drain(self, exchange: Exchange) -> None:
-        """Stops claiming; answers when nothing is in hand or the drain time is over."""
+        """Stops claiming; answers when no claim is in flight or the drain timeout is over."""
         self._check_key(exchange)
         self._sidecar.begin_drain()
         drained = await self._sidecar.drained()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
-        """For the app's preStop hook: like /drain, but claims go on if only the app is restarted."""
+        """For the app's preStop hook: like /drain, but claiming resumes if only the app restarts."""
         self._check_key(exchange)
         await self._sidecar.app_stopping()
         await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:
-        """Whether the app gets on: no item has been in its hands for longer than the processing time-out."""
+        """503 while the app is stuck: an item has been in flight for longer than the processing timeout."""
         overdue = self._sidecar.in_flight.overdue(self._sidecar.now)
         if not overdue:
             await exchange.reply_json({"status": "ok"})
             return
         limit = self._sidecar.settings.processing_timeout
-        why = f"{len(overdue)} items are over the processing time-out of {limit:g} s"
+        why = f"{len(overdue)} items exceed the processing timeout of {limit:g} s"
         await exchange.reply_json({"status": "stuck", "why": why, "tokens": overdue[:10]}, status=503)
 
     def _check_source(self, exchange: Exchange) -> None:
-        """Raises a Refusal for a request that a web page sent: a browser names the page's origin, or the name of a host
-        that was made to lead here (DNS rebinding)."""
+        """Raises a Refusal for a request from a web page: it has the page's origin, or a host name that resolves to
+        this address (DNS rebinding)."""
         if exchange.header("origin") is not None:
             raise from_a_web_page()
         host = exchange.header("host")
@@ -95,7 +95,7 @@ class Probes:
         return True
 
     def _check_key(self, exchange: Exchange) -> None:
-        """Raises a Refusal for a request without the key, wherever it comes from."""
+        """Raises a Refusal for a request without the key, also from loopback."""
         key = self._sidecar.settings.lifecycle_key
         shown = exchange.header(LIFECYCLE_KEY_HEADER) or ""
         if key is None or not hmac.compare_digest(shown.encode(), key.encode()):

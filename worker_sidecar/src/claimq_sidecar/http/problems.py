@@ -1,4 +1,4 @@
-"""Refusals as problem documents (RFC 9457): what is wrong, where, and what to do."""
+"""Problem documents (RFC 9457) for refused requests: what is wrong, where, and the fix."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PREFIX = "urn:claimq:problem:"
 
 
 class FieldProblem(Struct, frozen=True, forbid_unknown_fields=True):
-    """One mistake in a body; ``pointer`` is a JSON pointer (RFC 6901) to it."""
+    """A problem of one field. The pointer is a JSON pointer (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class Problem(Struct, forbid_unknown_fields=True):
-    """RFC 9457."""
+    """A problem document (RFC 9457)."""
 
     type: str
     title: str
@@ -71,7 +71,7 @@ def nested_too_deeply() -> Refusal:
 
 
 def invalid_fields(errors: Iterable[FieldProblem]) -> Refusal:
-    """The body can be read and says something wrong; all of it at once."""
+    """Fields are not valid; all problems are reported at once."""
     listed = tuple(errors)
     detail = "; ".join(f"{one.pointer or 'the body'}: {one.detail}" for one in listed)
     return Refusal(400, "invalid-field", "A field of the request is not valid", detail, listed)
@@ -83,46 +83,46 @@ def not_found(path: str, paths: Iterable[str]) -> Refusal:
     return Refusal(
         404,
         "not-found",
-        "There is nothing at this path",
-        f"{shown} is not served here; there are {', '.join(paths)}",
+        "This path does not exist",
+        f"{shown} does not exist; there are {', '.join(paths)}",
     )
 
 
 def key_needed(path: str, header: str) -> Refusal:
-    """The request would begin a drain and does not show the key."""
+    """The request would start a drain and does not have the key."""
     return Refusal(
         403,
         "key-needed",
         "This request needs the lifecycle key",
-        f"{path} stops the claims of this worker; start the sidecar with CLAIMQ_LIFECYCLE_KEY and show it in the "
+        f"{path} makes this worker stop claiming; start the sidecar with CLAIMQ_LIFECYCLE_KEY and send it in the "
         f"header {header}, or send the sidecar SIGTERM; the app asks with POST /v1/prestop on its socket",
     )
 
 
 def foreign_host(host: str) -> Refusal:
-    """The request is meant for another host, or a name was made to lead here."""
+    """The Host header names another host: the request was misdirected, or its name rebound to this address."""
     return Refusal(
         403,
         "foreign-host",
         "The request names another host",
-        f"the Host header is {host[:60]!a}; ask by IP address, or as localhost",
+        f"the Host header is {host[:60]!a}; use an IP address or localhost",
     )
 
 
 def from_a_web_page() -> Refusal:
-    """A browser sent it on behalf of a web page."""
+    """A browser sent the request for a web page."""
     return Refusal(
         403,
         "from-a-web-page",
         "The request comes from a web page",
-        "the request has an Origin header; web pages may not ask here",
+        "the request has an Origin header; web pages may not use this port",
     )
 
 
 def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusal:
-    """The path is right and the method is not."""
+    """The path does not have this method."""
     listed = ", ".join(sorted(allowed))
-    title = "This path has another method"
+    title = "The path does not have this method"
     return Refusal(
         405,
         "method-not-allowed",
@@ -133,21 +133,21 @@ def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusa
 
 
 def body_too_large(limit: int) -> Refusal:
-    """The body was not read to its end; the connection is closed after the reply."""
+    """The body exceeds the limit; the connection is closed after the response."""
     detail = f"a body has at most {limit} bytes (CLAIMQ_MAX_BODY); send fewer items at once"
     return Refusal(413, "body-too-large", "The body is too large", detail, headers={"connection": "close"})
 
 
 def too_many_values(limit: int) -> Refusal:
-    """The body is small enough, but what it says would take too much memory."""
+    """The body has so many values that they would need too much memory."""
     detail = f"a body has at most {limit} JSON values and fields; send less, or payloads as payload_base64"
     return Refusal(413, "too-many-values", "The body has too many values", detail)
 
 
 def no_room(seconds: float) -> Refusal:
-    """Other requests take all the memory that there is for bodies; the connection is closed after the reply."""
+    """Other requests use all the memory for bodies; the connection is closed after the response."""
     detail = (
-        f"other requests took all the memory for bodies for {seconds:g} s; send less at once, or again later"
+        f"other requests used all the memory for bodies for {seconds:g} s; send less at once, or retry later"
     )
     return Refusal(
         429, "busy", "No room for the body", detail, headers={"retry-after": "1", "connection": "close"}
@@ -155,33 +155,33 @@ def no_room(seconds: float) -> Refusal:
 
 
 def body_too_slow(seconds: float) -> Refusal:
-    """The body did not come; the connection is closed after the reply."""
+    """The body is too slow; the connection is closed after the response."""
     detail = f"the body was not complete after {seconds:g} s; send it in one go"
     return Refusal(
-        408, "body-too-slow", "The body did not come in time", detail, headers={"connection": "close"}
+        408, "body-too-slow", "The body did not arrive in time", detail, headers={"connection": "close"}
     )
 
 
 def session_not_open(session: str) -> Refusal:
     """The session has ended, or this sidecar (perhaps a restarted one) never had it."""
     detail = (
-        f"the session {session[:64]} is not open here; open one with POST /v1/session and keep its connection"
+        f"the session {session[:64]} is not open; open one with POST /v1/session and keep its connection open"
     )
     return Refusal(409, "session-not-open", "The session is not open", detail)
 
 
 def defect() -> Refusal:
-    """Our mistake; the log has more."""
+    """A bug in the sidecar; the log has details."""
     return Refusal(
         500,
         "defect",
         "The sidecar has a defect",
-        "the request could not be handled; the sidecar's log says where",
+        "the request could not be handled; see event=defect in the sidecar's log",
     )
 
 
 def of_library(error: ClaimqError | ValueError | TypeError) -> Refusal:
-    """What an error of the library means to the app."""
+    """The problem document for an error of the library."""
     text = str(error)
     if isinstance(error, ItemTooLarge):
         where = (FieldProblem(f"/items/{error.index}", text),)
@@ -190,9 +190,9 @@ def of_library(error: ClaimqError | ValueError | TypeError) -> Refusal:
         return Refusal(507, "store-full", "The store is full", text, headers={"retry-after": "5"})
     if isinstance(error, StoreUnavailable):
         return Refusal(
-            503, "store-unavailable", "The store cannot be reached now", text, headers={"retry-after": "1"}
+            503, "store-unavailable", "The store is unavailable", text, headers={"retry-after": "1"}
         )
     if isinstance(error, (InvalidName, ValueError, TypeError)):
         return Refusal(400, "invalid-field", "A field of the request is not valid", text)
-    title = "The store needs a person's attention"
+    title = "The store is not usable as it is configured"
     return Refusal(503, "store-misused", title, text, headers={"retry-after": "10"})

@@ -1,5 +1,5 @@
-"""A connection of either server: HTTP/1.1 as uvicorn speaks it, with bounds on all that a client may send or leave
-unread; on the app's socket also whether the last reply was read."""
+"""uvicorn's HTTP protocol with limits on what a client may send or leave unread. On the app's socket it also detects
+whether the last response was read."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _BUFFER_BYTES = 16 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds: uvicorn has none on heads, trailers, pipelined requests or silent clients."""
+    """Adds limits that uvicorn does not have: on heads, trailers, pipelined requests and silent clients."""
 
     unread_seconds: ClassVar[float] = 60.0
     """A connection whose client reads nothing of a response for this long is closed."""
     most_connections: ClassVar[int] = 64
-    """When one more connects, the one that has waited longest for its next request makes room."""
+    """When one more is opened, the connection that has been idle longest is closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
-        """A client has connected; where all connections have requests in progress it is refused."""
+        """Closes the longest idle connection above the limit; refuses this one if none is idle."""
         super().connection_made(transport)
         self.connection = Connection()
         self._in_head = False
@@ -54,11 +54,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.connections) > self.most_connections and not self._make_room():
             self._refuse(
                 503, "too-many-connections", "Too many connections",
-                f"there are {self.most_connections} connections, all with a request; use fewer, or try again",
+                f"all {self.most_connections} connections have a request in progress; use fewer, or try again",
             )  # fmt: skip
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; a head that is too large or does not end in time is refused."""
+        """Parses bytes; refuses a head that is too large or too slow."""
         self._quiet += len(data)
         super().data_received(data)
         if self._quiet > LONGEST_HEAD and not self.transport.is_closing():
@@ -66,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch()
 
     def on_message_begin(self) -> None:
-        """A request begins: so the reply before it was read."""
+        """Starts a request, which shows that the client has read the previous response."""
         super().on_message_begin()
         self._in_head = True
         self._size = self._fields = self._quiet = 0
@@ -74,18 +74,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self.scope[KEY] = self.connection  # type: ignore[typeddict-unknown-key]  # ASGI lets servers add keys of their own
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request line."""
+        """Counts a part of the request line."""
         self._count(len(url), fields=0)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer: those count and are not kept."""
+        """Keeps a header; trailers are only counted."""
         self._count(len(name) + len(value) + 4, fields=1)
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is complete; the body has a bound of its own."""
+        """Ends the limit on the head; the body has its own."""
         self._in_head = False
         self._quiet = 0
         super().on_headers_complete()
@@ -103,24 +103,24 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """A reply is written; the next request may come."""
+        """A response was written; the connection is idle."""
         self.waits_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as its reply comes."""
+        """The client reads more slowly than its response is written."""
         super().pause_writing()
         self.connection.flushed.clear()
         self._expect_reading()
 
     def resume_writing(self) -> None:
-        """It has read all."""
+        """The client has read everything that was written."""
         super().resume_writing()
         self.connection.flushed.set()
         self._end_timers(head=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """The connection was closed."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._end_timers()
@@ -130,7 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is in progress."""
-        cycle: Any = self.cycle  # None before the first request, whatever uvicorn's annotation says
+        cycle: Any = self.cycle  # None before the first request, unlike uvicorn's annotation
         return bool(cycle is not None and not cycle.response_complete)
 
     def _count(self, size: int, *, fields: int) -> None:
@@ -145,7 +145,7 @@ class BoundedProtocol(HttpToolsProtocol):
         raise ValueError(excess)  # the parser stops here, and uvicorn calls send_400_response
 
     def _watch(self) -> None:
-        """Sets the timer for what the client owes: the rest of a head, or its next request."""
+        """Sets the timeout for the rest of a head or for the next request."""
         if self.transport.is_closing():
             return
         if not self._in_head:
@@ -167,10 +167,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         detail = f"a request's head was not complete after {HEAD_SECONDS:g} s; send it in one go"
-        self._refuse(408, "head-too-slow", "The head did not come in time", detail)
+        self._refuse(408, "head-too-slow", "The head did not arrive in time", detail)
 
     def _make_room(self) -> bool:
-        """Aborts the connection that has waited longest for a request; false if that is this one."""
+        """Closes the longest idle connection; false if that is this one."""
         of_one_server = cast("set[BoundedProtocol]", self.connections)
         there = [other for other in of_one_server if not other.transport.is_closing()]
         if len(there) <= self.most_connections:
@@ -192,14 +192,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature; ours says more
-        """What is no HTTP, or too much of it, gets a problem document too."""
+        """Sends a problem document for data that is not HTTP or exceeds a limit."""
         if self._excess == "head":
             self._refuse_head()
         elif self._excess:
             detail = f"at most {MOST_PIPELINED} requests may wait on one connection; read the replies first"
             self._refuse(429, "too-many-pipelined", "Too many requests at once", detail)
         else:
-            detail = "the request could not be parsed; speak HTTP/1.1 here"
+            detail = "the request could not be parsed; send HTTP/1.1"
             self._refuse(400, "not-http", "This is not HTTP/1.1", detail)
 
     def _refuse_head(self) -> None:
@@ -207,14 +207,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(431, "head-too-large", "Request head too large", detail)
 
     def _refuse(self, status: int, kind: str, title: str, detail: str) -> None:
-        """Closes the connection, with a problem document unless a reply has begun or is still to come before it."""
+        """Closes the connection, after a problem document unless a response is in progress or queued."""
         if not self.is_busy or not (self.cycle.response_started or self.pipeline):
             self.transport.write(_problem(status, kind, title, detail))
         self.transport.close()
 
 
 class AppProtocol(BoundedProtocol):
-    """A connection of the app, which also reports that a client went away without reading a reply.
+    """A connection of the app. It reports a client that disconnected without reading its response.
 
     Where the other side closed a Unix socket before it had read everything, the kernel answers a read with
     ECONNRESET and a write with EPIPE: then the last reply was not read, and the claims in it are not known there.
@@ -223,12 +223,12 @@ class AppProtocol(BoundedProtocol):
     most_connections = 1024
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
-        """A client has connected."""
+        """Records the process id of the client."""
         super().connection_made(transport)
         self.connection.pid = _peer(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone, or was cut off with a part of its reply unread."""
+        """Reports the claims of a response that was not read to its end."""
         was_unread = exc is not None or not self.connection.flushed.is_set()
         super().connection_lost(exc)
         connection = self.connection
@@ -237,7 +237,7 @@ class AppProtocol(BoundedProtocol):
 
 
 def _bound_buffers(transport: asyncio.Transport) -> None:
-    """Small buffers: a reply that waits to be read is kept once, where it is counted, and not in the kernel besides."""
+    """Sets small buffers: unread responses stay in this process, where they are counted, not in the kernel."""
     transport.max_size = _READ_BYTES  # type: ignore[attr-defined]  # asyncio's own attribute: what one read takes
     transport.set_write_buffer_limits(high=0)
     sock = transport.get_extra_info("socket")

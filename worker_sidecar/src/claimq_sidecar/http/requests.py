@@ -28,7 +28,7 @@ from claimq_sidecar.http.bodies import (
     SessionBody,
 )
 from claimq_sidecar.http.body_problems import read_or_explain
-from claimq_sidecar.http.json_size import MOST_VALUES, has_too_many_values
+from claimq_sidecar.http.json_size import MAX_VALUES, has_too_many_values
 from claimq_sidecar.http.problems import nested_too_deeply, too_many_values
 
 _B = TypeVar("_B", bound=Body)
@@ -69,7 +69,7 @@ def _read(raw: bytes, *forms: type[_B]) -> _B:
     read a second time to report all of them.
     """
     if has_too_many_values(raw):
-        raise too_many_values(MOST_VALUES)
+        raise too_many_values(MAX_VALUES)
     raw = raw or b"{}"
     for form in forms:
         try:

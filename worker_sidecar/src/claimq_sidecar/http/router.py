@@ -1,4 +1,4 @@
-"""Just enough ASGI: a table of paths, bodies with a bound, replies and problems as JSON, durations by path."""
+"""A small ASGI app: routes, limits on bodies, JSON responses, problem documents, and durations by path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from claimq_spec.log_lines import LogEvent
 BODY_SECONDS = 60.0
 """How long a body may take to arrive."""
 ROOM_SECONDS = 10.0
-"""How long it waits for room before that."""
+"""How long a body waits for memory before it is read."""
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -40,11 +40,11 @@ _log = logging.getLogger("claimq_sidecar.http")
 
 
 class ClientGone(Exception):
-    """The client went away before its request was complete; nobody waits for a reply."""
+    """The client disconnected before its request was complete, so no response is sent."""
 
 
 class Exchange:
-    """One request and its reply."""
+    """One request and its response."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Exchange:
         self._bodies = bodies
         self._body_seconds = body_seconds
         self.share = Share()
-        """What this exchange has of the budgets."""
+        """The memory that this exchange has reserved."""
         self._receive = receive
         self._send = send
         self._max_body = max_body
@@ -70,7 +70,7 @@ class Exchange:
         self._length = self.header("content-length")
         self.status = 0
         self.waited = 0.0
-        """Seconds of this exchange that a claim waited for items."""
+        """Seconds that a claim waited for items; they do not count as duration of the request."""
 
     def header(self, name: str) -> str | None:
         """The first header of that name; None if there is none."""
@@ -99,7 +99,7 @@ class Exchange:
                     size += len(part)
                     if size > self._max_body:
                         raise body_too_large(self._max_body)
-                    if size > length:  # in chunks: it may be as large as a body can be
+                    if size > length:  # a chunked body may grow to the limit
                         length = self._max_body
                         await self._take_room(length)
                     parts.append(part)
@@ -109,7 +109,7 @@ class Exchange:
             raise body_too_slow(self._body_seconds) from None
 
     async def expect(self, items: Iterable[NewItem]) -> None:
-        """Takes more room where the payloads became larger than the body: 1e15 is stored as 1000000000000000.0.
+        """Reserves more memory if the payloads are larger than the body: 1e15 is stored as 1000000000000000.0.
 
         Raises a Refusal if there is none in time.
         """
@@ -130,7 +130,7 @@ class Exchange:
         kind: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Sends a whole reply."""
+        """Sends a whole response."""
         listed = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
         listed += [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
         self.status = status
@@ -142,7 +142,7 @@ class Exchange:
         await self.reply(to_json(value) + b"\n", status=status)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Sends a problem document; nothing if a reply has begun already."""
+        """Sends a problem document, unless a response has already begun."""
         if self.status:
             return
         body = to_json(refusal.document()) + b"\n"
@@ -151,14 +151,14 @@ class Exchange:
         )
 
     async def begin_stream(self, kind: str) -> None:
-        """Begins a reply without an end yet."""
+        """Starts a response that is sent in parts."""
         self.status = 200
         await self._send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]}
         )
 
     async def stream(self, part: bytes, *, more: bool = True) -> None:
-        """Sends a part of it."""
+        """Sends a part of the response."""
         await self._send({"type": "http.response.body", "body": part, "more_body": more})
 
 
@@ -167,7 +167,7 @@ Routes = Mapping[str, Mapping[str, Handler]]
 
 
 class App:
-    """An ASGI app over a table: path -> method -> handler."""
+    """An ASGI app with a table of routes: path -> method -> handler."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class App:
         bodies: Bodies | None = None,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
-        """``check`` raises a Refusal for what is not to be handled, whatever its path."""
+        """``check`` is called for each request and raises a Refusal for one that must not be handled."""
         self._bodies = bodies
         self._body_seconds = body_seconds
         self._check = check

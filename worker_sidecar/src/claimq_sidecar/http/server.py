@@ -1,4 +1,4 @@
-"""uvicorn in an event loop of our own, on a socket that is already listening."""
+"""Runs uvicorn in the sidecar's event loop, on a socket that already listens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from claimq_sidecar.http.router import App
 
 
 class HttpServer:
-    """One of the two HTTP servers in this event loop, on a socket that is listening already."""
+    """One of the two HTTP servers of the sidecar."""
 
     def __init__(
         self, app: App, listening: socket.socket, protocol: type[BoundedProtocol], idle: int
@@ -28,9 +28,9 @@ class HttpServer:
         self._server.lifespan = config.lifespan_class(config)
 
     async def start(self) -> None:
-        """Takes connections from now on."""
+        """Starts accepting connections."""
         await self._server.startup(sockets=[self._listening])
 
     async def stop(self) -> None:
-        """Takes no more, and ends those that are open once their replies are out."""
+        """Stops accepting connections and closes open ones after their responses."""
         await self._server.shutdown(sockets=[self._listening])

@@ -24,7 +24,7 @@ from claimq.worker.wire import (
 
 async def read_head(stream: Stream, deadline: float) -> tuple[Head, bytes]:
     """The head of a reply and the first bytes after it. Raises OSError."""
-    buffer = b""
+    buffer = await receive(stream, deadline)
     while (found := split_head(buffer)) is None:
         buffer += await receive(stream, deadline)
     return found

@@ -229,7 +229,7 @@ class ChunkedLines:
 def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object in a reply. Raises BrokenReply."""
     try:
-        value: Any = json.loads(body)
+        value: Any = json.loads(body.decode())  # of bytes it would guess the encoding
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -252,6 +252,7 @@ def refusal(status: int, body: bytes) -> ClaimqError:
     return Refused(status, kind, detail, errors)
 
 
+_VERDICTS = {verdict.value: verdict for verdict in Verdict}
 _FIELDS = ("token", "id", "client", "requeue_count", "fail_count", "crash_count", "interrupted_count",
            "enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")  # fmt: skip
 
@@ -269,17 +270,15 @@ def read_outcomes(reply: Mapping[str, Any], *, repeated: bool) -> list[Outcome]:
     """The outcomes in the reply to a verdict. ``repeated``: an earlier try of ours may have been the one that
     had the effect.
     """
-    return [_outcome(one, repeated=repeated) for one in reply["outcomes"]]
-
-
-def _outcome(one: Mapping[str, Any], *, repeated: bool) -> Outcome:
-    verdict, earlier = one["outcome"], one.get("earlier")
-    if repeated and verdict == "already_done" and earlier:
-        verdict, earlier = earlier, None
-    return Outcome(
-        one["token"], Verdict(verdict), one.get("id"), one.get("delay"), one.get("lease_until"),
-        earlier and Verdict(earlier),
-    )  # fmt: skip
+    outcomes: list[Outcome] = []
+    for one in reply["outcomes"]:
+        verdict, earlier = _VERDICTS[one["outcome"]], _VERDICTS.get(one.get("earlier"))
+        if repeated and verdict is Verdict.ALREADY_DONE and earlier:
+            verdict, earlier = earlier, None
+        outcomes.append(
+            Outcome(one["token"], verdict, one.get("id"), one.get("delay"), one.get("lease_until"), earlier)
+        )
+    return outcomes
 
 
 def read_enqueued(replies: Sequence[Mapping[str, Any]]) -> Enqueued:

@@ -6,7 +6,7 @@ import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -122,7 +122,7 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "http://claimq", "description": "On the Unix socket; any host name will do."}],
         "paths": {one.path: {"get" if one.path in GET else "post": _operation(one)} for one in OPERATIONS},
-        "components": {"schemas": {name: _tidy(schema) for name, schema in sorted(schemas.items())}},
+        "components": {"schemas": json.loads(json.dumps(dict(sorted(schemas.items()))), object_hook=_tidy)},
     }
 
 
@@ -146,13 +146,8 @@ def _one_of(types: tuple[type, ...]) -> dict[str, Any]:
     return references[0] if len(references) == 1 else {"oneOf": references}
 
 
-def _tidy(value: Any) -> Any:
-    """A part of a schema as OpenAPI's readers expect it, where msgspec writes it for Python."""
-    if isinstance(value, list):
-        return [_tidy(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    schema = {name: _tidy(one) for name, one in cast("dict[str, Any]", value).items()}
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """An object in a schema as OpenAPI's readers expect it, where msgspec writes it for Python."""
     if isinstance(schema.get("title"), str):
         del schema["title"]
     if isinstance(schema.get("description"), str):

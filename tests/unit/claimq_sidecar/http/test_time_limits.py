@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -39,7 +39,7 @@ class Api:
 @asynccontextmanager
 async def serving(
     path: Path, protocol: type[BoundedProtocol], body_seconds: float = PATIENCE
-) -> AsyncIterator[Api]:
+) -> AsyncGenerator[Api]:
     api = Api()
     app = App({"/": {"POST": api.answer}}, 1000, body_seconds=body_seconds)
     with open_app_socket(path, 0o600) as listening:

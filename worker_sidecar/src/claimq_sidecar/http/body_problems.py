@@ -177,7 +177,13 @@ def _escaped(name: str) -> str:
 
 
 def _kind(value: object) -> str:
-    names = {bool: "a boolean", str: "a string", dict: "an object", list: "a list", type(None): "null"}
+    names: dict[type, str] = {
+        bool: "a boolean",
+        str: "a string",
+        dict: "an object",
+        list: "a list",
+        type(None): "null",
+    }
     return names.get(type(value), "a number")
 
 

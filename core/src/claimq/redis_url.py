@@ -1,9 +1,10 @@
-"""URLs of Redis and Valkey servers: the one place that takes them apart."""
+"""Parses the URLs of Redis and Valkey servers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 _SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 _FORMS = (
@@ -12,9 +13,31 @@ _FORMS = (
 )
 
 
+class UrlParts(NamedTuple):
+    """The parts of a URL as they are written. Only the scheme is in lower case."""
+
+    scheme: str
+    netloc: str
+    path: str
+    query: str
+
+    @property
+    def userinfo(self) -> str:
+        """USER:PASSWORD, or one of them, or empty."""
+        return self.netloc.rpartition("@")[0]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Each HOST:PORT; see :func:`split_address`."""
+        return self.netloc.rpartition("@")[2].split(",")
+
+    def __str__(self) -> str:
+        return urlunsplit((*self, ""))
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A URL taken apart. ``mode`` is ``single``, ``sentinel`` or ``cluster``; ``addresses`` are (host, port)."""
+    """A parsed URL. ``mode`` is ``single``, ``sentinel`` or ``cluster``; ``addresses`` are (host, port)."""
 
     mode: str
     tls: bool
@@ -26,18 +49,28 @@ class Endpoint:
     password: str | None = field(repr=False)
 
 
+def split_url(url: str) -> UrlParts:
+    """Splits a URL of any scheme. Raises ValueError, whose message may contain a password."""
+    return UrlParts(*urlsplit(url)[:4])
+
+
+def split_address(address: str) -> tuple[str, int | None]:
+    """Host ("" for none) and port of HOST:PORT; an IPv6 address is in brackets. Raises ValueError, whose message may
+    contain a part of the address."""
+    split = urlsplit(f"//{address}")
+    return split.hostname or "", split.port
+
+
 def parse_url(url: str) -> Endpoint:
-    """Takes a URL apart; raises :class:`ValueError` that says what a URL looks like, without repeating the
-    secret in it."""
+    """Parses a URL. Raises :class:`ValueError` that says what a URL looks like and repeats no part of this one."""
     scheme, found, _ = url.partition("://")
     if not found or scheme not in _SCHEMES:
-        # Nothing of it is repeated, here and below: any part may be a password, or the whole another Secret's key.
+        # Here and below no part is repeated: it may be a password.
         begins = "begins with another scheme" if found else "has no '://'"
         raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
     parts = _split(url, may_have_at=kind == "unix")
-    userinfo, _, hosts = parts.netloc.rpartition("@")
-    username, _, password = userinfo.partition(":")
+    username, _, password = parts.userinfo.partition(":")
     path = [piece for piece in unquote(parts.path).split("/") if piece]
     service, mode = "", suffix or "single"
     if mode == "sentinel":
@@ -52,7 +85,7 @@ def parse_url(url: str) -> Endpoint:
     return Endpoint(
         mode=mode,
         tls=kind == "rediss",
-        addresses=() if socket_path else _addresses(hosts, 26379 if mode == "sentinel" else 6379),
+        addresses=() if socket_path else _addresses(parts.addresses, 26379 if mode == "sentinel" else 6379),
         socket_path=socket_path,
         service=service,
         db=_db(parts, path, mode, is_socket=socket_path is not None),
@@ -61,37 +94,35 @@ def parse_url(url: str) -> Endpoint:
     )
 
 
-def _split(url: str, *, may_have_at: bool) -> SplitResult:
-    """Splits a URL. A password that is not encoded would end up in another part, and from there in a message."""
+def _split(url: str, *, may_have_at: bool) -> UrlParts:
+    """Splits a URL. Refuses a password that is not percent-encoded: it would end up in another part, and in
+    messages."""
     try:
-        parts = urlsplit(url)
-    except ValueError:  # whose text may have the password in it
+        parts = split_url(url)
+    except ValueError:  # its message may contain the password
         parts = None
     behind = "" if parts is None else url.partition("://")[2][len(parts.netloc) :]
     if parts is None or ("@" in behind and not may_have_at):
         raise ValueError(
             "the URL of the server cannot be read; in a user or password percent-encode '/', '?', '#', '[' and ']' "
-            "(a '/' is %2F), or give them apart as username and password"
+            "(a '/' is %2F), or give them separately as username and password"
         )
     return parts
 
 
-def _addresses(hosts: str, default_port: int) -> tuple[tuple[str, int], ...]:
-    addresses: list[tuple[str, int]] = []
-    for address in hosts.split(","):
-        try:
-            split = urlsplit(f"//{address}")
-            addresses.append((split.hostname or "localhost", split.port or default_port))
-        except ValueError:
-            # What follows the colon may be a password whose host was forgotten, and the first error repeats it.
-            raise ValueError(
-                "what follows the host in the URL is no port (1 to 65535); write HOST:PORT, and a user and password "
-                "before it: USER:PASSWORD@HOST:PORT"
-            ) from None
-    return tuple(addresses)
+def _addresses(addresses: list[str], default_port: int) -> tuple[tuple[str, int], ...]:
+    try:
+        split = map(split_address, addresses)
+        return tuple((host or "localhost", port or default_port) for host, port in split)
+    except ValueError:
+        # The text after the colon may be a password without its host, and the first error repeats it.
+        raise ValueError(
+            "the port in the URL is not a number from 1 to 65535; write HOST:PORT, and a user and password "
+            "before it: USER:PASSWORD@HOST:PORT"
+        ) from None
 
 
-def _db(parts: SplitResult, path: list[str], mode: str, *, is_socket: bool) -> int:
+def _db(parts: UrlParts, path: list[str], mode: str, *, is_socket: bool) -> int:
     asked = parse_qs(parts.query).get("db", [])
     text = asked[-1] if asked else "0" if is_socket or not path else path[0]
     if not (text.isascii() and text.isdigit()):

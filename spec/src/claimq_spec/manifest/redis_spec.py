@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlsplit, urlunsplit
 
+from claimq.redis_url import split_address, split_url
 from claimq_spec.manifest.declaring import boolean, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
@@ -36,14 +36,12 @@ _URL_FORM = (
 def url_fault(url: str) -> str | None:
     """What is wrong with an address whose scheme is known, as a message that says the fix; None if nothing is."""
     try:
-        parts = urlsplit(url)
-        for address in parts.netloc.rpartition("@")[2].split(","):
-            split = urlsplit(f"//{address}")
-            if not split.hostname and parts.scheme != "unix":
-                return "has an empty host; write redis://host:6379/0"
-            _ = split.port
+        parts = split_url(url)
+        hosts = [split_address(address)[0] for address in parts.addresses]
     except ValueError:
         return "has an address that is not HOST:PORT; write redis://host:6379/0, and brackets around an IPv6 address"
+    if parts.scheme != "unix" and not all(hosts):
+        return "has an empty host; write redis://host:6379/0"
     pieces = [piece for piece in parts.path.split("/") if piece]
     if parts.scheme == "unix":
         return None if pieces else "has no path of a socket; write unix:///path/to/socket?db=0"
@@ -234,11 +232,11 @@ class RedisSpec:
         url = url if url is not None else self.url
         if url is None or (self.sentinel is None and not self.cluster):
             return url
-        parts = urlsplit(url)
+        parts = split_url(url)
         if "+" in parts.scheme or parts.scheme == "unix":
             return url
         if self.sentinel is not None:
             database = parts.path.strip("/") or "0"
             path = f"/{self.sentinel.master_name}/{database}"
-            return urlunsplit((f"{parts.scheme}+sentinel", parts.netloc, path, parts.query, ""))
-        return urlunsplit((f"{parts.scheme}+cluster", parts.netloc, "", parts.query, ""))
+            return str(parts._replace(scheme=f"{parts.scheme}+sentinel", path=path))
+        return str(parts._replace(scheme=f"{parts.scheme}+cluster", path=""))

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlsplit
 
 from claimq.errors import Problem
+from claimq.redis_url import split_url
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
@@ -98,8 +98,9 @@ def _one_address(spec: QueueSpec) -> Iterator[Problem]:
 def _no_password_in_url(spec: QueueSpec) -> Iterator[Problem]:
     if spec.redis is None or spec.redis.url is None:
         return
-    user, colon, _ = _userinfo(spec.redis.url).partition(":")
-    if colon or "password=" in urlsplit(spec.redis.url).query:
+    parts = split_url(spec.redis.url)
+    user, colon, _ = parts.userinfo.partition(":")
+    if colon or "password=" in parts.query:
         yield Problem(
             "spec.redis.url",
             "holds a password, which everyone who may read this object would see; remove it from the url and name "
@@ -130,7 +131,7 @@ def _one_topology(spec: QueueSpec) -> Iterator[Problem]:
             "spec.redis.cluster", f"does not go with a url of {scheme}://; {_plain_url(scheme, 'cluster')}"
         )
     elif (redis.cluster or scheme.endswith("+cluster")) and redis.url is not None:
-        database = urlsplit(redis.url).path.strip("/")
+        database = split_url(redis.url).path.strip("/")
         if database not in ("", "0"):
             yield Problem(
                 "spec.redis.url",
@@ -363,12 +364,8 @@ def _container(path: str, kind: str, entry: object) -> Iterator[Problem]:
                 )
 
 
-def _userinfo(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[0]
-
-
 def _scheme(redis: RedisSpec) -> str:
-    return urlsplit(redis.url).scheme if redis.url is not None else ""
+    return split_url(redis.url).scheme if redis.url is not None else ""
 
 
 def _plain_url(scheme: str, field: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading arguments of the public functions: durations, instants and counts, with an error that names the argument.
+"""Checks arguments of public functions: durations, instants and counts. Errors name the argument.
 
 A duration is a number of seconds or a :class:`datetime.timedelta`; an instant is Unix seconds or an aware
 :class:`datetime.datetime`. Inside the package both are seconds.
@@ -28,7 +28,7 @@ def seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTU
 
 
 def optional_seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float | None:
-    """The same where None has a meaning of its own."""
+    """The same, and None stays None."""
     return None if value is None else seconds(name, value, least=least, most=most)
 
 
@@ -73,7 +73,7 @@ def _plain(bound: float) -> str:
 
 
 class Seconds:
-    """A field of a frozen dataclass that takes a duration and gives seconds."""
+    """Descriptor of a frozen dataclass's field that accepts a duration and returns seconds."""
 
     def __init__(
         self, default: float, *, least: float = 0.0, most: float = CENTURY, within: str = ""
@@ -97,7 +97,7 @@ class Seconds:
 
 
 class OptionalSeconds:
-    """The same where None has a meaning of its own."""
+    """The same, and None stays None."""
 
     def __init__(
         self, default: float | None, *, least: float = 0.0, most: float = CENTURY, within: str = ""

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, and callers in other threads that wait for what it does."""
+"""An event loop on a thread of its own, which runs coroutines for callers in other threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOSED = "this connection was closed during the call"
 
 
 class BackgroundLoop:
-    """Runs coroutines for any number of threads."""
+    """Runs coroutines for any number of threads. Their calls block until the coroutine has ended."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -28,23 +28,23 @@ class BackgroundLoop:
 
     @property
     def is_of_this_process(self) -> bool:
-        """False in the child after a fork: the thread stayed with the parent."""
+        """False in the child after a fork: the thread exists only in the parent."""
         return os.getpid() == self._pid
 
     def run(self, work: Callable[[], Awaitable[R]]) -> R:
-        """What ``work()`` returns, called and awaited on the loop.
+        """Calls ``work`` on the loop and returns the result of its coroutine.
 
-        An interrupt of the calling thread (Ctrl-C, a signal's handler that raises) cancels it and waits for its end. It
-        may come between any two instructions: whatever it cuts short, the loop goes on for other calls. Raises
+        An interrupt of the calling thread (Ctrl-C, or a signal handler that raises) cancels the coroutine and waits for
+        its end. It may come between any two instructions; the loop goes on for other calls in any case. Raises
         StoreUnavailable once the loop is stopped.
         """
         if not self.is_of_this_process:
-            raise RuntimeError("this connection was made before a fork; connect anew in the child process")
+            raise RuntimeError("this connection was made before a fork; connect again in the child process")
         call = _Call(work)
         try:
             self._calls.add(call)
             if not self._soon(call.begin):
-                raise StoreUnavailable("this connection is closed; connect anew")
+                raise StoreUnavailable("this connection is closed; connect again")
             return call.result()
         except BaseException:
             if not call.has_ended and self._soon(call.cancel):
@@ -54,15 +54,14 @@ class BackgroundLoop:
             self._calls.discard(call)
 
     def stop(self) -> None:
-        """Ends the thread. What is still running is cancelled; its claims are left to the leases.
+        """Ends the thread and cancels running calls; their claims are left to their leases.
 
         Other threads that wait for a call get StoreUnavailable.
         """
         if self.is_of_this_process and self._soon(lambda: self.loop.create_task(self._end())):
-            self._thread.join(
-                timeout=5
-            )  # a plain handler that is still at work ends the loop when it is done
-            self._tell_that_it_is_closed()
+            # A plain handler cannot be interrupted; the loop ends when it has returned.
+            self._thread.join(timeout=5)
+            self._end_calls()
 
     def _soon(self, call: Callable[[], object]) -> bool:
         try:
@@ -77,11 +76,11 @@ class BackgroundLoop:
 
     def _serve(self) -> None:
         self.loop.run_forever()
-        self.loop.run_until_complete(_cancel_all())  # what other threads began while it ended
+        self.loop.run_until_complete(_cancel_all())  # calls that other threads began while it ended
         self.loop.close()
-        self._tell_that_it_is_closed()
+        self._end_calls()
 
-    def _tell_that_it_is_closed(self) -> None:
+    def _end_calls(self) -> None:
         for call in list(self._calls):
             call.end(StoreUnavailable(_CLOSED))
 
@@ -89,8 +88,8 @@ class BackgroundLoop:
 class _Call(Generic[R]):
     """One call: made on the loop, waited for in another thread.
 
-    The two meet in a bare lock that is opened once and by the loop alone. A Future or an Event takes a lock in several
-    steps on both sides: an interrupt between them leaves it taken, and the loop would wait for it for ever.
+    The two synchronize by a bare lock that only the loop releases, once. A Future or an Event takes a lock in several
+    steps on both sides: an interrupt between them would leave it locked, and the loop would wait for ever.
     """
 
     def __init__(self, work: Callable[[], Awaitable[R]]) -> None:
@@ -106,37 +105,37 @@ class _Call(Generic[R]):
         return bool(self._ends)
 
     def begin(self) -> None:
-        """On the loop."""
+        """On the loop: starts the coroutine."""
         self._task = asyncio.get_running_loop().create_task(_guarded(self._work))
-        self._task.add_done_callback(self._hand_over)
+        self._task.add_done_callback(self._note_end)
 
     def cancel(self) -> None:
-        """On the loop: ends it soon, also if it was cut short before it began."""
+        """On the loop: cancels the coroutine, or ends the call if it has not begun."""
         if self._task is None:
             self.end(StoreUnavailable(_CLOSED))
         else:
             self._task.cancel()
 
-    def _hand_over(self, task: asyncio.Task[R]) -> None:
+    def _note_end(self, task: asyncio.Task[R]) -> None:
         if task.cancelled():
             self.end(StoreUnavailable(_CLOSED))
         elif (error := task.exception()) is not None:
-            self.end(error.reason if isinstance(error, _Left) else error)
+            self.end(error.reason if isinstance(error, _ExitRequested) else error)
         else:
             self.end(task)
 
     def end(self, how: asyncio.Task[R] | BaseException) -> None:
-        """The first end counts: its caller may have been told already that the connection is closed."""
+        """Sets the result or the error. Only the first one counts: the connection may have been closed before."""
         self._ends.append(how)
-        with suppress(RuntimeError):  # it is open
+        with suppress(RuntimeError):  # released before
             self._ended.release()
 
     def wait(self) -> None:
-        """In the caller's thread, for the end."""
+        """In the caller's thread: waits for the end."""
         self._ended.acquire()
 
     def result(self) -> R:
-        """In the caller's thread: waits, and returns or raises what came of it."""
+        """In the caller's thread: waits, then returns the result or raises the error."""
         self.wait()
         how = self._ends[0]
         if isinstance(how, BaseException):
@@ -151,8 +150,9 @@ async def _cancel_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Left(Exception):
-    """Carries a SystemExit or KeyboardInterrupt of a handler past the loop, which would end with it."""
+class _ExitRequested(Exception):
+    """Carries a SystemExit or KeyboardInterrupt of a handler to the caller; raised on the loop, it would end the
+    loop."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__()
@@ -163,4 +163,4 @@ async def _guarded(work: Callable[[], Awaitable[R]]) -> R:
     try:
         return await work()
     except (SystemExit, KeyboardInterrupt) as reason:
-        raise _Left(reason) from None
+        raise _ExitRequested(reason) from None

@@ -1,8 +1,8 @@
-"""Payloads to bytes, and the stored form of an item (its *envelope*) to :class:`Item`.
+"""Converts payloads to bytes, and the stored form of an item (its *envelope*) to :class:`Item`.
 
 An envelope is one ASCII header line and the payload's bytes: ``cq1 ID ENQUEUED_AT_MS CLIENT META\\n``. CLIENT
 is ``-`` for none, META is ``-`` or a JSON object with the counters and the history. ``cq1!`` marks an item
-that has crashed a worker. Only the scripts on the server write envelopes; this module reads them.
+that has crashed a worker. Only the scripts on the server write envelopes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
 
 
 def payload_bytes(payload: object) -> bytes:
-    """The bytes to store: bytes-like as they are, text as UTF-8, a dict or list as JSON. Raises
-    :class:`TypeError` for others and for what JSON has no form for, :class:`ValueError` for NaN, infinity, a lone
-    surrogate."""
+    """The bytes to store: bytes as they are, text as UTF-8, a dict or list as JSON. Raises :class:`TypeError` for other
+    types and for values that JSON cannot represent, :class:`ValueError` for NaN, infinity and lone surrogates."""
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, bytearray):
@@ -50,8 +49,8 @@ def _encoded(payload: object) -> bytes:
 
 
 def check_name(kind: str, name: str) -> str:
-    """Returns a name of a queue, worker, client or item that can be used; raises :class:`InvalidName` naming
-    the broken rule."""
+    """Returns a valid name of a queue, worker, client or item. Raises :class:`InvalidName` that names the broken
+    rule."""
     longest = _LONGEST[kind]
     if not name or len(name) > longest:
         raise InvalidName(f"a {kind} name has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
@@ -71,12 +70,12 @@ def check_name(kind: str, name: str) -> str:
 
 
 def kept_error(error: str) -> str:
-    """As much of an error's text as is kept with an item."""
+    """The part of an error's text that is kept with an item."""
     return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
 def kept_detail(detail: str) -> str:
-    """As much of an error's detail as is kept with an item: its end, where the innermost frames are."""
+    """The part of an error's detail that is kept with an item: its end, where the innermost frames are."""
     return detail[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
 
 
@@ -90,8 +89,8 @@ _NUMBERS = ("requeues", "fails", "crashes", "interrupts", "given_up", "first_at"
 
 
 def read_envelope(raw: bytes, token: str = "") -> Item:
-    """The item in an envelope. Anything that a script has not written is a bare payload of another Redis client, whole,
-    named after the claim's number; ``lua/lib/envelope.lua`` decides by the same rules."""
+    """The item in an envelope. Any other value is the payload of an item that another Redis client pushed; its id is
+    made of the claim's number. ``lua/lib/envelope.lua`` has the same rules."""
     header = _HEADER.match(raw)
     meta = None if header is None else _read_meta(header[4])
     if header is None or meta is None:
@@ -120,7 +119,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
 
 
 def _read_meta(text: bytes) -> dict[str, Any] | None:
-    """The counters and the history of a header; None if a script has not written that."""
+    """The counters and the history of a header; None if no script can have written it."""
     if text == b"-":
         return {}
     if text[:1] != b"{" or len(text) > _LONGEST_META or not _is_plain_json(text):
@@ -160,8 +159,8 @@ def _is_entry(entry: object) -> bool:
 
 
 def _is_plain_json(text: bytes) -> bool:
-    """Whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder,
-    between texts only whole numbers of 13 digits, true, false and null, few levels."""
+    """Whether a text is JSON as the scripts write it: no spaces, only the encoder's escapes, and outside of strings
+    only whole numbers of up to 13 digits, true, false and null, in few levels."""
     text = _ESCAPE.sub(b"", text)
     if b"\\" in text or b"\x00" in text:
         return False
@@ -174,9 +173,9 @@ def _is_plain_json(text: bytes) -> bool:
     return True
 
 
-@lru_cache(maxsize=1000)  # most of what stands between texts is the same in all items
+@lru_cache(maxsize=1000)  # most text between strings is the same in all items
 def _levels_in(between: bytes) -> tuple[int, int] | None:
-    """How many levels it opens and closes; None if it has other words than those."""
+    """How many levels it opens and closes; None if it has any other word."""
     if not all(_PLAIN_WORD.fullmatch(word) for word in _WORD.findall(between)):
         return None
     return between.count(b"{") + between.count(b"["), between.count(b"}") + between.count(b"]")

@@ -1,4 +1,4 @@
-"""Which server is meant when a program gives no address: $CLAIMQ_REDIS_URL, else the local mode that runs."""
+"""The server of a program that names none: $CLAIMQ_REDIS_URL, else the running local mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADVICE = f"give a URL, set {URL}, or start `claimq up -f FILE` first"
 def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
     """The settings for a program that names no server.
 
-    Raises NoServer, and ValueError for a URL or file in the environment that is none.
+    Raises NoServer, and ValueError for a malformed URL or an unreadable file in the environment.
     """
     variables = os.environ if environ is None else environ
     url = variables.get(URL, "").strip()
@@ -27,7 +27,7 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
 def settings_from(
     url: str, environ: Mapping[str, str], *, username: str | None = None, retry_for: float = 10.0
 ) -> RedisSettings:
-    """The URL with what it cannot carry, from the same variables that the sidecar reads.
+    """Settings from a URL and, for what it cannot hold, the variables that the sidecar reads too.
 
     Raises ValueError that names the variable or says what a URL looks like.
     """
@@ -51,13 +51,13 @@ def settings_from(
 
 
 def _url_of_local_mode() -> str:
-    places = local_mode.running_near() or local_mode.running_anywhere()
-    urls = sorted({url for place in places for url in local_mode.queues_of(place).values()})
+    directories = local_mode.running_near() or local_mode.running_anywhere()
+    urls = sorted({url for directory in directories for url in local_mode.queues_of(directory).values()})
     if len(urls) > 1:
         raise NoServer(
             f"local modes run with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set {URL}"
         )
     if not urls:
-        starting = "the local mode is only just starting: try again in a moment, or " if places else ""
-        raise NoServer(f"no server to talk to: {starting}{ADVICE}")
+        starting = "the local mode is still starting; try again in a moment, or " if directories else ""
+        raise NoServer(f"no server is known: {starting}{ADVICE}")
     return urls[0]

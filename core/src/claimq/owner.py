@@ -1,4 +1,4 @@
-"""Who owns a queue on its server: the object of one cluster that may set its policy and delete it."""
+"""The owner of a queue on its server: the Kubernetes object that may set its policy and delete it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = re.compile("[0-9]{1,15}")
 class Owner:
     """An object of a cluster. ``number`` counts the owners that the queue has had; 0 before it is recorded.
 
-    Raises ValueError for a part that is not of letters, digits, "-" and ".".
+    Raises ValueError for a part with other characters than letters, digits, "-" and ".".
     """
 
     cluster: str
@@ -28,16 +28,16 @@ class Owner:
                 raise ValueError(f"{part} of an owner has 1 to 253 letters, digits, '-' and '.'; correct it")
 
     def __str__(self) -> str:
-        """``CLUSTER/NAMESPACE/NAME/UID/NUMBER``: what a person writes to take over from it."""
+        """``CLUSTER/NAMESPACE/NAME/UID/NUMBER``, as people write it to take over the queue."""
         return "/".join((self.cluster, self.namespace, self.name, self.uid, str(self.number)))
 
     def words(self) -> str:
-        """The record without its number, as the server keeps it."""
+        """The record without its number, as the server stores it."""
         return f"{self.cluster} {self.namespace} {self.name} {self.uid}"
 
 
 def read_owner(text: str, separator: str = "/") -> Owner | None:
-    """The owner that a text names, with its number; None if it names none."""
+    """Parses an owner with its number; None for other text."""
     parts = text.split(separator)
     if len(parts) != 5 or not _NUMBER.fullmatch(parts[4]):
         return None

@@ -1,7 +1,7 @@
-"""Tokens: ``WORKER/NUMBER.NONCE`` names one claim, and never another one, whatever happens to the server's data.
+"""Tokens: ``WORKER/NUMBER.NONCE`` identifies one claim, even after the server lost data.
 
-The number orders the claims of a queue. It comes from the data, which can go back (a failover, a restored backup);
-so each claim call adds a fresh random nonce (docs/decisions/0012).
+The number orders the claims of a queue. It is part of the server's data, which a failover or a restored backup can
+reset, so each claim call adds a new random nonce (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def make_token(worker: str, number: int, nonce: str) -> str:
 
 
 def read_token(text: str) -> Token | None:
-    """The parts of a token; None for what no claim can have."""
+    """The parts of a token; None for other text."""
     found = _TOKEN.fullmatch(text)
     return Token(found[1], int(found[2]), found[3]) if found else None
 
 
 def number_of(text: str) -> int:
-    """The number of a token; 0 for what is no token."""
+    """The number of a token; 0 for other text."""
     token = read_token(text)
     return token.number if token else 0
 
 
 def may_be_token(text: str) -> bool:
-    """Whether a claim may have had this token at any time, also by an earlier release, which had no nonces.
+    """Whether the text is a token of this or an earlier release (which had no nonces).
 
-    A verdict on anything else is a mistake, not a lost claim.
+    A verdict on other text is a mistake of the caller, not a lost claim.
     """
     return _OF_ANY_RELEASE.fullmatch(text) is not None

@@ -125,7 +125,7 @@ def test_a_closed_connection_says_so(valkey: Server) -> None:
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q")
         queue.enqueue("a")
-    with pytest.raises(StoreUnavailable, match="connect anew"):
+    with pytest.raises(StoreUnavailable, match="connect again"):
         queue.enqueue("b")
 
 
@@ -170,7 +170,7 @@ def test_a_child_after_a_fork_is_told_to_connect_anew(queue: BlockingQueue, bloc
             queue.claim(wait=0)
         except RuntimeError as error:
             blocking.close()  # is the parent's: nothing happens
-            os._exit(0 if "connect anew in the child" in str(error) else 2)
+            os._exit(0 if "connect again in the child" in str(error) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert [claim.item.text for claim in queue.claim(wait=0)] == ["a"]
@@ -262,6 +262,12 @@ def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> N
     assert client.ping()
     assert client.keys("*:calls:*") == []
     client.close()
+
+
+def test_a_cluster_client_is_refused_with_what_to_give() -> None:
+    client = object.__new__(redis.RedisCluster)  # making one connects
+    with pytest.raises(TypeError, match=r"redis\.cluster\.RedisCluster.*For a Redis Cluster give its URL"):
+        claimq.blocking.connect(client=client)
 
 
 def test_a_client_of_another_kind_is_refused_with_what_to_give(valkey: Server) -> None:

@@ -118,5 +118,5 @@ def test_several_servers_are_not_guessed_between(held: Path) -> None:
 @pytest.mark.parametrize("text", ["[]", "{", '{"queues": 3}', '{"queues": {"q": 3}}', "[" * 100_000])
 def test_a_state_file_that_is_none_is_no_server(held: Path, text: str) -> None:
     (held / "state.json").write_text(text)
-    with pytest.raises(NoServer, match="only just starting"):
+    with pytest.raises(NoServer, match="still starting"):
         claimq.connect()

@@ -1,4 +1,4 @@
-"""Calling a handler of the caller's, which may be a coroutine function or a plain one, and may raise anything."""
+"""Calling the handler of ``consume``: a coroutine function or a plain function, which may raise anything."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Handler = Callable[[Any], Awaitable[object] | object]
 async def call_handler(
     handler: Handler, argument: object, threads: ThreadPoolExecutor
 ) -> tuple[BaseException | None, bool]:
-    """Calls it: what it raised (also SystemExit and KeyboardInterrupt), and whether its caller was cancelled meanwhile
-    and has still to obey.
+    """Calls the handler. Returns what it raised (also SystemExit and KeyboardInterrupt), and whether the caller was
+    cancelled while it ran and still has to end.
 
-    A coroutine is interrupted by a cancellation of the caller. A plain function runs in a thread, which cannot be:
-    the cancellation waits for its end. What it returns is awaited if it can be.
+    A cancellation of the caller interrupts a coroutine. A plain function runs in a thread, which cannot be interrupted:
+    the cancellation waits for its end. An awaitable that it returns is awaited.
     """
     if inspect.iscoroutinefunction(handler):
         return await _awaited(handler(argument)), False
@@ -60,7 +60,7 @@ async def _awaited(work: Awaitable[object]) -> BaseException | None:
 
 
 def _as_failure(error: BaseException | None) -> BaseException | None:
-    """A handler may wait for something that was cancelled. That is its item's failure and ends nothing else."""
+    """If a handler awaits something that was cancelled, its item fails; nothing else ends."""
     if not isinstance(error, asyncio.CancelledError):
         return error
     failure = RuntimeError("something that the handler waited for was cancelled (CancelledError)")

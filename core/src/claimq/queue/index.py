@@ -1,4 +1,4 @@
-"""The names of a server's queues, for people (docs/decisions/0021); the work never needs them."""
+"""The index of a server's queues by name, for people (docs/decisions/0021). No operation on items needs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGE = 1000
 
 
 async def add_name(connection: Connection, name: str) -> bool:
-    """Adds the name of a queue. False where this user may not, or the server cannot take it now."""
+    """Adds the name of a queue. False if this user may not write the index, or the server cannot now."""
     try:
         await connection.command("ZADD", KEY, 0, name, retry_for=1.0)
     except ClaimqError:
@@ -22,7 +22,7 @@ async def add_name(connection: Connection, name: str) -> bool:
 
 
 async def remove_names(connection: Connection, names: Sequence[str]) -> None:
-    """Removes names; nothing where this user may not."""
+    """Removes names. Does nothing if this user may not write the index."""
     try:
         for begin in range(0, len(names), _PAGE):
             await connection.command("ZREM", KEY, *names[begin : begin + _PAGE])
@@ -31,7 +31,7 @@ async def remove_names(connection: Connection, names: Sequence[str]) -> None:
 
 
 async def known_names(connection: Connection) -> list[str]:
-    """All names, sorted; empty where this user may not see them. Raises StoreUnavailable."""
+    """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable."""
     found: list[str] = []
     try:
         while page := await connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1):

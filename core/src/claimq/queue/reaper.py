@@ -1,4 +1,4 @@
-"""The reaper: what keeps a queue in order while nobody claims from it."""
+"""The reaper: keeps a queue in order while no worker claims from it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from claimq.queue.reliable_queue import ReliableQueue
 
 
 class Reaper:
-    """Sweeps a queue every ``period`` seconds: expired leases, due items, repairs, and every ten sweeps the
-    failed-item policy.
+    """Reaps a queue every ``period`` seconds: expired leases, due items and repairs, and every tenth time the policy
+    for failed items.
 
-    Safe in any number of processes at once, and not needed for safety: every claimer reaps what it meets. It
-    needs no shutdown: a reaper that dies in the middle leaves each item where it was or where it goes.
+    Safe in any number of processes at once. Not needed for safety: claims reap too. It can be killed at any time: each
+    step is atomic.
     """
 
     def __init__(self, queue: ReliableQueue, *, period: Duration = 1.0, limit: int = 500) -> None:
@@ -24,11 +24,11 @@ class Reaper:
         self._sweeps = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweeps until ``stop`` is set; store outages are logged and waited out."""
+        """Reaps until ``stop`` is set. Outages of the server are logged and waited out."""
         await run_every(self._period, self.sweep, name=f"reaper of {self._queue.name}", stop=stop)
 
     async def sweep(self) -> bool:
-        """One sweep; True if there is more to do at once. Raises ClaimqError."""
+        """Reaps once; True if there is more to do at once. Raises ClaimqError."""
         reaped = await self._queue.reap(self._limit)
         self._sweeps += 1
         if reaped.more:

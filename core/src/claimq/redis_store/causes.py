@@ -1,4 +1,4 @@
-"""What an error may say of its cause: words chosen here by the exception, none of a server and none of an address."""
+"""Descriptions of an error's cause that repeat neither a server's text nor any part of an address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "unlink zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscore",
     )
 )
-"""The commands that may be named as refused: those that are used."""
+"""Commands that a message may name: those that claimq uses."""
 _COMMAND = re.compile(r"'([a-z]+)(?:[|][a-z]+)?'|\b([A-Z]{3,})\b")
 _TEXTS = {
     "Connection closed by server": "the connection was closed",
@@ -32,11 +32,11 @@ _TEXTS = {
     "Redis Cluster cannot be connected": "no node of the cluster can be reached",
     "Cluster mode is not enabled": "cluster mode is not enabled on this node",
 }
-"""The beginning of a text of the client library itself -> what it means."""
+"""Beginning of a message of the client library -> its description."""
 
 
 def refused_right(text: str) -> str:
-    """The command that a refusal names, if it is one of ours, in brackets; or that it is about keys; or nothing."""
+    """The command that a refusal names, if claimq uses it, in brackets; or "(the keys)"; or an empty text."""
     for found in _COMMAND.finditer(text):
         word = str(found[1] or found[2]).lower()
         if word in COMMANDS:
@@ -45,18 +45,17 @@ def refused_right(text: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """What made a call fail: the operating system's words, the TLS library's, or the kind of the exception."""
+    """Why a call failed: the message of the operating system or the TLS library, or the kind of the exception."""
     chain = list(_chain(error))
     for one in chain:
-        said = _of_the_system(one)
-        if said:
-            return said
+        if description := _of_the_system(one):
+            return description
     for one in chain:
         for start, meaning in _TEXTS.items():
             if isinstance(one, client.RedisError) and str(one).startswith(start):
                 return meaning
         if isinstance(one, client.InvalidResponse):
-            return "what answers does not speak the protocol of Redis; correct the address, or use TLS"
+            return "the server does not speak the protocol of Redis; correct the address, or use TLS"
     if any(isinstance(one, client.TimeoutError | TimeoutError) for one in chain):
         return "timed out"
     return type(error).__name__

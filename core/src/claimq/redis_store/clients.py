@@ -1,4 +1,4 @@
-"""Clients of the client library as our settings want them: no retries of their own, every wait bounded."""
+"""Clients of the client library for given settings: without retries of their own, every wait bounded."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import Endpoint, parse_url
 
 LONGEST_BLOCK = 2.0
-"""Seconds that one blocking command may last; a longer wait is made of several."""
+"""Longest duration of a blocking command, in seconds. A longer wait consists of several."""
 
 
 def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
-    """A client for calls, or for waiting: that one may block for :data:`LONGEST_BLOCK`. Sends nothing yet."""
+    """A client for calls, or (``waiting``) for commands that block up to :data:`LONGEST_BLOCK`. Sends nothing yet."""
     endpoint = parse_url(settings.url)
     options: dict[str, Any] = {
         "protocol": 2,
@@ -48,7 +48,7 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
 
 
 def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
-    """The client library's client for one server, named by its address or by Sentinel."""
+    """The client library's client for one server, found by its address or by Sentinel."""
     if endpoint.mode == "sentinel":
         return _behind_sentinel(settings, endpoint, options, limit)
     if endpoint.socket_path:
@@ -108,20 +108,20 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
 
 
 def expires_at_once(client: Any, key: str) -> Awaitable[object]:
-    """Removes a key by the one command for that which every role may run."""
+    """Removes a key, by a command that every role may run."""
     command = client.plain if isinstance(client, DirectClient) else client.execute_command
     return cast("Awaitable[object]", command("PEXPIRE", key, 0))
 
 
 def decodes_replies(client: Any) -> bool:
-    """Whether a client of the caller's turns replies into text. A payload that is no UTF-8 would break it."""
+    """Whether a client of the caller decodes replies to text, which would break payloads that are not UTF-8."""
     pool = getattr(client, "connection_pool", None)
     options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
     return bool(options.get("decode_responses"))
 
 
 async def at_node(client: Any, key: str, *words: str) -> Any:
-    """Runs a command on the node of a cluster that serves a key, or on the one server."""
+    """Runs a command on the cluster node that serves a key, or on the single server."""
     if not isinstance(client, RedisCluster):
         return await client.execute_command(*words)
     cluster: Any = client

@@ -1,8 +1,8 @@
-"""Scripts and waits made on the client library's connections directly.
+"""Scripts and waits on the client library's connections, without its client.
 
-Its client wraps every call in a pool with a lock, a retry and telemetry, which costs the caller two to three times what
-its connection alone costs, and a waiting claim pays that three times. Its connections, with all they know of TLS,
-logging in, databases and Sentinel, are a public part of the library; here each serves one call at a time.
+The library's client wraps every call in a pool with a lock, a retry and telemetry. That makes a call two to three
+times as expensive as on the connection alone, and a waiting claim makes three. The connections are a public part of
+the library and handle TLS, authentication, databases and Sentinel; here each serves one call at a time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ except ImportError:
 Word = str | bytes | int | float
 
 _PIECE = 65536
-"""Bytes of a command that are sent at a time; each that has gone is a sign of life."""
+"""Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
 
 
-class Silence:
-    """Ends a call after so many seconds without a byte sent or received, not after so many in all: a large reply over a
-    slow link takes its time."""
+class InactivityTimeout:
+    """Timeout of a call by inactivity: seconds without a byte sent or received. The whole call may take longer, for
+    example for a large reply over a slow link."""
 
     __slots__ = ("_limit", "_longest")
 
@@ -38,30 +38,32 @@ class Silence:
         self._limit = limit
         self._longest = longest
 
-    def broken(self) -> None:
-        """Something was sent or received: the silence begins again."""
+    def restart(self) -> None:
+        """Restarts the timeout: something was sent or received."""
         end, now = self._limit.when(), asyncio.get_running_loop().time()
         # Not for every byte: a quick call leaves its timer alone.
         if end is not None and now + 0.9 * self._longest > end and not self._limit.expired():
             self._limit.reschedule(now + self._longest)
 
 
-_silence: ContextVar[Silence | None] = ContextVar("silence of the call that is read", default=None)
+_inactivity: ContextVar[InactivityTimeout | None] = ContextVar(
+    "timeout of the call that is read", default=None
+)
 
 
 class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-ignore]  # chosen by the library
-    """The client library's parser, which notes that something came."""
+    """The client library's parser; it restarts the timeout when something was received."""
 
     async def read_from_socket(self) -> Any:
         """As the library's."""
         got = await super().read_from_socket()
-        if (silence := _silence.get()) is not None:
-            silence.broken()
+        if (timeout := _inactivity.get()) is not None:
+            timeout.restart()
         return got
 
 
 class DirectClient:
-    """The client library's client for one server, with scripts and waits made directly. Nothing is sent twice here."""
+    """A client for one server that runs scripts and waits on connections directly. It never sends anything twice."""
 
     def __init__(self, client: Any, *, reply_timeout: float, most: int) -> None:
         self._client = client
@@ -81,34 +83,34 @@ class DirectClient:
         return await self._call(("EVAL", text, numkeys, *words), self._reply_timeout)
 
     async def ping(self) -> Any:
-        """One round trip on a connection that is then there for the next call. Raises as :meth:`evalsha`."""
+        """One round trip on a connection that the next call then takes. Raises as :meth:`evalsha`."""
         return await self._call(("PING",), self._reply_timeout)
 
     async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
-        """Waits on a connection of its own for as long as it takes. Cancelled, it closes that connection."""
+        """Waits on a connection of its own. If cancelled, it closes that connection."""
         return await self._call(("BLPOP", *keys, timeout), timeout + self._reply_timeout)
 
     async def evalsha_after_blpop(
         self, key: str, timeout: float, sha: str, numkeys: int, *words: Word
     ) -> Any:
-        """Waits as :meth:`blpop` and, as soon as that is over, runs a script by its hash; returns the script's reply.
+        """Waits as :meth:`blpop`, then runs a script by its hash and returns its reply.
 
-        The script is sent when the wait has been answered, never before: nothing is claimed for a connection that has
-        died unnoticed.
+        The script is sent after the reply to the wait, never before: nothing is claimed over a connection that is
+        already dead.
         """
         script = ("EVALSHA", sha, numkeys, *words)
         return await self._call(("BLPOP", key, timeout), timeout + self._reply_timeout, then=script)
 
     async def plain(self, *words: Word) -> Any:
-        """A command whose reply needs no reading, on a connection that scripts use. Raises as :meth:`evalsha`."""
+        """A command whose reply needs no conversion, on a connection for scripts. Raises as :meth:`evalsha`."""
         return await self._call(words, self._reply_timeout)
 
     async def execute_command(self, *words: Word, **options: Any) -> Any:
-        """Any other command, in the client library's way and with its reading of the reply."""
+        """Any other command, by the client library's client, which converts the reply."""
         return await self._client.execute_command(*words, **options)
 
     def pipeline(self, *, transaction: bool) -> Any:
-        """Commands that are sent together on one connection, in the client library's way."""
+        """A pipeline of the client library: commands that are sent together on one connection."""
         return self._client.pipeline(transaction=transaction)
 
     async def _call(
@@ -119,16 +121,16 @@ class DirectClient:
         connection: Any = None
         try:
             async with asyncio.timeout(seconds) as limit:
-                silence = Silence(limit, self._reply_timeout)
-                _silence.set(silence)
+                timeout = InactivityTimeout(limit, self._reply_timeout)
+                _inactivity.set(timeout)
                 connection = self._free.pop() if self._free else await self._connected()
-                # Both are packed before the wait: the second is then sent the sooner.
+                # Both are packed before the wait, so that the second is sent sooner.
                 commands = [_packed(connection, one) for one in (words, then) if one is not None]
                 reply: Any = None
                 for command in commands:
                     for piece in _pieces(command):
                         await connection.send_packed_command(piece, check_health=False)
-                        silence.broken()
+                        timeout.restart()
                     reply = await connection.read_response(disable_decoding=True)
         except ResponseError:
             await self._give(connection, generation)
@@ -137,7 +139,7 @@ class DirectClient:
             await self._drop(connection)
             raise
         finally:
-            _silence.set(None)
+            _inactivity.set(None)
             self._room.release()
         await self._give(connection, generation)
         return reply
@@ -164,7 +166,7 @@ class DirectClient:
         return connection
 
     async def _give(self, connection: Any, generation: int) -> None:
-        """Keeps a connection for the next call, unless it is from before a fault, or broken."""
+        """Keeps a connection for the next call, unless it is broken or was made before an error on another one."""
         if connection is None:
             return
         if generation == self._generation and connection.is_connected:
@@ -173,29 +175,29 @@ class DirectClient:
             await self._drop(connection)
 
     async def _drop(self, connection: Any) -> None:
-        """Closes a connection on which a reply may still come, or that is not trusted."""
+        """Closes a connection on which a reply may still arrive, or that may be broken."""
         if connection is not None:
             self._open.discard(connection)
             await connection.disconnect(nowait=True)
 
     @property
     def connection_pool(self) -> Any:
-        """The client library's own connections, for what is not made directly."""
+        """The client library's pool, for commands that are not run directly."""
         return self._client.connection_pool
 
     async def forget(self) -> None:
-        """After a fault no kept connection is trusted: the next call makes a new one. Calls under way go on."""
+        """Closes idle connections after an error: the next call makes a new one. Running calls go on."""
         self._generation += 1
         free, self._free = self._free, []
         for connection in free:
             await self._drop(connection)
 
     async def aclose(self) -> None:
-        """Closes all connections; calls under way end with Disconnected."""
+        """Closes all connections; running calls end with Disconnected."""
         self._generation += 1
         free, self._free = self._free, []
         self._open.difference_update(free)
-        # Idle ones can be waited for: TLS says goodbye, and the loop may be closed right after this.
+        # Wait for idle ones: TLS sends a closing message, and the loop may be closed right after this.
         await asyncio.gather(*(connection.disconnect() for connection in free), return_exceptions=True)
         for connection in list(self._open):
             await self._drop(connection)

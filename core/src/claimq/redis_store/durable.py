@@ -1,4 +1,4 @@
-"""Scripts whose queue asks that a replica has what they wrote before their caller goes on."""
+"""Waiting until a replica has what a script wrote, for queues whose ``durability`` requires it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from claimq.redis_store.keys import absent_key
 from claimq.redis_store.scripts import script
 
 LONGEST_WAIT = 2.0
-"""Seconds for a replica to confirm; at most four fifths of the reply time-out."""
+"""Longest wait for a replica, in seconds; at most four fifths of the reply timeout."""
 _WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT", 1), "fsynced": ("WAITAOF", 1, 1)}
 
 
 async def run_durably(
     connection: Connection, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str = "calls"
 ) -> tuple[Any, str]:
-    """Runs a mutating script; returns its reply, and what is missing where its queue asks for more than the primary.
+    """Runs a mutating script; returns its reply, and a message if the required replicas did not confirm it ("" if they
+    did, or none is required).
 
-    What WAIT waits for is the last write of its own connection. So a script that says that its caller is to wait is
-    sent again, with the same identity, together with the WAIT: where it has run it writes its kept reply again, and
-    after a failover that lost it, it runs anew. Later calls on these queues are sent that way at once.
+    WAIT waits for the last write of its own connection. Therefore, when the reply says that the queue requires
+    replicas, the script is sent again with the same identity, together with WAIT. If it has run, it only writes its
+    kept reply again; if a failover lost it, it runs again. Later calls on these queues are sent together with WAIT
+    from the start.
     """
     queues = tuple(keys)
     level = connection.durable.get(queues)
@@ -50,7 +52,7 @@ async def run_durably(
         "a replica has it" if level == "replicated" else "it is on the disks of the primary and of a replica"
     )
     return reply, (
-        f"{name}: the primary has carried it out, and it is not confirmed in {wait[-1]} ms that {safe}; look at the "
+        f"{name}: the primary has carried it out, but it is not confirmed in {wait[-1]} ms that {safe}; check the "
         "server's replicas, and repeat an enqueue with the same ids"
     )
 
@@ -58,7 +60,7 @@ async def run_durably(
 async def _call_and_wait(
     client: Any, name: str, keys: Sequence[str], args: Sequence[Arg], wait: Sequence[str | int]
 ) -> list[Any]:
-    """Both replies, of one connection."""
+    """Sends the script and WAIT on one connection; returns both replies."""
     wanted = script(name)
     in_cluster = isinstance(client, RedisCluster)
     named = [*keys, absent_key(keys[0])] if in_cluster else list(keys)
@@ -88,7 +90,7 @@ async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequenc
 
 
 def _wanted(reply: Any) -> str:
-    """What the script's caller is to wait for; empty for nothing."""
+    """The durability that a reply asks its caller to wait for; empty for none."""
     words = reply[1] if len(reply) > 1 and isinstance(reply[1], bytes) else b""
     level = words.rpartition(b"|")[2].decode("ascii", "replace")
     return level if level in _WAITS else ""

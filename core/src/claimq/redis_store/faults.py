@@ -1,7 +1,7 @@
-"""The client library's exceptions to ours: which mean *later*, which mean *change something*, and what.
+"""Translates the client library's exceptions: into StoreUnavailable (try later) or StoreMisused (change something).
 
-Messages go into conditions, events and logs that others read. So they never repeat what a server replied, nor any part
-of an address: the client library's own text has both. It stays in the exception's ``__cause__``.
+Messages are shown in conditions, events and logs that others read. They never repeat a server's reply or any part of an
+address; the client library's text has both and stays in the exception's ``__cause__``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from redis import exceptions as client
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
 from claimq.redis_store.causes import refused_right, why
 
-# The beginning of an error reply of the server -> what to do. Any other reply is told as it is.
+# Beginning of an error reply of the server -> the message.
 _LATER = {
     "LOADING": "the server is loading its data set; it will serve when that is done",
-    "READONLY": "the server is a replica now (a failover); the connection is made anew",
+    "READONLY": "the server is a replica now (a failover); reconnecting",
     "MASTERDOWN": "the replica has lost its primary; a failover is under way",
     "CLUSTERDOWN": "the cluster cannot serve the queue's slot; repair or wait for its failover",
-    "TRYAGAIN": "the queue's slot is being moved; it is asked again",
-    "BUSY ": "another client's script blocks the server; it goes on when that ends",
+    "TRYAGAIN": "the queue's slot is being moved; trying again",
+    "BUSY ": "another client's script blocks the server; trying again",
     "MISCONF": "the server refuses writes since it cannot persist them; free its disk",
-    "NOREPLICAS": "the server has fewer good replicas than min-replicas-to-write asks for",
-    "UNBLOCKED": "the server became a replica during a wait; the connection is made anew",
-    "Slot": "a slot of the cluster is served by no node",
+    "NOREPLICAS": "the server has fewer healthy replicas than min-replicas-to-write requires",
+    "UNBLOCKED": "the server became a replica during a wait; reconnecting",
+    "Slot": "no node of the cluster serves the slot",
 }
 _RIGHTS = "the user may not do this; grant its ACL ~cq:{NAME}:* and all the rights in docs/acl.md"
 _PERSON = {
@@ -33,8 +33,8 @@ _PERSON = {
     "NOPERM": _RIGHTS,
     "ERR ACL failure in script": _RIGHTS,
     "ERR The user executing the script": _RIGHTS,
-    "NOAUTH": "the server asks for a password; give one in the URL or the settings",
-    "ERR Protocol error: unauthenticated": "the server asks for a password; give one in the URL or the settings",
+    "NOAUTH": "the server requires a password; give one in the URL or the settings",
+    "ERR Protocol error: unauthenticated": "the server requires a password; give one in the URL or the settings",
     "WRONGPASS": "the server refuses this user and password; correct them",
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
@@ -43,11 +43,11 @@ _PERSON = {
 }
 
 
-# A part of what the TLS library says -> what to do.
+# Part of the TLS library's message -> the message.
 _TLS = {
-    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is of no authority trusted here, or for another name; "
-    "give the right ca_file and host",
-    "CERTIFICATE_REQUIRED": "the server asks for a client certificate; give cert_file and key_file",
+    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not signed by a trusted authority, or is for another "
+    "host; give the right ca_file and host",
+    "CERTIFICATE_REQUIRED": "the server requires a client certificate; give cert_file and key_file",
     "UNKNOWN_CA": "the server does not trust the client certificate; give another cert_file and key_file",
 }
 
@@ -56,26 +56,26 @@ _TYPES = ("string", "list", "set", "zset", "hash", "stream")
 
 
 def is_unknown_script(error: BaseException) -> bool:
-    """The server has no script of that hash: it restarted, failed over, or its cache was flushed."""
+    """Whether the server does not have the script: it restarted, failed over, or its cache was flushed."""
     return isinstance(error, client.NoScriptError) or str(error).startswith("NOSCRIPT")
 
 
 def is_wrong_type(error: BaseException | None) -> bool:
-    """A key is of another type than the command needs."""
+    """Whether a key has another type than the command needs."""
     return error is not None and "WRONGTYPE" in str(error)[:60]
 
 
 def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMisused:
-    """The error that names the keys in the way: key -> (its type, the type it should have)."""
-    told = ", ".join(
+    """The error that names keys of a wrong type: key -> (its type, the type that it should have)."""
+    named = ", ".join(
         f"{key} is a {kind if kind in _TYPES else 'value of another type'} and should be a {expected}"
         for key, (kind, expected) in found.items()
     )
-    return StoreMisused(f"{doing}: a key of the queue is of another type: {told}; rename or delete it")
+    return StoreMisused(f"{doing}: a key of the queue is of another type: {named}; rename or delete it")
 
 
 def translate(error: Exception, *, doing: str) -> ClaimqError:
-    """Our exception for one of the client library's, or of the socket's. ``doing`` names the call for the reader."""
+    """The exception of this package for one of the client library or a socket. ``doing`` names the call."""
     error = _unwrapped(error)
     text = str(error) or type(error).__name__
     if isinstance(error, client.OutOfMemoryError) or text.startswith("OOM") or "OOM" in text[:60]:
@@ -88,7 +88,7 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         or "same key slot" in text
     ):
         return CrossSlot(
-            f"{doing}: the queues live in different slots of the cluster; make one call for each queue"
+            f"{doing}: the queues are in different slots of the cluster; make one call per queue"
         )
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
@@ -110,17 +110,17 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         | EOFError,
     ):
         return StoreUnavailable(f"{doing}: no answer from the server ({why(error)})")
-    return StoreMisused(f"{doing}: the server answers with an error that is not known here ({why(error)})")
+    return StoreMisused(f"{doing}: the server returned an unknown error ({why(error)})")
 
 
 def _unwrapped(error: Exception) -> Exception:
-    """What the opening of a connection met (a wrong password, for instance) comes wrapped in a ConnectionError."""
+    """The cause of a ConnectionError: errors while connecting, such as a wrong password, are wrapped in one."""
     cause = error.__cause__
     return cause if type(error) is client.ConnectionError and isinstance(cause, client.RedisError) else error
 
 
 def _advice(error: Exception, text: str) -> str | None:
-    """What a person has to change, where it is known. The client library leaves out some codes before the words."""
+    """What to change, if it is known. The client library removes some codes from the beginning of the text."""
     for start, advice in _PERSON.items():
         if text.startswith((start, start.removeprefix("ERR "))):
             return advice
@@ -143,7 +143,7 @@ _CLASSES = {
 
 
 def _is_named(error: Exception, start: str) -> bool:
-    """The client library drops the first word of some errors and makes a class of it."""
+    """Whether the error is of the class that the client library uses instead of the first word of some replies."""
     if start == "NOAUTH":  # of the same class as a wrong password
         return isinstance(error, client.AuthenticationError) and "required" in str(error)
     kind = _CLASSES.get(start)
@@ -151,7 +151,7 @@ def _is_named(error: Exception, start: str) -> bool:
 
 
 def not_stale(reply: Any, name: str) -> Any:
-    """The reply, unless a later call of the same lane has run: then StoreUnavailable."""
+    """Returns the reply. Raises StoreUnavailable if a later call of the same lane has run."""
     if reply and reply[0] == b"STALE":
-        raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call anew")
+        raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call again")
     return reply

@@ -1,10 +1,10 @@
-"""The scripts: one file a transition in ``lua/``, each put together with the parts of ``lua/lib/`` that its
-``use:`` line names. Of a part only the functions that the script reaches are taken.
+"""The Lua scripts: one file per transition in ``lua/``, combined with the library parts that its ``use:`` line names.
 
-A script is called by the hash of its whole text, so two releases with different scripts can share one server.
+Of each part (``lua/lib/``) only the functions that the script calls are included. A script is called by the hash of its
+text, so two releases with different scripts can share one server.
 
-What a script writes is read from its text: ``WRITES`` at its top lists the commands, and ``open()`` asks for the
-permission to run each of them before anything is written (docs/decisions/0014).
+The writing commands are found in the text and listed in ``WRITES`` at its top; ``open()`` checks the permission for
+each of them before the script writes anything (docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READS = frozenset({
     "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSTRLEN", "LINDEX", "LLEN", "LRANGE", "TIME", "ZCARD",
     "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE",
 })  # fmt: skip
-"""Commands that change nothing. A script runs each of them before its first write, or not at all."""
+"""Commands that only read. A script runs them before its first write."""
 
 _COMMAND = re.compile(r"redis\.p?call\('([A-Z]+)'")
 _FUNCTION = re.compile(
@@ -33,7 +33,7 @@ _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script's text and the hash that EVALSHA takes. ``writes`` is false for those a replica may run."""
+    """A script's text and its hash for EVALSHA. ``writes`` is False for a script that a replica may run."""
 
     name: str
     text: str
@@ -43,7 +43,7 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """The script of that name, composed and hashed once."""
+    """The script of that name, with the library parts that it uses; composed and hashed once."""
     folder = files("claimq.redis_store") / "lua"
     shebang, _, body = (folder / f"{name}.lua").read_text("ascii").partition("\n")
     used = next(line for line in body.splitlines() if line.startswith("-- use: ")).split()[2:]
@@ -56,12 +56,12 @@ def script(name: str) -> Script:
 
 
 def writes_of(text: str) -> list[str]:
-    """The commands in a script's text that change something, sorted."""
+    """The writing commands in a script's text, sorted."""
     return sorted(set(_COMMAND.findall(text)) - READS)
 
 
 def _reached(parts: Iterable[str], body: str) -> Iterator[str]:
-    """The parts without the functions that nothing in the body leads to."""
+    """The parts without the functions that the body does not reach."""
     listed = list(parts)
     functions = {found[1]: found[0] for part in listed for found in _FUNCTION.finditer(part)}
     rest = "".join(_FUNCTION.sub("", part) for part in listed)

@@ -1,4 +1,4 @@
-"""Settings of a connection: one URL and what a URL cannot carry."""
+"""Settings of a connection: a URL, and what a URL cannot hold."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from claimq.redis_url import parse_url
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """Settings of a connection. Secrets never show in ``repr`` or in errors.
+    """Settings of a connection. Secrets are never shown in ``repr`` or in errors.
 
     ``url``: one of redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://,
-    rediss+cluster://. ``username`` and ``password`` win over those in the URL; ``sentinel_password`` is for
+    rediss+cluster://. ``username`` and ``password`` override those in the URL; ``sentinel_password`` is for
     the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
     client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
     through an outage before it raises StoreUnavailable; ``verdict_retry_for`` is the same for done, fail, requeue

@@ -1,4 +1,4 @@
-"""A caller's synchronous client, used from the event loop: each call in a thread."""
+"""Adapter from a caller's synchronous client to the event loop: each call runs in a thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import redis
 
 _MOST = 64
-"""Calls at once, waits among them."""
+"""Most calls at a time, including waits."""
 
 
 class ThreadedClient:
-    """What :class:`claimq.redis_store.connection.Connection` uses of a client, over a ``redis.Redis``."""
+    """The methods that :class:`claimq.redis_store.connection.Connection` uses, over a ``redis.Redis``."""
 
     def __init__(self, client: Any) -> None:
         if not isinstance(client, redis.Redis):
@@ -40,7 +40,7 @@ class ThreadedClient:
         return await self._run(self._client.ping)
 
     async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
-        """Waits, in a thread of its own."""
+        """Waits in a thread of its own."""
         return await self._run(self._client.blpop, list(keys), timeout)
 
     async def execute_command(self, *words: Any, **options: Any) -> Any:
@@ -48,7 +48,7 @@ class ThreadedClient:
         return await self._run(partial(self._client.execute_command, **options), *words)
 
     def leave(self) -> None:
-        """Ends the threads when their calls are over; the client stays the caller's."""
+        """Ends the threads when their calls have ended. The caller closes the client."""
         self._threads.shutdown(wait=False)
 
     async def _run(self, call: Callable[..., Any], *words: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 import claimq
 from claimq import Claim, NewItem, OnExpiry, Policy, Reason, ReliableQueue, State, StoreMisused, Verdict
+from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import waiting
@@ -174,12 +175,12 @@ async def test_explaining_and_recounting_large_items_goes_on(large: ReliableQueu
     await large.crash(await claim_all(large), "killed")
     reply = await run(large, "explain", "w1", "OOMKilled: 137", 60_000, 200, 0)
     assert reply[1:] == [MOST, MOST, 1]
-    assert await large.explain("w1", "OOMKilled: 137") == COUNT - MOST
+    assert await internals(large).explain("w1", "OOMKilled: 137") == COUNT - MOST
     claims: list[Claim] = []
     while page := await large.claim(1, wait=0):
         claims += page
     await large.unclaim(claims, why="told to end")
-    assert await large.recount("w1", "evicted: memory") == COUNT
+    assert await internals(large).recount("w1", "evicted: memory") == COUNT
     assert {item.crash_count for item in await large.peek(COUNT)} == {2}
 
 

@@ -39,7 +39,7 @@ async def test_a_claim_says_who_holds_what_from_when_until_when(queue: ReliableQ
     assert claim.lease_until - claim.claimed_at == pytest.approx(12)
     assert claim.claimed_at >= claim.item.enqueued_at
     item = claim.item
-    assert (item.id, item.text, item.client) == (done.ids[0], "a", "ann")
+    assert (item.id, item.text, item.client) == (done.id, "a", "ann")
     assert (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count, item.given_up_count) == (
         0, 0, 0, 0, 0,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import pytest
 
 import claimq
 from claimq import Claim, Policy, ReliableQueue, State, Verdict
+from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.plugin import FLAVOURS, ServerFactory
 from testkit.server import DURABLE, Server
@@ -127,7 +128,7 @@ async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends
         forgotten, renewed = await queue.claim(2, wait=0)
         durable.kill9()
         durable.start()
-        await queue.wake()
+        await internals(queue).wake()
         await move_clock(queue, 2)
         await queue.renew(renewed)
         await move_clock(queue, 60)
@@ -155,7 +156,7 @@ async def test_a_claim_of_the_present_server_counts_as_a_crash_when_it_ends(dura
         await queue.enqueue("a")
         durable.kill9()
         durable.start()
-        await queue.wake()
+        await internals(queue).wake()
         await move_clock(queue, 2)
         await queue.claim(wait=0)
         await move_clock(queue, 60)

@@ -44,13 +44,13 @@ async def test_each_claim_of_a_batch_is_told_apart(queue: ReliableQueue, other_w
     await queue.unclaim(two)
     named: list[Claim | str] = [
         one,
-        "nonsense",
+        "w1/1",
         two,
         three.token,
         one,
         four,
         "w1/999.AAAAAAAA",
-        "w2/x",
+        "w2/2",
         three,
     ]
     assert verdicts(await queue.done(named)) == [

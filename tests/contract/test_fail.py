@@ -127,7 +127,7 @@ async def test_each_claim_of_a_batch_is_told_apart(strict: ReliableQueue) -> Non
     await strict.enqueue_many("ab")
     old, a, b = await strict.claim(3, wait=0)
     await strict.done(b)
-    assert verdicts(await strict.fail([a, "nonsense", b, old, a], "no")) == [
+    assert verdicts(await strict.fail([a, "w1/1", b, old, a], "no")) == [
         "requeued", "lost", "lost", "failed", "lost",
     ]  # fmt: skip
     assert await lengths(strict) == Lengths(main=1, failed=1)

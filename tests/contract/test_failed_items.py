@@ -68,10 +68,10 @@ async def test_requeue_failed_leaves_what_failed_too_often(queue: ReliableQueue)
     await fail(queue, "once", "twice", "thrice")
     await give_up_again(queue, "twice", 1)
     await give_up_again(queue, "thrice", 2)
-    assert await queue.requeue_failed(max_fail_count=2) == 2
+    assert await queue.requeue_failed(max_given_up_count=2) == 2
     assert await failed(queue) == ["thrice"]
     assert sorted(await waiting(queue)) == ["once", "twice"]
-    assert await queue.requeue_failed(max_fail_count=0) == 0
+    assert await queue.requeue_failed(max_given_up_count=0) == 0
 
 
 async def test_requeue_failed_leaves_what_failed_too_lately(queue: ReliableQueue) -> None:
@@ -91,7 +91,7 @@ async def test_chunks_of_any_size_handle_every_item_once_around_those_that_stay(
     await fail(queue, *(str(number) for number in range(12)))
     for stays in ("0", "5", "6", "11"):
         await give_up_again(queue, stays, 1)
-    assert await queue.requeue_failed(max_fail_count=1, chunk=chunk) == 8
+    assert await queue.requeue_failed(max_given_up_count=1, chunk=chunk) == 8
     assert sorted(await failed(queue), key=int) == ["0", "5", "6", "11"]
     assert sorted(await waiting(queue), key=int) == ["1", "2", "3", "4", "7", "8", "9", "10"]
 
@@ -165,12 +165,12 @@ async def test_two_filters_choose_what_passes_both_or_either(
     everything = ["old1", "old2", "new1", "new2"]
     rest = [name for name in everything if name not in gone]
     await old_and_new_that_failed_once_and_twice(queue)
-    drain = queue.drain_failed(min_age=30, min_fail_count=2, match=match, chunk=chunk)
+    drain = queue.drain_failed(min_age=30, min_given_up_count=2, match=match, chunk=chunk)
     assert [located.item.text async for located in drain] == gone
     assert await failed(queue) == rest
     await queue.flush()
     await old_and_new_that_failed_once_and_twice(queue)
-    removed = await queue.remove_failed(min_age=30, min_fail_count=2, match=match, chunk=chunk)
+    removed = await queue.remove_failed(min_age=30, min_given_up_count=2, match=match, chunk=chunk)
     assert [located.item.text for located in removed.items] == gone
     assert await failed(queue) == rest
 
@@ -178,7 +178,7 @@ async def test_two_filters_choose_what_passes_both_or_either(
 @pytest.mark.parametrize("match", ["both", "either"])
 async def test_a_single_filter_means_the_same_with_both_and_either(queue: ReliableQueue, match: str) -> None:
     await old_and_new_that_failed_once_and_twice(queue)
-    assert (await queue.remove_failed(min_fail_count=2, match=match)).count == 2
+    assert (await queue.remove_failed(min_given_up_count=2, match=match)).count == 2
     assert (await queue.remove_failed(min_age=30, match=match)).count == 1
     assert await failed(queue) == ["new1"]
     assert (await queue.remove_failed(match=match)).count == 1
@@ -187,7 +187,7 @@ async def test_a_single_filter_means_the_same_with_both_and_either(queue: Reliab
 async def test_a_filtered_drain_leaves_what_fails_while_it_runs(queue: ReliableQueue) -> None:
     await fail(queue, "a", "b")
     seen: list[str] = []
-    async for located in queue.drain_failed(min_fail_count=1, chunk=1):
+    async for located in queue.drain_failed(min_given_up_count=1, chunk=1):
         seen.append(located.item.text)
         await move_clock(queue, 0.01)
         await fail(queue, f"late-{len(seen)}")
@@ -215,7 +215,7 @@ async def test_remove_failed_leaves_the_young_and_those_that_failed_seldom(queue
     await move_clock(queue, 60)
     await fail(queue, "new-often")
     await give_up_again(queue, "new-often", 2)
-    removed = await queue.remove_failed(min_age=30, min_fail_count=3, log_limit=9)
+    removed = await queue.remove_failed(min_age=30, min_given_up_count=3, log_limit=9)
     assert [located.item.text for located in removed.items] == ["old-often"]
     assert await failed(queue) == ["old-seldom", "new-often"]
 
@@ -316,7 +316,7 @@ async def test_without_a_policy_failed_items_stay(queue: ReliableQueue) -> None:
 
 
 async def test_the_policy_sends_back_after_its_time_up_to_its_count(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(requeue_min_age=60, requeue_max_fail_count=1)))
+    await queue.set_policy(Policy(failed=FailedPolicy(requeue_min_age=60, requeue_max_given_up_count=1)))
     await fail(queue, "once", "twice")
     await give_up_again(queue, "twice", 1)
     assert await queue.apply_failed_policy() == FailedPass()
@@ -326,7 +326,7 @@ async def test_the_policy_sends_back_after_its_time_up_to_its_count(queue: Relia
 
 
 async def test_the_policy_removes_the_old_that_failed_often_enough(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=60, remove_min_fail_count=2)))
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=60, remove_min_given_up_count=2)))
     await fail(queue, "once", "twice")
     await give_up_again(queue, "twice", 1)
     await move_clock(queue, 61)
@@ -335,7 +335,7 @@ async def test_the_policy_removes_the_old_that_failed_often_enough(queue: Reliab
 
 
 async def test_the_policy_removes_the_old_and_those_that_failed_often_enough(queue: ReliableQueue) -> None:
-    often = FailedPolicy(remove_min_age=30, remove_min_fail_count=2, remove_match=Match.EITHER)
+    often = FailedPolicy(remove_min_age=30, remove_min_given_up_count=2, remove_match=Match.EITHER)
     await queue.set_policy(Policy(failed=often))
     await old_and_new_that_failed_once_and_twice(queue)
     assert await queue.apply_failed_policy() == FailedPass(removed=3)
@@ -345,7 +345,9 @@ async def test_the_policy_removes_the_old_and_those_that_failed_often_enough(que
 
 
 async def test_the_policy_removes_by_the_count_alone_where_either_is_enough(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_fail_count=2, remove_match=Match.EITHER)))
+    await queue.set_policy(
+        Policy(failed=FailedPolicy(remove_min_given_up_count=2, remove_match=Match.EITHER))
+    )
     await old_and_new_that_failed_once_and_twice(queue)
     passes = [(await queue.apply_failed_policy(limit=1)).removed for _ in range(3)]
     assert passes == [1, 1, 0]

@@ -7,6 +7,7 @@ import pytest
 from claimq import NewItem, Policy, ReliableQueue
 from claimq.model import State
 from claimq.policy import RetryDelay
+from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.server import Server
 
@@ -14,7 +15,7 @@ CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image
 
 
 async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
-    waiting = asyncio.ensure_future(queue.wait_for_work(30.0))
+    waiting = asyncio.ensure_future(internals(queue).wait_for_work(30.0))
     await asyncio.sleep(0)
     await other_worker.enqueue("a")
     assert await asyncio.wait_for(waiting, 60)
@@ -22,7 +23,7 @@ async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_w
 
 async def test_the_wake_token_is_still_there_for_a_claimer(queue: ReliableQueue, server: Server) -> None:
     await queue.enqueue("a")
-    assert await queue.wait_for_work(1.0)
+    assert await internals(queue).wait_for_work(1.0)
     assert server.call("LLEN", "cq:{q}:wake") == 1
     assert len(await queue.claim(1, wait=0)) == 1
 
@@ -32,15 +33,15 @@ async def test_a_token_without_work_is_not_put_back(queue: ReliableQueue, server
     await queue.done(await queue.claim(1, wait=0))
     server.call("DEL", "cq:{q}:wake")
     server.call("LPUSH", "cq:{q}:wake", "1")
-    assert await queue.wait_for_work(1.0)
+    assert await internals(queue).wait_for_work(1.0)
     assert server.call("LLEN", "cq:{q}:wake") == 0
 
 
 async def test_nothing_to_do_is_told_when_the_time_is_over(queue: ReliableQueue) -> None:
-    assert not await queue.wait_for_work(0.05)
-    assert not await queue.wait_for_work(0)
+    assert not await internals(queue).wait_for_work(0.05)
+    assert not await internals(queue).wait_for_work(0)
     with pytest.raises(ValueError, match=r"^seconds is -1; give 0 to"):
-        await queue.wait_for_work(-1)
+        await internals(queue).wait_for_work(-1)
 
 
 @pytest.mark.parametrize("client", [None, "c"])
@@ -48,7 +49,7 @@ async def test_a_cause_is_told_to_an_item_that_waits_again(queue: ReliableQueue,
     await queue.enqueue("a", client=client)
     await queue.crash(await queue.claim(1, wait=0), "the app ended its session without a verdict")
     before = (await queue.snapshot()).lengths
-    assert await queue.explain("w1", CAUSE) == 1
+    assert await internals(queue).explain("w1", CAUSE) == 1
     (item,) = await queue.peek(1)
     assert (item.last_error, item.crash_count, item.requeue_count) == (CAUSE, 1, 1)
     assert item.history[-1].error == CAUSE[:200]
@@ -70,7 +71,7 @@ async def test_a_cause_is_told_wherever_the_item_is_by_now(
     await queue.enqueue("delayed")
     await queue.crash(await queue.claim(1, wait=0), "gone")
     (due,) = await queue.items(State.DELAYED)
-    assert await queue.explain("w1", CAUSE) == 3
+    assert await internals(queue).explain("w1", CAUSE) == 3
     for state in (State.FAILED, State.BUSY, State.DELAYED):
         (located,) = await queue.items(state)
         assert located.item.last_error == CAUSE
@@ -86,10 +87,10 @@ async def test_nobody_is_told_twice_or_of_anothers_death(
     await queue.crash(first, "gone")
     await queue.fail(second, "a failure of its own")
     await other_worker.crash(third, "gone")  # its token says whose it was: w1
-    assert await queue.explain("w2", CAUSE) == 0
-    assert await queue.explain("w1", CAUSE) == 2
-    assert await queue.explain("w1", CAUSE) == 0
-    assert await queue.explain("w1", "worker ended: exit code 1; pod p") == 0
+    assert await internals(queue).explain("w2", CAUSE) == 0
+    assert await internals(queue).explain("w1", CAUSE) == 2
+    assert await internals(queue).explain("w1", CAUSE) == 0
+    assert await internals(queue).explain("w1", "worker ended: exit code 1; pod p") == 0
     assert "a failure of its own" in {item.last_error for item in await queue.peek(3)}
 
 
@@ -97,7 +98,7 @@ async def test_a_crash_of_long_ago_is_not_explained(queue: ReliableQueue) -> Non
     await queue.enqueue("a")
     await queue.crash(await queue.claim(1, wait=0), "gone")
     await move_clock(queue, 61)
-    assert await queue.explain("w1", CAUSE) == 0
+    assert await internals(queue).explain("w1", CAUSE) == 0
 
 
 async def test_delete_leaves_no_key_but_kept_replies(queue: ReliableQueue, server: Server) -> None:

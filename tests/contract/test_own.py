@@ -6,6 +6,7 @@ from claimq import ReliableQueue
 from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.owner import Owner, read_owner
+from claimq.queue.internals import internals
 from testkit.server import Server
 
 THUMBS = Owner("cluster-a", "media", "thumbs", "uid-1")
@@ -19,15 +20,15 @@ def stored(server: Server) -> object:
 
 
 async def test_the_owner_can_be_read_without_owning(queue: ReliableQueue) -> None:
-    assert await queue.owner() is None
-    await queue.own(THUMBS)
-    assert str(await queue.owner()) == "cluster-a/media/thumbs/uid-1/1"
+    assert await internals(queue).owner() is None
+    await internals(queue).own(THUMBS)
+    assert str(await internals(queue).owner()) == "cluster-a/media/thumbs/uid-1/1"
 
 
 async def test_a_queue_without_an_owner_is_adopted_once(queue: ReliableQueue, server: Server) -> None:
     await queue.enqueue("made by the library")
-    first = await queue.own(THUMBS)
-    assert (str(first), await queue.own(THUMBS)) == ("cluster-a/media/thumbs/uid-1/1", first)
+    first = await internals(queue).own(THUMBS)
+    assert (str(first), await internals(queue).own(THUMBS)) == ("cluster-a/media/thumbs/uid-1/1", first)
     assert stored(server) == b"cluster-a media thumbs uid-1 1"
 
 
@@ -35,39 +36,39 @@ async def test_a_queue_without_an_owner_is_adopted_once(queue: ReliableQueue, se
 async def test_another_object_changes_nothing_and_learns_the_owner(
     queue: ReliableQueue, server: Server, other: Owner
 ) -> None:
-    owner = await queue.own(THUMBS)
+    owner = await internals(queue).own(THUMBS)
     before = server.call("HGETALL", "cq:{q}:config"), server.call("HGETALL", "cq:{q}:stats")
-    assert await queue.own(other) == owner
+    assert await internals(queue).own(other) == owner
     assert (server.call("HGETALL", "cq:{q}:config"), server.call("HGETALL", "cq:{q}:stats")) == before
 
 
 async def test_an_object_made_again_at_its_place_keeps_its_queue(queue: ReliableQueue) -> None:
-    await queue.own(THUMBS)
-    assert str(await queue.own(AGAIN)) == "cluster-a/media/thumbs/uid-2/2"
-    assert (await queue.own(SHOP)).uid == "uid-2"
+    await internals(queue).own(THUMBS)
+    assert str(await internals(queue).own(AGAIN)) == "cluster-a/media/thumbs/uid-2/2"
+    assert (await internals(queue).own(SHOP)).uid == "uid-2"
 
 
 async def test_a_permission_to_take_over_names_the_owner_and_holds_once(queue: ReliableQueue) -> None:
-    first = await queue.own(THUMBS)
-    assert (await queue.own(ELSEWHERE, take_over_from=SHOP)) == first
-    second = await queue.own(ELSEWHERE, take_over_from=read_owner(str(first)))
+    first = await internals(queue).own(THUMBS)
+    assert (await internals(queue).own(ELSEWHERE, take_over_from=SHOP)) == first
+    second = await internals(queue).own(ELSEWHERE, take_over_from=read_owner(str(first)))
     assert str(second) == "cluster-b/media/thumbs/uid-4/2"
-    third = await queue.own(THUMBS, take_over_from=second)
+    third = await internals(queue).own(THUMBS, take_over_from=second)
     assert third.number == 3
     # The word of the first taking over is still there, in an annotation that was left behind.
-    assert await queue.own(ELSEWHERE, take_over_from=first) == third
+    assert await internals(queue).own(ELSEWHERE, take_over_from=first) == third
 
 
 async def test_a_queue_is_deleted_by_its_owner_only(queue: ReliableQueue) -> None:
     await queue.enqueue("kept")
-    await queue.own(THUMBS)
+    await internals(queue).own(THUMBS)
     with pytest.raises(StoreMisused, match="belongs to another owner"):
-        await queue.delete(owner=SHOP)
+        await internals(queue).delete_owned(SHOP)
     assert await queue.length() == 1
-    gone = await queue.delete(owner=THUMBS)
+    gone = await internals(queue).delete_owned(THUMBS)
     assert gone is not None
     assert gone[State.MAIN] == 1
-    assert (await queue.own(SHOP)).number == 1
+    assert (await internals(queue).own(SHOP)).number == 1
 
 
 async def test_a_record_that_cannot_be_read_is_not_shown_and_never_taken_over(
@@ -76,7 +77,7 @@ async def test_a_record_that_cannot_be_read_is_not_shown_and_never_taken_over(
     for text in ("\x1b[2J", "a b c", "a b c d", "a b c d 1 2", "a b c " + "d" * 300 + " 1"):
         server.call("HSET", "cq:{q}:config", "owner", text)
         with pytest.raises(StoreMisused, match=r"HDEL cq:\{q\}:config owner") as caught:
-            await queue.own(THUMBS)
+            await internals(queue).own(THUMBS)
         assert text not in str(caught.value)
         assert stored(server) == text.encode()
 

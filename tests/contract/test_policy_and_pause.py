@@ -74,8 +74,8 @@ async def test_those_who_change_different_fields_at_once_undo_nothing(
 @pytest.mark.parametrize(
     ("count", "age"),
     [
-        ("failed_requeue_max_fail_count", "failed_requeue_min_age"),
-        ("failed_remove_min_fail_count", "failed_remove_min_age"),
+        ("failed_requeue_max_given_up_count", "failed_requeue_min_age"),
+        ("failed_remove_min_given_up_count", "failed_remove_min_age"),
     ],
 )
 async def test_a_fail_count_is_not_left_without_its_age(queue: ReliableQueue, count: str, age: str) -> None:
@@ -96,10 +96,12 @@ async def test_a_fail_count_is_not_left_without_its_age(queue: ReliableQueue, co
 
 async def test_a_removal_by_either_filter_needs_no_age(queue: ReliableQueue) -> None:
     await queue.update_policy(failed_remove_match=Match.EITHER)
-    await queue.update_policy(failed_remove_min_fail_count=3)
+    await queue.update_policy(failed_remove_min_given_up_count=3)
     with pytest.raises(ValueError, match="set both"):
         await queue.update_policy(failed_remove_match=Match.BOTH)
-    assert (await queue.policy()).failed == FailedPolicy(remove_min_fail_count=3, remove_match=Match.EITHER)
+    assert (await queue.policy()).failed == FailedPolicy(
+        remove_min_given_up_count=3, remove_match=Match.EITHER
+    )
 
 
 async def test_a_count_that_another_client_left_alone_keeps_nobody_from_a_pause(
@@ -109,7 +111,7 @@ async def test_a_count_that_another_client_left_alone_keeps_nobody_from_a_pause(
     await queue.pause()
     await queue.update_policy(requeue_limit=2)
     assert (await queue.snapshot()).paused
-    with pytest.raises(StoreMisused, match=r"failed\.remove_min_fail_count does nothing without"):
+    with pytest.raises(StoreMisused, match=r"failed\.remove_min_given_up_count does nothing without"):
         await queue.policy()
 
 

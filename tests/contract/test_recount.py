@@ -4,6 +4,7 @@ import pytest
 
 from claimq import NewItem, Policy, ReliableQueue
 from claimq.model import State, Verdict
+from claimq.queue.internals import internals
 from testkit.clock import move_clock
 
 CAUSE = "worker ended: evicted (Pod ephemeral local storage usage exceeds the limit), exit code 137; pod p"
@@ -14,7 +15,7 @@ WHY = "its worker was told to end at once"
 async def test_what_waits_again_goes_to_the_tail_and_counts(queue: ReliableQueue, client: str | None) -> None:
     await queue.enqueue_many([NewItem("bad", client=client), NewItem("good", client=client)])
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
-    assert await queue.recount("w1", CAUSE) == 1
+    assert await internals(queue).recount("w1", CAUSE) == 1
     first, second = await queue.peek(2)
     assert (first.text, second.text) == ("good", "bad")
     assert (second.crash_count, second.requeue_count, second.interrupted_count) == (1, 1, 0)
@@ -32,7 +33,7 @@ async def test_at_the_limit_it_goes_to_failed_and_the_queue_goes_on(
     await queue.enqueue("bad", client=client)
     await queue.enqueue("other", client="d" if client else None)
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
-    assert await queue.recount("w1", CAUSE) == 1
+    assert await internals(queue).recount("w1", CAUSE) == 1
     (located,) = await queue.items(State.FAILED)
     assert (located.item.text, located.item.last_error, located.item.given_up_count) == ("bad", CAUSE, 1)
     assert (await queue.lengths())[State.MAIN] == 1
@@ -48,7 +49,7 @@ async def test_what_is_in_other_hands_by_now_stays_there_and_has_had_its_last_ch
     await queue.enqueue("bad")
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
     again = await other_worker.claim(1, wait=0)
-    assert await queue.recount("w1", CAUSE) == 1
+    assert await internals(queue).recount("w1", CAUSE) == 1
     (located,) = await queue.items(State.BUSY)
     assert (located.item.crash_count, located.item.last_error) == (1, CAUSE)
     (outcome,) = await other_worker.unclaim(again, why=WHY)
@@ -65,7 +66,7 @@ async def test_what_is_done_in_other_hands_is_done(queue: ReliableQueue, other_w
     await queue.enqueue("bad")
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
     again = await other_worker.claim(1, wait=0)
-    await queue.recount("w1", CAUSE)
+    await internals(queue).recount("w1", CAUSE)
     (outcome,) = await other_worker.done(again)
     assert outcome.verdict is Verdict.DONE
     assert sum((await queue.lengths()).values()) == 0
@@ -81,8 +82,8 @@ async def test_nothing_is_counted_twice_or_for_another_or_for_what_never_began(
     await queue.unclaim(never)
     await queue.crash(crashed, "gone")
     await other_worker.unclaim(theirs, why=WHY)
-    assert await queue.recount("w1", CAUSE) == 1
-    assert await queue.recount("w1", CAUSE) == 0
+    assert await internals(queue).recount("w1", CAUSE) == 1
+    assert await internals(queue).recount("w1", CAUSE) == 0
     assert (await queue.snapshot()).counters["crashes"] == 2
     assert {item.text for item in await queue.peek(4) if item.interrupted_count} == {
         "never begun",
@@ -94,7 +95,7 @@ async def test_an_interruption_of_long_ago_stays_one(queue: ReliableQueue) -> No
     await queue.enqueue("a")
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
     await move_clock(queue, 61)
-    assert await queue.recount("w1", CAUSE) == 0
+    assert await internals(queue).recount("w1", CAUSE) == 0
 
 
 async def test_what_a_client_of_many_gave_back_is_found(queue: ReliableQueue) -> None:
@@ -102,4 +103,4 @@ async def test_what_a_client_of_many_gave_back_is_found(queue: ReliableQueue) ->
     claims = await queue.claim(1, wait=0)
     await queue.enqueue_many([NewItem("other", client=f"c{number}") for number in range(150)])
     await queue.unclaim(claims, why=WHY)
-    assert await queue.recount("w1", CAUSE) == 1
+    assert await internals(queue).recount("w1", CAUSE) == 1

@@ -54,19 +54,31 @@ async def test_a_verdict_on_lost_claims_changes_nothing(
     await queue.unclaim(lost)
     held = [claim.token for claim in await queue.claim(2, wait=0)]
     before = contents(server)
-    outcomes = await VERDICTS[verb](
-        queue, [*lost, "w1/77.AAAAAAAA", "elsewhere/1.AAAAAAAA", "nonsense", "", "w1/1"]
-    )
-    assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 7
+    outcomes = await VERDICTS[verb](queue, [*lost, "w1/77.AAAAAAAA", "elsewhere/1.AAAAAAAA", "w1/1"])
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 5
     assert changes(before, contents(server)) == {}
     assert len(held) == 2
+
+
+@pytest.mark.parametrize("verb", VERDICTS)
+@pytest.mark.parametrize("text", ["TOKEN", "", "w1/1.short"])
+async def test_a_verdict_on_text_that_is_not_a_token_is_an_argument_error(
+    server: Server, queue: ReliableQueue, verb: str, text: str
+) -> None:
+    held = await _held(queue)
+    before = contents(server)
+    with pytest.raises(
+        ValueError, match=r"is not the token of a claim; a token looks like worker-1/17\d+\.\S{8}"
+    ):
+        await VERDICTS[verb](queue, [*held, text])
+    assert changes(before, contents(server)) == {}
 
 
 async def test_renewing_lost_claims_changes_nothing(server: Server, queue: ReliableQueue) -> None:
     lost = await _held(queue)
     await queue.unclaim(lost)
     before = contents(server)
-    outcomes = await queue.renew([*lost, "nonsense"])
+    outcomes = await queue.renew([*lost, "w1/1"])
     assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 3
     assert changes(before, contents(server)) == {}
 
@@ -82,7 +94,7 @@ async def test_a_call_that_a_later_one_of_its_lane_has_overtaken_changes_nothing
     await queue.fail(tokens[1], "broken", permanent=True)
     connection._calls = [number - 2 for number in connection._calls]
     before = contents(server)
-    with pytest.raises(StoreUnavailable, match="make the call anew"):
+    with pytest.raises(StoreUnavailable, match="make the call again"):
         await (VERDICTS | OTHERS)[name](queue, tokens)
     assert changes(before, contents(server)) == {}
 

@@ -58,7 +58,7 @@ async def test_what_max_items_removes_is_logged_whichever_call_removes_it(queue:
 async def test_what_the_policy_removes_is_logged(queue: ReliableQueue) -> None:
     await fail(queue, "a", "b")
     await queue.set_policy(
-        Policy(failed=FailedPolicy(remove_min_age=1, remove_min_fail_count=9, remove_match=Match.EITHER))
+        Policy(failed=FailedPolicy(remove_min_age=1, remove_min_given_up_count=9, remove_match=Match.EITHER))
     )
     await move_clock(queue, 2)
     await queue.apply_failed_policy()

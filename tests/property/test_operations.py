@@ -72,9 +72,9 @@ def failed_policies(draw: st.DrawFn) -> FailedPolicy:
     match = draw(st.sampled_from(Match))
     return FailedPolicy(
         requeue_min_age=sent,
-        requeue_max_fail_count=None if sent is None else draw(counts),
+        requeue_max_given_up_count=None if sent is None else draw(counts),
         remove_min_age=removed,
-        remove_min_fail_count=None if removed is None and match is Match.BOTH else draw(counts),
+        remove_min_given_up_count=None if removed is None and match is Match.BOTH else draw(counts),
         max_items=draw(st.none() | st.integers(1, 3)),
         remove_match=match,
     )

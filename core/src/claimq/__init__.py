@@ -1,6 +1,6 @@
 """claimq: reliable work queues on Redis and Valkey.
 
-``claimq.connect(url)`` is the way in; ``claimq.blocking`` has the same operations for synchronous programs,
+Start with ``claimq.connect(url)``. ``claimq.blocking`` has the same operations for synchronous programs,
 and ``claimq.worker`` is the client of the sidecar's socket, which needs nothing but the standard library.
 Names are loaded when they are first used, so that importing ``claimq.worker`` does not need the Redis client.
 """
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from claimq.errors import (
-        ClaimLost,
         ClaimqError,
         CrossSlot,
         InvalidName,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         COUNTERS,
         Claim,
         Enqueued,
+        EnqueuedItem,
         FailedPass,
         Item,
         Located,
@@ -50,18 +50,19 @@ if TYPE_CHECKING:
         WorkerInfo,
     )
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-    from claimq.queue.claiming import DEFAULT, Done
-    from claimq.queue.consuming import Consumed, OnFailure
+    from claimq.queue.claiming import DEFAULT
+    from claimq.queue.consume_run import Consumed, OnFailure
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
+    from claimq.queue.settling import Done
     from claimq.redis_store.settings import RedisSettings
     from claimq.server import Server, connect
 
 _HOMES = {
-    "claimq.queue.claiming": ("DEFAULT", "Done"),
-    "claimq.queue.consuming": ("Consumed", "OnFailure"),
+    "claimq.queue.claiming": ("DEFAULT",),
+    "claimq.queue.consume_run": ("Consumed", "OnFailure"),
+    "claimq.queue.settling": ("Done",),
     "claimq.errors": (
-        "ClaimLost",
         "ClaimqError",
         "CrossSlot",
         "InvalidName",
@@ -79,6 +80,7 @@ _HOMES = {
         "COUNTERS",
         "Claim",
         "Enqueued",
+        "EnqueuedItem",
         "FailedPass",
         "Item",
         "Located",
@@ -110,13 +112,13 @@ __all__ = [
     "COUNTERS",
     "DEFAULT",
     "Claim",
-    "ClaimLost",
     "ClaimqError",
     "Consumed",
     "CrossSlot",
     "Done",
     "Durability",
     "Enqueued",
+    "EnqueuedItem",
     "FailedPass",
     "FailedPolicy",
     "InvalidName",

@@ -1,13 +1,13 @@
-"""Background work that does not end silently: loops that go on, and tasks that log what ends them."""
+"""Background tasks that log their errors, and periodic loops."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from claimq.backoff import Backoff
 from claimq.errors import ClaimqError, StoreUnavailable
 
 _log = logging.getLogger(__name__)
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def in_background(work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-    """A task that does not die silently: an exception that ends it is logged at once, with its traceback. Keep the
-    task; the event loop holds it weakly."""
+    """Starts a task that logs the exception that ends it, with its traceback. Keep a reference to the task: the event
+    loop holds it weakly."""
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(_log_defect)
     return task
@@ -30,13 +30,13 @@ def _log_defect(task: asyncio.Task[Any]) -> None:
 async def run_every(
     period: float, step: Callable[[], Awaitable[bool]], *, name: str, stop: asyncio.Event
 ) -> None:
-    """Runs ``step`` every ``period`` seconds (with 10 % jitter, so that many processes spread) until ``stop``
-    is set.
+    """Runs ``step`` every ``period`` seconds (less up to 10 % jitter) until ``stop`` is set.
 
-    A step that returns True has more to do and runs again at once. A fault of the store is logged once when
-    it begins and once when it ends; the pause grows to ten periods in between. Any other exception is a defect: it is
-    logged each time, with its traceback, and the loop goes on.
+    A step that returns True has more to do and runs again at once. An outage of the server is logged once when it
+    begins and once when it ends; in between the pause doubles up to ten periods. Any other exception is a defect: it
+    is logged each time, with its traceback, and the loop goes on.
     """
+    backoff = Backoff(period, 10 * period, jitter=0.1)
     failures = 0
     while not stop.is_set():
         more = False
@@ -45,6 +45,7 @@ async def run_every(
             if failures:
                 _log.info("%s: works again after %d failed attempts", name, failures)
             failures = 0
+            backoff.reset()
         except ClaimqError as error:
             failures += 1
             if failures == 1 or not isinstance(error, StoreUnavailable):
@@ -55,8 +56,7 @@ async def run_every(
         if more:
             await asyncio.sleep(0)
             continue
-        pause = period * random.uniform(0.9, 1.1) * min(1 + failures, 10)  # noqa: S311 - spreads load, guards no secret
         try:
-            await asyncio.wait_for(stop.wait(), pause)
+            await asyncio.wait_for(stop.wait(), backoff.next())
         except TimeoutError:
             continue

@@ -1,12 +1,11 @@
-"""The same operations for programs without an event loop: each method blocks until its coroutine on a
-background thread is done.
+"""The same operations for synchronous programs: each method blocks until its coroutine on a background thread has
+ended.
 
     with claimq.blocking.connect("redis://localhost:6379/0") as server:
         queue = server.queue("thumbnails")
         queue.enqueue("cat.png")
 
-Safe to use from many threads. After ``fork`` connect anew in the child (pre-forking servers: connect on first
-use).
+Safe to use from many threads. After a fork, connect again in the child (in pre-forking servers: on first use).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class _Blocking(Generic[P, R]):
 
 
 class _BlockingConsume(_Blocking[P, R]):
-    """consume(), which ends in good order on SIGINT and SIGTERM: they arrive in the main thread, not in the loop's."""
+    """consume() with signal handlers for SIGINT and SIGTERM, which arrive in the main thread, not in the loop's."""
 
     def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, R]:
         plain = super().__get__(queue, owner)
@@ -72,7 +71,7 @@ class _BlockingConsume(_Blocking[P, R]):
 def _signals(
     loop: asyncio.AbstractEventLoop, given: object
 ) -> Generator[tuple[asyncio.Event | threading.Event, list[str]]]:
-    """While this lasts, SIGINT and SIGTERM set the event; the list has the name of the first that came."""
+    """Within the context, SIGINT and SIGTERM set the event; the list has their names in order of arrival."""
     stop = given if isinstance(given, asyncio.Event | threading.Event) else asyncio.Event()
     caught: list[str] = []
 
@@ -104,7 +103,6 @@ class BlockingQueue:
     fail = _Blocking(ReliableQueue.fail)
     drop = _Blocking(ReliableQueue.drop)
     requeue = _Blocking(ReliableQueue.requeue)
-    withdrawn = _Blocking(ReliableQueue.withdrawn)
     unclaim = _Blocking(ReliableQueue.unclaim)
     crash = _Blocking(ReliableQueue.crash)
     renew = _Blocking(ReliableQueue.renew)
@@ -140,25 +138,20 @@ class BlockingQueue:
     flush = _Blocking(ReliableQueue.flush)
     flush_client = _Blocking(ReliableQueue.flush_client)
     delete = _Blocking(ReliableQueue.delete)
-    explain = _Blocking(ReliableQueue.explain)
-    recount = _Blocking(ReliableQueue.recount)
-    own = _Blocking(ReliableQueue.own)
-    owner = _Blocking(ReliableQueue.owner)
-    wait_for_work = _Blocking(ReliableQueue.wait_for_work)
     consume = _BlockingConsume(ReliableQueue.consume)
 
     def drain_failed(
         self,
         *,
         min_age: float | None = None,
-        min_fail_count: int | None = None,
+        min_given_up_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,
         chunk: int = 100,
     ) -> Iterator[Located]:
         """See :meth:`claimq.ReliableQueue.drain_failed`."""
         items = self.wrapped.drain_failed(
-            min_age=min_age, min_fail_count=min_fail_count, match=match, limit=limit, chunk=chunk
+            min_age=min_age, min_given_up_count=min_given_up_count, match=match, limit=limit, chunk=chunk
         )
 
         async def following() -> Located | None:
@@ -188,7 +181,8 @@ class BlockingServer:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections and ends the background thread. In a forked child: nothing, they are the parent's."""
+        """Closes the connections and ends the background thread. Does nothing in a forked child: they are the
+        parent's."""
         if not self._loop.is_of_this_process:
             return
         try:
@@ -224,8 +218,9 @@ def connect(
 ) -> BlockingServer:
     """A server, for synchronous programs; see :func:`claimq.connect`. Nothing is sent before the first call.
 
-    ``client``: a ``redis.Redis`` of your own. It stays yours to close; let it make no retries of its own, return
-    bytes, and have a socket time-out of at least 3 seconds. Each call takes one of its connections and a thread.
+    ``client``: your own ``redis.Redis``, which claimq does not close. It must return bytes, make no retries of its own,
+    and have a socket timeout of at least 3 seconds. Each call takes one of its connections and a thread. For a Redis
+    Cluster give a URL or settings: any other client raises TypeError.
     """
     shared = None if client is None else ThreadedClient(client)
     return BlockingServer(claimq.server.connect(url, settings=settings, client=shared), shared)

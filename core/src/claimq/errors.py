@@ -1,7 +1,7 @@
-"""What can go wrong, named by what the caller does next.
+"""Exceptions, named by what the caller does next.
 
-No exception of a client library leaves this package: the adapter turns each into one of these, with ``raise
-... from``. Misuse of the Python API (a wrong type, a negative number) is a plain :class:`TypeError` or
+No exception of the client library leaves this package: each is translated into one of these, with ``raise ... from``.
+Misuse of the Python API (a wrong type, a negative number) is a plain :class:`TypeError` or
 :class:`ValueError`.
 """
 
@@ -12,27 +12,28 @@ from dataclasses import dataclass
 
 
 class ClaimqError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The base class of all exceptions of this package."""
 
 
 class NoServer(ClaimqError):
-    """No server was named, and none could be found without a name. Nothing was sent."""
+    """The program names no server, and there is no default. Nothing was sent."""
 
 
 class StoreUnavailable(ClaimqError):
     """The server cannot be reached or cannot serve now (down, loading, failing over). Try again later.
 
-    Nothing is known about a call that ended so: it may have taken effect. Repeating an enqueue that carried
-    ids of the producer's own is harmless; a verdict that did arrive is answered ``lost`` when it is repeated
-    by another call.
+    The outcome of the call is unknown: it may have taken effect. Repeating an enqueue with ids of the producer's own is
+    harmless. A repeated verdict returns ``lost`` if the first one took effect.
     """
 
 
 class NotReplicated(StoreUnavailable):
-    """The primary has carried out the call, and no replica confirmed it in time, as the queue's ``durability`` asks.
+    """The primary has carried out the call, but no replica confirmed it in time, as the queue's ``durability``
+    requires.
 
-    Whether it survives a failover is not known. Repeating an enqueue that carried ids of the producer's own is
-    harmless, and waits for a replica again. ``result`` is what the call would have returned.
+    It may be lost in a failover. Repeating an enqueue that carried ids of the producer's own is
+    harmless, and waits for a replica again. ``result`` is what the call would have returned; for several items
+    that go in several calls, the result up to the call that was not confirmed.
     """
 
     def __init__(self, message: str, result: object = None) -> None:
@@ -48,23 +49,14 @@ class StoreFull(ClaimqError):
 
 
 class StoreMisused(ClaimqError):
-    """The server answers, and the answer will not change by itself: a person has to change something.
+    """The server refuses the call, and will go on refusing it until someone changes something.
 
-    For instance a key of another type in the way, a missing permission, a wrong password, a server that is
-    too old.
+    For example a key of another type, a missing permission, a wrong password, or a server that is too old.
     """
 
 
 class CrossSlot(StoreMisused):
-    """The queues named in one call live in different slots of a Redis Cluster. Make one call for each queue."""
-
-
-class ClaimLost(ClaimqError):
-    """The claim is no longer held: its lease ran out or it was given back. Stop working and forget the result."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__(f"the claim {token} is no longer held; stop working on it and forget the result")
-        self.token = token
+    """The queues of one call are in different slots of a Redis Cluster. Make one call per queue."""
 
 
 class ItemTooLarge(ClaimqError):
@@ -81,11 +73,11 @@ class ItemTooLarge(ClaimqError):
 
 
 class PayloadError(ClaimqError):
-    """The payload is not what the caller reads it as (text or JSON). The item itself is untouched."""
+    """The payload is not text or JSON, as which the caller reads it. The item itself is unchanged."""
 
 
 class InvalidName(ValueError, ClaimqError):
-    """A name of a queue, worker, client or item that cannot be used. Choose another; the message says which rule."""
+    """An invalid name of a queue, worker, client or item. The message says which rule it breaks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The values that callers hold: items, claims and what became of them. All are immutable.
+"""The values that callers get: items, claims and their outcomes. All are immutable.
 
 Instants are Unix seconds by the server's clock, durations are seconds, payloads are bytes.
 """
@@ -16,7 +16,7 @@ from claimq.tokens import number_of
 
 
 class State(StrEnum):
-    """Where an item is; it is in exactly one of them."""
+    """The state of an item. It is in exactly one."""
 
     MAIN = "main"
     BUSY = "busy"
@@ -25,7 +25,7 @@ class State(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a claim after a call. After ``LOST`` nothing has changed: the claim was not held any more.
+    """The result of a call for one claim. ``LOST``: the claim was not held any more, and nothing has changed.
 
     ``ALREADY_DONE`` comes only from a sidecar: the same verdict had its effect before.
     """
@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One line of what happened to an item: fail, permanent, requeue, crash, expired or requeue_failed."""
+    """One event of an item: fail, permanent, requeue, crash, expired or requeue_failed."""
 
     at: float
     kind: str
@@ -61,10 +61,9 @@ class HistoryEntry:
 class Item(NamedTuple):
     """The unit of work.
 
-    The counters are those of the item's present life: sending a failed item back restarts them.
-    ``given_up_count`` (how often it has gone to failed) and ``history`` (its last ten events) are kept for
-    ever. ``error_detail`` belongs to ``last_error``: where it was raised, if that is known. ``enqueued_at`` is
-    when it last entered the tail of main, ``first_enqueued_at`` when it did so first.
+    Requeueing a failed item restarts the counters, but not ``given_up_count`` (how often it has gone to failed) and
+    ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
+    when the item last entered the tail of main, ``first_enqueued_at`` when it first did.
     """
 
     id: str
@@ -113,7 +112,7 @@ def payload_json(item_id: str, payload: bytes) -> object:
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """An item to enqueue, where a bare payload does not say enough.
+    """An item to enqueue with an id, a client or a delay.
 
     ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay``
     (from now: seconds or a timedelta) and ``at`` (an instant: Unix seconds or an aware datetime) exclude each other.
@@ -127,9 +126,19 @@ class NewItem:
 
 
 @dataclass(frozen=True, slots=True)
+class EnqueuedItem:
+    """Result of enqueueing one item: its id, the length of main afterwards, and ``is_duplicate`` if an item with this
+    id was enqueued before, so that nothing was added."""
+
+    id: str
+    length: int
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What an enqueue did: the items' ids in call order, the length of main after it, and which ids were
-    known already."""
+    """Result of enqueueing several items: their ids in call order, the length of main afterwards, and the ids that were
+    enqueued before, so that nothing was added for them."""
 
     ids: tuple[str, ...]
     length: int
@@ -137,9 +146,9 @@ class Enqueued:
 
 
 class Claim(NamedTuple):
-    """The right to work on an item until ``lease_until``. ``token`` names this claim and never another one.
+    """The right to work on an item until ``lease_until``. ``token`` identifies this claim.
 
-    ``number`` can fence off late writes elsewhere: accept only numbers that are not smaller than the last seen. It
+    ``number`` is a fencing token: another store can refuse late writes by refusing numbers below the last one seen. It
     grows with every claim of the queue; docs/guarantees.md says what holds after a loss of data.
     """
 
@@ -156,8 +165,8 @@ class Claim(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a verdict did to one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``, ``earlier``
-    (what the same verdict did before) for ``ALREADY_DONE``, ``id`` where it is known."""
+    """The result of a verdict for one claim. ``delay`` is set for ``DELAYED``, ``lease_until`` for ``RENEWED``,
+    ``earlier`` (what the same verdict did before) for ``ALREADY_DONE``, ``id`` where it is known."""
 
     token: str
     verdict: Verdict
@@ -174,7 +183,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """How many claims of a dead worker went where."""
+    """Where the items of a dead worker went."""
 
     requeued: int = 0
     delayed: int = 0
@@ -183,14 +192,14 @@ class Released:
 
     @property
     def total(self) -> int:
-        """All claims that were given back."""
+        """Number of claims that were given back."""
         return self.requeued + self.delayed + self.failed + self.unclaimed
 
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What one sweep did: expired claims with their verdicts, due delayed items, repaired inconsistencies;
-    ``more``: go on at once."""
+    """Result of one ``reap``: expired claims with their verdicts, due items that were moved to main, and repairs.
+    ``more``: there is more to reap."""
 
     expired: tuple[Outcome, ...] = ()
     due: int = 0
@@ -215,7 +224,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many failed items were removed, and the first of them up to the limit that was asked for."""
+    """Number of removed failed items, and the first of them up to ``log_limit``."""
 
     count: int
     items: tuple[Located, ...] = ()
@@ -245,7 +254,7 @@ class RemovedItem:
 
 @dataclass(frozen=True, slots=True)
 class FailedPass:
-    """What one pass of the automatic policy for failed items did."""
+    """Result of one pass of the policy for failed items."""
 
     requeued: int = 0
     removed: int = 0
@@ -253,7 +262,7 @@ class FailedPass:
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker that was seen within the last hour: how many claims it holds, and when it last claimed or renewed."""
+    """A worker: how many claims it holds, and when it last claimed or renewed."""
 
     worker: str
     busy: int
@@ -264,17 +273,16 @@ COUNTERS = (
     "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
     "failed", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",
 )  # fmt: skip
-"""What a queue counts; docs/operations.md says what each name means. A total that only a later release knows is
-left out."""
+"""Names of a queue's counters; docs/operations.md explains them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One consistent look at a queue.
+    """The state of a queue at one instant.
 
-    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the
-    most overdue item is past its time (0 if none is). None where the state is empty. ``counters``: totals since
-    the queue began, one for each name in ``COUNTERS``. ``next_due_in``: seconds until the next delayed item is due
+    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the most overdue
+    item is past its due time (0 if none is). None for an empty state. ``counters``: totals since the queue was created,
+    one for each name in ``COUNTERS``. ``next_due_in``: seconds until the next delayed item is due
     (0 if one is). ``due_soon``: delayed items that become due within the next 15 seconds.
     """
 
@@ -290,8 +298,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """Bytes: what the queue's keys take (sampled), what the server uses, its limit (0: none), and the share
-    of it used."""
+    """Memory in bytes: of the queue's keys (sampled), of the server, and the server's limit (0: none)."""
 
     queue_bytes: int
     used_bytes: int
@@ -305,8 +312,7 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class ServerWarning:
-    """Something about the server that makes the guarantees weaker. ``code`` is CamelCase, ``message`` says
-    what to set."""
+    """A setting of the server that weakens the guarantees. ``code`` is CamelCase, ``message`` says what to set."""
 
     code: str
     message: str
@@ -314,7 +320,7 @@ class ServerWarning:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """What kind of server this is and what about it is unsafe."""
+    """The kind and version of a server, and its unsafe settings."""
 
     flavour: str
     version: str

@@ -1,8 +1,7 @@
-"""The policy of a queue: what the scripts on the server obey, and its form in the queue's ``config`` hash.
+"""The policy of a queue, and its form in the queue's ``config`` hash on the server.
 
-The hash is the one truth for clients of every language. A field that is absent there has the default given
-here, and changing a field applies at once to what is already queued, since every script reads it when it
-runs.
+Scripts read the hash whenever they run, so a change applies at once to items that are already in the queue, and to
+clients in every language. A field that is absent has the default given here.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from math import isfinite
 from claimq.arguments import YEAR, OptionalSeconds, Seconds, count, number
 
 LONGEST_LEASE = 7 * 86_400.0
-"""Seconds. A lease that nothing renews ends after this at the latest; the scripts keep to it too."""
+"""Longest lease in seconds; the scripts enforce it too."""
 LARGEST_PAYLOAD = 512 * 1024 * 1024
-"""Bytes that the server takes in one value."""
+"""Largest value that the server stores, in bytes."""
 
 
 class OnExpiry(StrEnum):
-    """What the reaper does with an item whose lease ran out."""
+    """Where an item goes whose lease ran out."""
 
     REQUEUE = "requeue"
     DROP = "drop"
@@ -56,7 +55,7 @@ class RetryDelay:
 
 
 class Match(StrEnum):
-    """Which of two filters an item must pass, where both are given."""
+    """Which filters an item must pass if two are given."""
 
     BOTH = "both"
     EITHER = "either"
@@ -64,39 +63,43 @@ class Match(StrEnum):
 
 @dataclass(frozen=True)
 class FailedPolicy:
-    """What happens to failed items by themselves: nothing by default.
+    """Automatic handling of failed items: none by default.
 
     ``requeue_min_age``: seconds after which a failed item is sent back to main, unless it has been given up
-    more than ``requeue_max_fail_count`` times in its life. ``remove_min_age``: seconds after which a failed
-    item is removed, if it has also been given up at least ``remove_min_fail_count`` times; with
+    more than ``requeue_max_given_up_count`` times in its life. ``remove_min_age``: seconds after which a failed
+    item is removed, if it has also been given up at least ``remove_min_given_up_count`` times; with
     ``remove_match=EITHER`` one of the two is enough. ``max_items``: the newest so many are kept.
     """
 
     requeue_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
-    requeue_max_fail_count: int | None = None
+    requeue_max_given_up_count: int | None = None
     remove_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
-    remove_min_fail_count: int | None = None
+    remove_min_given_up_count: int | None = None
     max_items: int | None = None
     remove_match: Match = Match.BOTH
 
     def __post_init__(self) -> None:
-        for name, least in (("requeue_max_fail_count", 1), ("remove_min_fail_count", 0), ("max_items", 1)):
+        for name, least in (
+            ("requeue_max_given_up_count", 1),
+            ("remove_min_given_up_count", 0),
+            ("max_items", 1),
+        ):
             if (limit := getattr(self, name)) is not None:
                 count(f"failed.{name}", limit, least=least)
-        if self.requeue_max_fail_count is not None and self.requeue_min_age is None:
+        if self.requeue_max_given_up_count is not None and self.requeue_min_age is None:
             raise ValueError(
-                "failed.requeue_max_fail_count does nothing without failed.requeue_min_age; give both"
+                "failed.requeue_max_given_up_count does nothing without failed.requeue_min_age; give both"
             )
         needs_age = self.remove_match is Match.BOTH and self.remove_min_age is None
-        if self.remove_min_fail_count is not None and needs_age:
+        if self.remove_min_given_up_count is not None and needs_age:
             raise ValueError(
-                "failed.remove_min_fail_count does nothing without failed.remove_min_age; give both, or "
+                "failed.remove_min_given_up_count does nothing without failed.remove_min_age; give both, or "
                 "remove_match=Match.EITHER to remove by the count alone"
             )
 
 
 class Durability(StrEnum):
-    """What has an item when its enqueue returns. A shortfall raises :class:`claimq.NotReplicated`.
+    """Where an item is stored when its enqueue returns. Otherwise it raises :class:`claimq.NotReplicated`.
 
     ``PRIMARY``: the primary, as safely as its settings make it. ``REPLICATED``: at least one replica too.
     ``FSYNCED``: the disk of the primary and that of a replica (both with appendonly; Redis 7.2 or Valkey).
@@ -109,31 +112,30 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything the scripts obey. Sizes in bytes; durations are read as seconds, and given as seconds or as a
-    :class:`datetime.timedelta`."""
+    """Settings of a queue. Sizes are in bytes. Durations are seconds; a :class:`datetime.timedelta` may be given."""
 
     requeue_limit: int = 5
-    """Requeues an item may have; one more and it goes to failed. 0: the first failure goes there."""
+    """How often an item may be requeued. After that it goes to failed; with 0, after the first failure."""
     busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
-    """The length of a lease: a claim that is neither settled nor renewed for so long has expired."""
+    """The length of a lease. A claim that is neither settled nor renewed for this long expires."""
     on_expiry: OnExpiry = OnExpiry.REQUEUE
-    """What becomes of an item whose lease ran out."""
+    """Where an item goes whose lease ran out."""
     retry_delay: RetryDelay = RetryDelay()
     """The pause before a failed item's next attempt."""
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
-    """How long a claim waits for an item when it does not say. None: for ever."""
+    """How long a claim waits for an item by default. None: for ever."""
     max_payload: int = 1024 * 1024
-    """Larger payloads are refused at enqueue."""
+    """Enqueueing a larger payload is refused."""
     id_window: Seconds = Seconds(3600.0, least=1.0, most=YEAR)
-    """How long an id that a producer gave is remembered, so that enqueueing it again adds nothing."""
+    """How long a producer's id is remembered. Enqueueing the id again within this time adds nothing."""
     failed: FailedPolicy = FailedPolicy()
-    """What happens to failed items by themselves."""
+    """Automatic handling of failed items."""
     durability: Durability = Durability.PRIMARY
-    """What has an item when its enqueue returns."""
+    """Where an item is stored when its enqueue returns."""
     durable_done: bool = False
-    """Whether a done waits for that too, so that a failover hands out no finished item again."""
+    """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
     suspended: bool = False
-    """A suspended queue gives no claims; everything else works. A pause by hand is apart from this."""
+    """Whether claims are stopped; everything else works. Independent of ``pause`` and ``resume``."""
 
     def __post_init__(self) -> None:
         count("requeue_limit", self.requeue_limit, most=1_000_000)
@@ -154,9 +156,9 @@ class Policy:
             "max_payload": str(self.max_payload),
             "id_window_ms": _ms(self.id_window),
             "failed_requeue_min_age_ms": _optional(failed.requeue_min_age, scale=1000),
-            "failed_requeue_max_fail_count": _optional(failed.requeue_max_fail_count),
+            "failed_requeue_max_fail_count": _optional(failed.requeue_max_given_up_count),
             "failed_remove_min_age_ms": _optional(failed.remove_min_age, scale=1000),
-            "failed_remove_min_fail_count": _optional(failed.remove_min_fail_count),
+            "failed_remove_min_fail_count": _optional(failed.remove_min_given_up_count),
             "failed_max_items": _optional(failed.max_items),
             "failed_remove_match": failed.remove_match.value,
             "durability": self.durability.value,
@@ -197,9 +199,9 @@ class Policy:
             id_window=value("id_window_ms", 1000),
             failed=FailedPolicy(
                 requeue_min_age=seconds("failed_requeue_min_age_ms"),
-                requeue_max_fail_count=limit("failed_requeue_max_fail_count"),
+                requeue_max_given_up_count=limit("failed_requeue_max_fail_count"),
                 remove_min_age=seconds("failed_remove_min_age_ms"),
-                remove_min_fail_count=limit("failed_remove_min_fail_count"),
+                remove_min_given_up_count=limit("failed_remove_min_fail_count"),
                 max_items=limit("failed_max_items"),
                 remove_match=Match(whole["failed_remove_match"]),
             ),

@@ -1,4 +1,4 @@
-"""Changes of some fields of a policy: which may be given, and their form in the queue's ``config`` hash."""
+"""Changes to single fields of a policy, and their form in the queue's ``config`` hash."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ class PolicyFields(TypedDict, total=False):
 
 
 class PolicyChanges(PolicyFields, total=False):
-    """The same, and each field of ``retry_delay`` and ``failed`` by itself."""
+    """Fields of :class:`Policy`, and each field of its ``retry_delay`` and ``failed``."""
 
     retry_delay_initial: Duration
     retry_delay_factor: float
     retry_delay_max: Duration
     retry_delay_jitter: float
     failed_requeue_min_age: Duration | None
-    failed_requeue_max_fail_count: int | None
+    failed_requeue_max_given_up_count: int | None
     failed_remove_min_age: Duration | None
-    failed_remove_min_fail_count: int | None
+    failed_remove_min_given_up_count: int | None
     failed_max_items: int | None
     failed_remove_match: Match
 
 
 _CONFIG_NAMES = {"claim_wait_timeout": "claim_wait_ms"}
 _GROUPS = {"retry_delay": "retry_", "failed": "failed_"}
+_RENAMED = {"retry_delay_": "retry_", "given_up_count": "fail_count"}
 _ANY_AGE = FailedPolicy(requeue_min_age=0.0, remove_min_age=0.0)
-"""Whether a count that is given by itself has its age is known to the server alone, which checks it."""
+"""For a count that is given without its age. The server checks whether the age is set."""
 
 
 def changed_fields(changes: PolicyChanges) -> dict[str, str]:
-    """The fields of the ``config`` hash that these changes set, and no others.
+    """The fields of the ``config`` hash that these changes set.
 
-    Raises :class:`TypeError` for a name that is no field or for none at all, :class:`ValueError` for a value out
-    of bounds or a field that is given twice (``failed`` and ``failed_max_items``).
+    Raises :class:`TypeError` for an unknown name or without any, :class:`ValueError` for a value out of bounds or a
+    field that is given twice (``failed`` and ``failed_max_items``).
     """
     given = cast("dict[str, Any]", dict(changes))
     if not given:
@@ -73,5 +74,7 @@ def _sets(name: str, field: str) -> bool:
     """Whether a change of that name sets the field of the hash."""
     if prefix := _GROUPS.get(name):
         return field.startswith(prefix)
-    plain = _CONFIG_NAMES.get(name, name.replace("retry_delay_", "retry_"))
+    plain = _CONFIG_NAMES.get(name, name)
+    for ours, theirs in _RENAMED.items():
+        plain = plain.replace(ours, theirs)
     return field in (plain, f"{plain}_ms")

@@ -1,4 +1,4 @@
-"""A server: where queues come from, and what is unsafe about it."""
+"""Connecting to a server, and the queues, operations and reports of the whole server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.default_server import found_settings
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.producing import batch_of, check_one_step, run_enqueue
@@ -23,27 +23,25 @@ from claimq.redis_store.settings import RedisSettings
 
 _PROBE = "cq:{report}:main"
 _WORD = re.compile("[a-z0-9.-]{1,40}")
-"""What a value of a server's report may be to be shown. A longer text is none of a Redis, and not to be repeated."""
+"""Values of INFO that may be shown. No Redis returns a longer text, and foreign text is not repeated."""
 _OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
 def connect(url: str | None = None, *, settings: RedisSettings | None = None, client: Any = None) -> Server:
-    """A server by URL, by settings, or over a shared ``redis.asyncio`` client. Nothing is sent before the
-    first call.
+    """A server by URL, by settings, or over your own ``redis.asyncio`` client. Nothing is sent before the first call.
 
     Without any of them: the server of ``$CLAIMQ_REDIS_URL`` (with the other ``CLAIMQ_REDIS_*`` variables of the
-    sidecar), else that of the ``claimq up`` that runs in this directory, above it, or as this user on this
-    machine. Raises :class:`NoServer` if that does not decide.
+    sidecar), else that of the ``claimq up`` that is running in this directory or above it, or as this user on this
+    machine. Raises :class:`NoServer` if there is none, or more than one.
 
-    A shared client stays yours to close; let it make no retries of its own, return bytes
-    (``decode_responses=False``), and have a socket time-out of at least 3 seconds. Raises :class:`ValueError`
-    for a URL that is none.
+    claimq does not close your client. It must return bytes (``decode_responses=False``), make no retries of its own,
+    and have a socket timeout of at least 3 seconds. Raises :class:`ValueError` for a malformed URL.
     """
     if sum(given is not None for given in (url, settings, client)) > 1:
         raise ValueError("give one of a URL, settings or a client")
     if decodes_replies(client):
         raise ValueError(
-            "the shared client decodes replies; make it with decode_responses=False: payloads are bytes"
+            "client decodes replies, and payloads are bytes; create it with decode_responses=False"
         )
     if settings is None and client is None:
         settings = found_settings() if url is None else RedisSettings(url)
@@ -51,8 +49,8 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
 
 
 class Server:
-    """Connections to one Redis or Valkey (standalone, behind Sentinel, or a Cluster). Use it as an async
-    context manager."""
+    """Connections to one Redis or Valkey server (standalone, behind Sentinel, or a Cluster). An async context
+    manager."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -66,30 +64,32 @@ class Server:
         await self.close()
 
     async def close(self) -> None:
-        """Gives back what cancelled claims got, then closes the connections made here."""
+        """Recovers the items of cancelled claims, then closes the connections that this object made."""
         await self._connection.close()
 
     def queue(self, name: str, *, worker: str | None = None) -> ReliableQueue:
-        """The queue of that name, claimed from as ``worker`` (by default host, process id and a random part).
-        No round trip.
+        """The queue of that name. ``worker`` is the name under which it claims; the default is host, process id and a
+        random part. Makes no call.
 
-        Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all
-        that the name holds. A process that forks makes its queues after the fork.
+        Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all claims of
+        the name. After a fork, make new queues in the child.
         """
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none: 1,000 items or 4 MiB at most, so that
-        the step does not block the server for long.
+        """Adds items to several queues in one atomic step, all or none: at most 1,000 items or 4 MiB, so that the step
+        does not block the server for long.
 
-        Raises CrossSlot where they do not share a server slot, ValueError for too many, and as
+        Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as
         :meth:`ReliableQueue.enqueue`.
         """
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
         check_one_step(batches.values())
-        keys = {name: Keys(name) for name in batches}
-        done = await run_enqueue(self._connection, {keys[name]: batch for name, batch in batches.items()})
-        return {name: done[keys[name]] for name in batches}
+        by_keys = {Keys(name): batch for name, batch in batches.items()}
+        done, missing = await run_enqueue(self._connection, by_keys)
+        if missing:
+            raise NotReplicated(missing, done)
+        return done
 
     async def ping(self, *, verdicts: bool = False) -> None:
         """One round trip on a connection for calls, or one each for verdicts and renewals. The connections stay open.
@@ -100,23 +100,23 @@ class Server:
             await self._connection.ping(use=use)
 
     async def queues(self) -> list[str]:
-        """The names of the queues that are known here, sorted.
+        """The names of the queues in the server's index, sorted.
 
-        Those that the operator, `claimq up` or the command line has worked on, or that a program has added
-        (:meth:`ReliableQueue.add_to_index`): only they write the list, and only with a right to ``cq:queues``.
-        A queue that was deleted is left out and forgotten. O(queues), up to four round trips for each.
+        The index has the queues that the operator, `claimq up` or the command line has worked on, or that a program
+        has added (:meth:`ReliableQueue.add_to_index`), if their user may write ``cq:queues``. Deleted queues are
+        removed from it. O(queues), up to four round trips for each.
         """
         names = await index.known_names(self._connection)
-        there = [name for name in names if await self.queue(name).exists()]
-        if len(there) < len(names):
-            await index.remove_names(self._connection, sorted({*names} - {*there}))
-        return there
+        existing = [name for name in names if await self.queue(name).exists()]
+        if len(existing) < len(names):
+            await index.remove_names(self._connection, sorted({*names} - {*existing}))
+        return existing
 
     async def report(self) -> ServerReport:
-        """What server this is and what about its settings weakens the guarantees, each with what to set.
-        Changes nothing."""
-        told = await self._connection.info("", _PROBE)
-        info = {key: value for key, found in told.items() if _WORD.fullmatch(value := str(found))}
+        """The server's kind and version, and a warning for each setting that weakens the guarantees, with the value to
+        set. Changes nothing."""
+        raw = await self._connection.info("", _PROBE)
+        info = {key: text for key, value in raw.items() if _WORD.fullmatch(text := str(value))}
         flavour = "valkey" if "valkey_version" in info else "redis"
         version = info.get("valkey_version", info.get("redis_version", "0"))
         warnings = [
@@ -195,7 +195,7 @@ def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
 def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
     used, most = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
     if not 0 < most <= used or info.get("maxmemory_policy") != "noeviction":
-        return []  # a server that evicts is never full: that it evicts is a warning of its own
+        return []  # a server that evicts is never full, and eviction has its own warning
     text = (
         f"the server is at its maxmemory of {most} bytes and takes no new items; let workers drain the queue, remove "
         "failed items (spec.failedItems, or `claimq failed remove`), or give it more memory"
@@ -204,6 +204,6 @@ def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
 
 
 def default_worker() -> str:
-    """A worker's name that no other process has."""
+    """A name for a worker that no other process uses."""
     host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:100] or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

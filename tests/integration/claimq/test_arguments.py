@@ -10,6 +10,7 @@ import pytest
 
 import claimq
 from claimq import NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
+from claimq.queue.internals import internals
 
 SECOND = timedelta(seconds=1)
 Call = Callable[[ReliableQueue], Awaitable[object]]
@@ -24,9 +25,9 @@ CALLS: dict[str, Callable[[ReliableQueue, Any], Awaitable[object]]] = {
     "pause of consume": lambda queue, value: queue.consume(print, pause=value, return_when_empty=True),
     "min_age of requeue_failed": lambda queue, value: queue.requeue_failed(min_age=value),
     "min_age of remove_failed": lambda queue, value: queue.remove_failed(min_age=value),
-    "seconds of wait_for_work": lambda queue, value: queue.wait_for_work(value),
-    "within of explain": lambda queue, value: queue.explain("w1", "a cause", within=value),
-    "within of recount": lambda queue, value: queue.recount("w1", "a cause", within=value),
+    "seconds of wait_for_work": lambda queue, value: internals(queue).wait_for_work(value),
+    "within of explain": lambda queue, value: internals(queue).explain("w1", "a cause", within=value),
+    "within of recount": lambda queue, value: internals(queue).recount("w1", "a cause", within=value),
 }
 
 
@@ -60,8 +61,8 @@ COUNTS: dict[str, Call] = {
     "count of items": lambda queue: queue.items("busy", odd),
     "offset of items": lambda queue: queue.items("busy", offset=odd),
     "count of failed_items": lambda queue: queue.failed_items(odd),
-    "limit of explain": lambda queue: queue.explain("w1", "a cause", limit=odd),
-    "limit of recount": lambda queue: queue.recount("w1", "a cause", limit=odd),
+    "limit of explain": lambda queue: internals(queue).explain("w1", "a cause", limit=odd),
+    "limit of recount": lambda queue: internals(queue).recount("w1", "a cause", limit=odd),
 }
 
 

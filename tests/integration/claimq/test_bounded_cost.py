@@ -85,7 +85,7 @@ async def test_a_pass_of_the_failed_policy_is_bounded_and_the_next_one_goes_on(
     await queue.enqueue("twice")
     await queue.fail(await queue.claim(), "broken", permanent=True)
     await fail_many(queue, 6500)
-    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=0, remove_min_fail_count=2)))
+    await queue.set_policy(Policy(failed=FailedPolicy(remove_min_age=0, remove_min_given_up_count=2)))
     last = (await queue.failed_items(1))[0].name
     await queue.requeue_failed_item(last)
     await queue.fail(await queue.claim(), "broken", permanent=True)
@@ -108,8 +108,8 @@ async def test_filters_meet_each_failed_item_once_also_where_many_failed_at_one_
     await queue.enqueue_many([NewItem("x", id=f"new{number}") for number in range(5)])
     await queue.fail(await queue.claim(12), "broken", permanent=True)  # all at one instant
 
-    assert await queue.requeue_failed(max_fail_count=1, chunk=chunk) == 5
-    removed = await queue.remove_failed(min_fail_count=2, chunk=chunk, log_limit=3)
+    assert await queue.requeue_failed(max_given_up_count=1, chunk=chunk) == 5
+    removed = await queue.remove_failed(min_given_up_count=2, chunk=chunk, log_limit=3)
 
     assert (removed.count, len(removed.items)) == (7, 3)
     assert await queue.length(State.FAILED) == 0

@@ -7,6 +7,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, ReliableQueue, State, StoreUnavailable
+from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -122,7 +123,7 @@ async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) 
         for claim in (await asyncio.gather(claiming, return_exceptions=True))[:1]:
             if isinstance(claim, list):
                 await queue.unclaim(claim)
-    await queue.withdrawn()
+    await internals(queue).lost_claims_recovered()
     assert await main_and_busy(queue) == (10, 0)
     assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]
 
@@ -133,14 +134,14 @@ async def test_whoever_waits_for_a_cancelled_claim_hears_when_it_is_back(
     await queue.enqueue("a")
     other = far.queue("q", worker="w2")
     await other.unclaim(await other.claim(1))  # the server knows the scripts
-    await other.withdrawn()  # there is nothing to wait for
+    await internals(other).lost_claims_recovered()  # there is nothing to wait for
     lost = proxy.drop_reply(cut=False)
     claiming = asyncio.create_task(other.claim(1))
     await eventually(lambda: lost.hit is not None)
     await eventually(lambda: _is_busy(queue, 1), why="the server has carried the claim out")
     proxy.black_hole("requests")
     await cancelled(claiming)
-    waiting = asyncio.create_task(other.withdrawn())
+    waiting = asyncio.create_task(internals(other).lost_claims_recovered())
     assert not await finished_in(waiting, 0.2)
     proxy.heal()
     await asyncio.wait_for(waiting, 60.0)
@@ -165,7 +166,7 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
             await other.claim(1)
         assert await main_and_busy(queue) == (1, 1)
         proxy.heal()
-        await asyncio.wait_for(other.withdrawn(), 60.0)
+        await asyncio.wait_for(internals(other).lost_claims_recovered(), 60.0)
         assert await main_and_busy(queue) == (2, 0)
         assert [item.text for item in await queue.peek(2)] == ["a", "b"]
 
@@ -179,7 +180,7 @@ async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
         proxy.refuse()
         with pytest.raises(StoreUnavailable):
             await short.queue("q", worker="w2").claim(1)
-        waiting = asyncio.create_task(short.queue("q", worker="w2").withdrawn())
+        waiting = asyncio.create_task(internals(short.queue("q", worker="w2")).lost_claims_recovered())
         assert not await finished_in(waiting, 0.1)
     assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
     await asyncio.wait_for(waiting, 60.0)

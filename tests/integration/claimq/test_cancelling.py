@@ -9,6 +9,7 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue, State, Verdict
+from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 from testkit.waiting import eventually
@@ -42,7 +43,7 @@ async def test_claims_cancelled_at_random_leave_no_lease_behind(queue: ReliableQ
         kept = [claim for claims in results if claims for claim in claims]
         await queue.unclaim(kept)
         assert round_ < CANCELS
-    await queue.withdrawn()
+    await internals(queue).lost_claims_recovered()
     assert await nothing_is_busy(queue)
     items = await queue.peek(99)
     assert sorted(int(item.text) for item in items) == list(range(50))
@@ -57,7 +58,7 @@ async def test_one_claim_cancelled_again_and_again_keeps_the_order(queue: Reliab
         claims = await cancelled(queue.claim(5, wait=0), chance.random() * 0.002)
         if claims:
             await queue.unclaim(claims)
-        await queue.withdrawn()
+        await internals(queue).lost_claims_recovered()
         assert await nothing_is_busy(queue)
     assert [item.text for item in await queue.peek(99)] == payloads
 
@@ -150,7 +151,7 @@ async def test_a_cancelled_claim_that_reaches_the_server_late_takes_nothing(
             await asyncio.gather(claiming, return_exceptions=True)
             proxy.heal()
             await queue.lengths()
-        await queue.withdrawn()
+        await internals(queue).lost_claims_recovered()
         assert await nothing_is_busy(queue)
         assert await queue.length() == 1
     assert valkey.call("ZCARD", "cq:{q}:leases") in (0, 1)

@@ -24,6 +24,30 @@ async def test_items_are_handled_in_order_and_done(queue: ReliableQueue, seen: S
     assert await counts(queue) == (0, 0, 0, 0)
 
 
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_paused_queue_is_not_reported_as_empty(
+    queue: ReliableQueue, seen: Seen, concurrency: int
+) -> None:
+    await fill(queue, 2)
+    await queue.pause()
+    consumed = await queue.consume(seen, concurrency=concurrency, return_when_empty=True)
+    assert (consumed.done, consumed.stopped_by) == (0, "paused")
+    await queue.resume()
+    consumed = await queue.consume(seen, concurrency=concurrency, return_when_empty=True)
+    assert (consumed.done, consumed.stopped_by) == (2, "empty")
+
+
+async def test_a_queue_that_is_paused_during_the_work_is_not_reported_as_empty(queue: ReliableQueue) -> None:
+    await fill(queue, 3)
+
+    async def pause(_: Item) -> None:
+        await queue.pause()
+
+    consumed = await queue.consume(pause, return_when_empty=True)
+    assert (consumed.done, consumed.stopped_by) == (1, "paused")
+    assert await counts(queue) == (2, 0, 0, 0)
+
+
 async def test_a_plain_function_runs_in_a_thread_and_what_it_returns_is_awaited(queue: ReliableQueue) -> None:
     await fill(queue, 2)
     threads: list[str] = []

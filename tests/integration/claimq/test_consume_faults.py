@@ -40,7 +40,7 @@ async def test_a_server_that_does_not_answer_is_not_an_empty_queue(
         consuming = asyncio.ensure_future(
             far.consume(seen, concurrency=concurrency, chunk=5, return_when_empty=True)
         )
-        await eventually(lambda: "claiming from q" in caplog.text)
+        await eventually(lambda: "cannot claim from q" in caplog.text)
         assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 5, State.DELAYED: 0, State.FAILED: 0}
         proxy.heal()
         consumed = await consuming
@@ -60,7 +60,7 @@ async def test_a_stop_ends_the_wait_for_an_answer(
         stop = asyncio.Event()
         proxy.refuse()
         consuming = asyncio.ensure_future(server.queue("q").consume(seen, return_when_empty=True, stop=stop))
-        await eventually(lambda: "claiming from q" in caplog.text)
+        await eventually(lambda: "cannot claim from q" in caplog.text)
         stop.set()
         assert (await consuming).stopped_by == "stop"
 
@@ -85,8 +85,8 @@ async def test_a_failed_renewal_is_tried_again_long_before_a_third_of_the_lease(
         keeper.hold([long, short])
         proxy.refuse()
         keeping = asyncio.ensure_future(keeper.run())
-        await eventually(lambda: "could not be renewed" in caplog.text)
-        keeper.let_go([short])
+        await eventually(lambda: "cannot renew leases" in caplog.text)
+        keeper.release([short])
         proxy.heal()
         await eventually(lambda: _is_later(queue, long.token, long.lease_until + 3000))
         keeping.cancel()
@@ -120,7 +120,7 @@ async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
         consuming = asyncio.ensure_future(server.queue("q", worker="w2").consume(seen, max_items=1))
         await eventually(lambda: seen.running == 1)
         client.is_broken = True
-        await eventually(lambda: "could not be renewed" in caplog.text)
+        await eventually(lambda: "cannot renew leases" in caplog.text)
         client.is_broken = False
         await queue.set_policy(Policy(busy_expiry=3600))
         (held,) = await queue.items(State.BUSY)

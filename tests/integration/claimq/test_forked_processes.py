@@ -14,7 +14,7 @@ queue = server.queue("q", worker="w")
 
 async def enqueue_three():
     for _ in range(3):
-        print(*(await queue.enqueue("a")).ids, *(await queue.enqueue("b", delay=60)).ids, flush=True)
+        print((await queue.enqueue("a")).id, (await queue.enqueue("b", delay=60)).id, flush=True)
 
 for _ in range(3):
     child = os.fork()

@@ -56,9 +56,9 @@ def in_a_thread(call: Callable[[], bool], what: str) -> bool:
 
 
 def calls_that_go_on(queue: BlockingQueue) -> set[str]:
-    """What a claim that was cut short brings is withdrawn behind it, by a task of its own."""
+    """Without the recovery of a claim that was cut short, which runs in a task of its own."""
     names = (str(task.get_coro()) for task in asyncio.all_tasks(queue.loop.loop))
-    return {name for name in names if "_withdraw" not in name}
+    return {name for name in names if "LostClaims" not in name}
 
 
 def test_an_interrupt_at_any_instruction_leaves_the_connection_whole(valkey: Server) -> None:

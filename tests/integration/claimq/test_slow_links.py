@@ -4,6 +4,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, StoreUnavailable
+from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 
@@ -52,7 +53,7 @@ async def test_a_claim_that_did_not_get_through_is_followed_by_smaller_ones(
                 await queue.claim(32, wait=0)
             proxy.heal()
             proxy.cut()
-            await queue.withdrawn()
+            await internals(queue).lost_claims_recovered()
         sizes = [len(await queue.claim(32, wait=0)) for _ in range(4)]
         assert sizes == [2, 4, 8, 16]
         assert await queue.length() == 10

@@ -225,7 +225,7 @@ def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two
 
 def test_all_failed_items_go_back_as_far_as_the_filters_let_them(on: Claimq, two_failed: list[str]) -> None:
     assert on("failed", "requeue", "q", "--all", "--min-age", "1h").out == "q: 0 items requeued\n"
-    assert on("failed", "requeue", "q", "--all", "--max-fail-count", "1").out == "q: 2 items requeued\n"
+    assert on("failed", "requeue", "q", "--all", "--max-given-up-count", "1").out == "q: 2 items requeued\n"
 
 
 def test_sending_back_stops_at_its_limit(on: Claimq, two_failed: list[str]) -> None:
@@ -247,7 +247,8 @@ def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: lis
         "claimq: this removes every failed item of q permanently; confirm it with --yes\n",
     )
     assert (
-        on("failed", "remove", "q", "--all", "--yes", "--min-fail-count", "2").out == "q: 0 items removed\n"
+        on("failed", "remove", "q", "--all", "--yes", "--min-given-up-count", "2").out
+        == "q: 0 items removed\n"
     )
     assert on("failed", "remove", "q", "--all", "--yes").out == "q: 1 item removed\n"
     assert on("failed", "list", "q").out == "q: no failed items\n"

@@ -10,6 +10,7 @@ import pytest
 import claimq as library
 from claimq.owner import Owner
 from claimq.policy import Policy
+from claimq.queue.internals import internals
 from claimq_cli.local.ownership import local_owner
 from testkit.server import Server
 
@@ -24,7 +25,7 @@ def owned(valkey: Server) -> Owner:
 
     async def own(queue: library.ReliableQueue) -> Owner:
         await queue.set_policy(Policy(requeue_limit=7))
-        return await queue.own(Owner("cluster-a", "media", "thumbs", "uid-1"))
+        return await internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1"))
 
     found: Owner = on_trial(valkey, own)
     return found
@@ -46,7 +47,7 @@ def test_a_queue_of_a_reliable_queue_is_refused_and_unchanged(
     assert "the queue trial is owned by the ReliableQueue thumbs in the namespace media" in up.text
     assert f"set another spec.queueName, or take it over with --take-over {owned}" in up.text
     assert on_trial(valkey, lambda queue: queue.policy()).requeue_limit == 7
-    assert on_trial(valkey, lambda queue: queue.owner()) == owned
+    assert on_trial(valkey, lambda queue: internals(queue).owner()) == owned
 
 
 def test_taking_over_is_explicit_and_holds_for_the_next_start(
@@ -56,13 +57,16 @@ def test_taking_over_is_explicit_and_holds_for_the_next_start(
         up = start_up(SPEC, "--redis", valkey.url, UNTIL_EMPTY, *arguments, wait=False)
         assert up.process.wait() == 0, up.text
     assert on_trial(valkey, lambda queue: queue.policy()).requeue_limit == 2
-    now = on_trial(valkey, lambda queue: queue.owner())
+    now = on_trial(valkey, lambda queue: internals(queue).owner())
     assert now.words() == local_owner("trial", tmp_path).words()
     assert now.number == 2
 
 
 def test_an_old_owner_does_not_take_over(start_up: StartUp, valkey: Server, owned: Owner) -> None:
-    on_trial(valkey, lambda queue: queue.own(Owner("cluster-b", "x", "y", "uid-2"), take_over_from=owned))
+    on_trial(
+        valkey,
+        lambda queue: internals(queue).own(Owner("cluster-b", "x", "y", "uid-2"), take_over_from=owned),
+    )
     up = start_up(SPEC, "--redis", valkey.url, UNTIL_EMPTY, "--take-over", str(owned), wait=False)
     assert up.process.wait() == 4
     assert "cluster-b/x/y/uid-2/2" in up.text
@@ -71,4 +75,4 @@ def test_an_old_owner_does_not_take_over(start_up: StartUp, valkey: Server, owne
 def test_a_queue_without_an_owner_stays_without_one(start_up: StartUp, valkey: Server) -> None:
     up = start_up(SPEC, "--redis", valkey.url, UNTIL_EMPTY, wait=False)
     assert up.process.wait() == 0, up.text
-    assert on_trial(valkey, lambda queue: queue.owner()) is None
+    assert on_trial(valkey, lambda queue: internals(queue).owner()) is None

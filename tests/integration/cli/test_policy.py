@@ -7,6 +7,7 @@ import pytest
 
 import claimq as library
 from claimq.owner import Owner
+from claimq.queue.internals import internals
 from claimq_cli.commands.policy import FIELDS, fields_of
 
 Claimq = Callable[..., Any]
@@ -76,7 +77,7 @@ def test_a_field_given_twice_is_refused(q: Claimq) -> None:
 
 
 def test_a_change_warns_that_the_operator_may_revert_it(q: Claimq, queue_do: QueueDo) -> None:
-    queue_do(lambda queue: queue.own(Owner("cluster-a", "media", "thumbs", "uid-1")))
+    queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))
     assert q("policy", "q").err == ""
     answer = q("policy", "q", "requeue_limit=1", "-o", "json")
     assert (answer.code, answer.json["owner"]) == (0, "cluster-a/media/thumbs/uid-1/1")

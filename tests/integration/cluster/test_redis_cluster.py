@@ -80,7 +80,7 @@ async def test_queues_of_different_slots_are_refused_and_nothing_is_stored(
     redis_cluster: RedisCluster, store: claimq.Server
 ) -> None:
     one, other = (names_on(redis_cluster, node, 1)[0] for node in redis_cluster.nodes[:2])
-    with pytest.raises(CrossSlot, match="one call for each queue"):
+    with pytest.raises(CrossSlot, match="one call per queue"):
         await store.enqueue({one: [b"x"], other: [b"y"]})
     assert [await store.queue(name).length() for name in (one, other)] == [0, 0]
 
@@ -89,7 +89,7 @@ async def test_also_queues_of_different_slots_on_one_node_are_refused(
     redis_cluster: RedisCluster, store: claimq.Server
 ) -> None:
     one, other = names_on(redis_cluster, redis_cluster.nodes[0], 2)
-    with pytest.raises(CrossSlot, match="one call for each queue"):
+    with pytest.raises(CrossSlot, match="one call per queue"):
         await store.enqueue({one: [b"x"], other: [b"y"]})
 
 

@@ -8,7 +8,18 @@ import pytest
 
 import claimq
 import claimq.blocking
-from claimq import Durability, NewItem, NotReplicated, Policy, ReliableQueue, State, StoreMisused, Verdict
+from claimq import (
+    Durability,
+    Enqueued,
+    EnqueuedItem,
+    NewItem,
+    NotReplicated,
+    Policy,
+    ReliableQueue,
+    State,
+    StoreMisused,
+    Verdict,
+)
 from testkit.cluster import RedisCluster
 from testkit.data_losses import cut_off, info
 from testkit.plugin import ServerFactory, started
@@ -87,10 +98,15 @@ async def test_a_replica_that_was_cut_off_confirms_nothing(
     await queue.set_policy(REPLICATED)
     await enqueue_until_confirmed(queue, "first")
     await asyncio.to_thread(cut_off, pair[0], [pair[1]])
-    with pytest.raises(NotReplicated):
-        await queue.enqueue("mine")
-    with pytest.raises(NotReplicated):
+    with pytest.raises(NotReplicated) as one:
+        await queue.enqueue("mine", id="mine")
+    assert one.value.result == EnqueuedItem("mine", 2)
+    with pytest.raises(NotReplicated) as many:
         await queue.enqueue_many(["a", "b"])
+    assert len(cast("Enqueued", many.value.result).ids) == 2
+    with pytest.raises(NotReplicated) as several:
+        await store.enqueue({"q": [NewItem("c", id="c")]})
+    assert several.value.result == {"q": Enqueued(("c",), 5)}
 
 
 async def test_without_the_policy_nothing_waits(pair: tuple[Server, Server], store: claimq.Server) -> None:

@@ -13,6 +13,7 @@ import claimq
 from claimq.errors import ItemTooLarge
 from claimq.model import NewItem, Outcome, Reason
 from claimq.policy import Policy
+from claimq.queue.internals import internals
 from claimq.tokens import number_of
 from testkit.clock import offset_for_leap
 from testkit.comparing import differences
@@ -247,7 +248,7 @@ class World(FailedItemsWorld):
         offset = offset_for_leap(model.now, milliseconds, self.raw.time())
         self.raw.hset(stats, mapping={"clock_offset": offset, "seen_at": model.now})
         self.clock.now = {}
-        self.run(self.queue(name).wake())
+        self.run(internals(self.queue(name)).wake())
         seen = int(self.raw.hget(stats, "seen_at") or 0)
         assert milliseconds <= seen - model.now < milliseconds + 5000
         model.grace_from = model.now

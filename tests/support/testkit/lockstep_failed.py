@@ -27,7 +27,7 @@ class Filters:
         """As the library takes them."""
         age = None if self.min_age is None else self.min_age / 1000
         match = Match.EITHER if self.either else Match.BOTH
-        return {"min_age": age, "min_fail_count": self.least, "limit": self.limit, "match": match}
+        return {"min_age": age, "min_given_up_count": self.least, "limit": self.limit, "match": match}
 
     def of(self, model: QueueModel) -> list[str]:
         """What the model removes."""
@@ -53,7 +53,7 @@ class FailedItemsWorld(ABC):
         """By filters."""
         moved = self.run(
             self.queue(name).requeue_failed(
-                max_fail_count=most, min_age=min_age / 1000, limit=limit, chunk=chunk
+                max_given_up_count=most, min_age=min_age / 1000, limit=limit, chunk=chunk
             )
         )
         assert moved == self.models[name].requeue_failed(min_age, most, limit)

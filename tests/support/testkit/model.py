@@ -317,17 +317,17 @@ class QueueModel:
         """(requeued, removed) of one pass."""
         failed = self.policy.failed
         removed = requeued = 0
-        if failed.remove_min_age is not None or failed.remove_min_fail_count is not None:
+        if failed.remove_min_age is not None or failed.remove_min_given_up_count is not None:
             age = None if failed.remove_min_age is None else round(failed.remove_min_age * 1000)
             either = failed.remove_match is Match.EITHER
-            least = failed.remove_min_fail_count
+            least = failed.remove_min_given_up_count
             removed += len(self.remove_failed(age, least, limit, either=either, reason="policy"))
         if failed.max_items is not None:
             over = max(len(self.failed) - failed.max_items, 0)
             removed += len(self.remove_failed(most=min(over, limit), reason="max_items"))
         if failed.requeue_min_age is not None:
             age = round(failed.requeue_min_age * 1000)
-            requeued = self.requeue_failed(age, failed.requeue_max_fail_count, limit)
+            requeued = self.requeue_failed(age, failed.requeue_max_given_up_count, limit)
         return requeued, removed
 
     # Keeping order.

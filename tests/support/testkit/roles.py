@@ -6,6 +6,7 @@ from pathlib import Path
 import claimq
 from claimq.model import Reason
 from claimq.owner import Owner
+from claimq.queue.internals import internals
 from testkit.server import Server
 from testkit.tree import ROOT
 
@@ -102,10 +103,10 @@ async def operate(store: claimq.Server) -> None:
     _ = [located async for located in queue.drain_failed()]
     await queue.enqueue("interrupted")
     await queue.unclaim(await queue.claim(), why="told to end")
-    await queue.recount("w", "evicted")
-    await queue.explain("w", "evicted")
+    await internals(queue).recount("w", "evicted")
+    await internals(queue).explain("w", "evicted")
     owner = Owner("cluster", "media", "thumbs", "uid-1")
-    await queue.own(owner)
+    await internals(queue).own(owner)
     await queue.flush()
 
 

@@ -10,6 +10,7 @@ import claimq
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
 from claimq.owner import Owner
 from claimq.queue.claiming import new_nonce
+from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.server import Server
 
@@ -362,7 +363,7 @@ async def configure(world: World) -> Call:
 @scenario("stats config")
 async def update_policy(world: World) -> Call:
     await world.first.update_policy(failed_remove_min_age=9)
-    return lambda: world.first.update_policy(failed_remove_min_fail_count=2, suspended=True)
+    return lambda: world.first.update_policy(failed_remove_min_given_up_count=2, suspended=True)
 
 
 @scenario("stats main main:bob clients leases delayed failed failed:items busy:w1 busy:w2")
@@ -375,7 +376,7 @@ async def explain(world: World) -> Call:
     await world.first.crash(tokens[2:3], "killed")
     await world.first.set_policy(Policy(requeue_limit=0))
     await world.first.crash(tokens[3:4], "killed")
-    return lambda: world.first.explain("w1", "OOMKilled: exit code 137")
+    return lambda: internals(world.first).explain("w1", "OOMKilled: exit code 137")
 
 
 @scenario("stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2")
@@ -385,10 +386,10 @@ async def recount(world: World) -> Call:
     tokens = await _held(world, "ann", "bob")
     await world.first.unclaim([tokens[0], *tokens[2:]], why="told to end")
     await world.second.claim(1, wait=0)
-    return lambda: world.first.recount("w1", "worker ended: evicted")
+    return lambda: internals(world.first).recount("w1", "worker ended: evicted")
 
 
 @scenario("stats config")
 async def own(world: World) -> Call:
     await _fill(world.first)
-    return lambda: world.first.own(Owner("cluster", "namespace", "name", "uid"))
+    return lambda: internals(world.first).own(Owner("cluster", "namespace", "name", "uid"))

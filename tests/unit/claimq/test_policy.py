@@ -34,12 +34,12 @@ failed_policies = st.one_of(
     st.builds(
         FailedPolicy,
         requeue_min_age=seconds,
-        requeue_max_fail_count=st.none() | counts.filter(bool),
+        requeue_max_given_up_count=st.none() | counts.filter(bool),
         remove_min_age=seconds,
-        remove_min_fail_count=st.none() | counts,
+        remove_min_given_up_count=st.none() | counts,
         remove_match=st.sampled_from(Match),
     ),
-    st.builds(FailedPolicy, remove_min_fail_count=counts, remove_match=st.just(Match.EITHER)),
+    st.builds(FailedPolicy, remove_min_given_up_count=counts, remove_match=st.just(Match.EITHER)),
 )
 policies = st.builds(
     Policy,
@@ -110,17 +110,23 @@ def test_an_unknown_on_expiry_in_the_config_is_refused() -> None:
         (lambda: RetryDelay(jitter=1.1), "retry_delay.jitter is 1.1; give 0 to 1"),
         (lambda: RetryDelay(jitter=float("nan")), "retry_delay.jitter"),
         (lambda: FailedPolicy(requeue_min_age=-1), "failed.requeue_min_age"),
-        (lambda: FailedPolicy(requeue_min_age=1, requeue_max_fail_count=0), "failed.requeue_max_fail_count"),
+        (
+            lambda: FailedPolicy(requeue_min_age=1, requeue_max_given_up_count=0),
+            "failed.requeue_max_given_up_count",
+        ),
         (lambda: FailedPolicy(remove_min_age=float("nan")), "failed.remove_min_age"),
-        (lambda: FailedPolicy(remove_min_age=1, remove_min_fail_count=-1), "failed.remove_min_fail_count"),
+        (
+            lambda: FailedPolicy(remove_min_age=1, remove_min_given_up_count=-1),
+            "failed.remove_min_given_up_count",
+        ),
         (lambda: FailedPolicy(max_items=0), "failed.max_items"),
         (
-            lambda: FailedPolicy(requeue_max_fail_count=3),
-            "failed.requeue_max_fail_count does nothing without failed.requeue_min_age; give both",
+            lambda: FailedPolicy(requeue_max_given_up_count=3),
+            "failed.requeue_max_given_up_count does nothing without failed.requeue_min_age; give both",
         ),
         (
-            lambda: FailedPolicy(remove_min_fail_count=3),
-            "failed.remove_min_fail_count does nothing without failed.remove_min_age; give both",
+            lambda: FailedPolicy(remove_min_given_up_count=3),
+            "failed.remove_min_given_up_count does nothing without failed.remove_min_age; give both",
         ),
         (lambda: Policy(busy_expiry=1e17), "busy_expiry is 1e+17; give 0.001 to 604,800 seconds"),
         (lambda: Policy(claim_wait_timeout=86401), "claim_wait_timeout is 86401; give 0 to 86,400 seconds"),
@@ -146,7 +152,7 @@ def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
 
 
 def test_either_lets_a_count_stand_alone() -> None:
-    policy = Policy(failed=FailedPolicy(remove_min_fail_count=3, remove_match=Match.EITHER))
+    policy = Policy(failed=FailedPolicy(remove_min_given_up_count=3, remove_match=Match.EITHER))
     assert Policy.from_fields(policy.to_fields()) == policy
 
 

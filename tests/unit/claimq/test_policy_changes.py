@@ -41,7 +41,7 @@ def test_a_change_sets_its_own_field_only() -> None:
         "failed_max_items": "",
         "requeue_limit": "1",
     }
-    assert changed_fields({"failed_remove_min_fail_count": 3}) == {"failed_remove_min_fail_count": "3"}
+    assert changed_fields({"failed_remove_min_given_up_count": 3}) == {"failed_remove_min_fail_count": "3"}
     assert changed_fields({"failed_remove_match": Match.EITHER}) == {"failed_remove_match": "either"}
 
 
@@ -52,7 +52,7 @@ def test_a_change_sets_its_own_field_only() -> None:
         ({"failed_max_items": 0}, "failed.max_items is 0"),
         ({"retry_delay_jitter": 2}, "retry_delay.jitter is 2"),
         ({"failed": FailedPolicy(), "failed_max_items": 3}, "failed and failed_max_items are both given"),
-        ({"failed_remove_min_age": None, "failed_remove_min_fail_count": 3}, "does nothing without"),
+        ({"failed_remove_min_age": None, "failed_remove_min_given_up_count": 3}, "does nothing without"),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused_by_its_name(changes: Any, says: str) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from claimq.errors import ClaimLost, InvalidName, InvalidSpec, Problem, StoreFull, StoreUnavailable
+from claimq.errors import InvalidName, InvalidSpec, Problem, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import HistoryEntry, Item, Located, State
 from claimq_cli import errors
 from claimq_cli.output import documents
@@ -109,7 +109,7 @@ def test_numbers_agree_with_their_nouns() -> None:
         (OSError("disk full"), 1),
         (StoreUnavailable("x"), 3),
         (StoreFull("x"), 4),
-        (ClaimLost("t"), 4),
+        (StoreMisused("x"), 4),
         (InvalidSpec([Problem("spec", "x")]), 5),
     ],
 )

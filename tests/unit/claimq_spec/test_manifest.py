@@ -173,9 +173,9 @@ def test_the_policy_is_what_the_manifest_says() -> None:
         max_payload=16384,
         failed=FailedPolicy(
             requeue_min_age=3600.0,
-            requeue_max_fail_count=3,
+            requeue_max_given_up_count=3,
             remove_min_age=604800.0,
-            remove_min_fail_count=4,
+            remove_min_given_up_count=4,
             max_items=1000,
             remove_match=Match.EITHER,
         ),

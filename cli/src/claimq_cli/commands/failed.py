@@ -101,9 +101,9 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
 @click.option(
-    "--max-fail-count",
+    "--max-given-up-count",
     type=click.IntRange(1),
-    help="With --all: only items that have failed at most this often.",
+    help="With --all: only items that were given up at most this often.",
 )
 @click.option(
     "--min-age",
@@ -118,7 +118,7 @@ async def requeue(
     name: str,
     ids: tuple[str, ...],
     everything: bool,
-    max_fail_count: int | None,
+    max_given_up_count: int | None,
     min_age: float,
     limit: int | None,
 ) -> int:
@@ -126,11 +126,13 @@ async def requeue(
 
     Name the items by their IDS, or select all that match the filters with --all.
     """
-    _check_selection(ids, everything=everything, filtered=bool(max_fail_count or min_age or limit))
+    _check_selection(ids, everything=everything, filtered=bool(max_given_up_count or min_age or limit))
     async with context.queue(name) as queue:
         if everything:
             number, missing = (
-                await queue.requeue_failed(min_age=min_age, max_fail_count=max_fail_count, limit=limit),
+                await queue.requeue_failed(
+                    min_age=min_age, max_given_up_count=max_given_up_count, limit=limit
+                ),
                 list[str](),
             )
         else:
@@ -144,10 +146,10 @@ async def requeue(
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
 @click.option(
-    "--min-fail-count",
+    "--min-given-up-count",
     type=click.IntRange(0),
     default=0,
-    help="With --all: only items that have failed at least this often.",
+    help="With --all: only items that were given up at least this often.",
 )
 @click.option(
     "--min-age",
@@ -162,7 +164,7 @@ async def remove(
     name: str,
     ids: tuple[str, ...],
     everything: bool,
-    min_fail_count: int,
+    min_given_up_count: int,
     min_age: float,
     yes: bool,
 ) -> int:
@@ -170,15 +172,17 @@ async def remove(
 
     Name the items by their IDS, or select all that match the filters with --all.
     """
-    _check_selection(ids, everything=everything, filtered=bool(min_fail_count or min_age))
+    _check_selection(ids, everything=everything, filtered=bool(min_given_up_count or min_age))
     if everything:
         which = (
-            "all failed items that match the filters" if min_fail_count or min_age else "every failed item"
+            "all failed items that match the filters"
+            if min_given_up_count or min_age
+            else "every failed item"
         )
         confirm(f"this removes {which} of {name} permanently", is_given=yes)
     async with context.queue(name) as queue:
         if everything:
-            number = (await queue.remove_failed(min_age=min_age, min_fail_count=min_fail_count)).count
+            number = (await queue.remove_failed(min_age=min_age, min_given_up_count=min_given_up_count)).count
             missing = list[str]()
         else:
             number, missing = await _each(ids, queue.remove_failed_item)

@@ -12,6 +12,7 @@ import click
 from claimq.owner import Owner
 from claimq.policy import Durability, Match, OnExpiry, Policy
 from claimq.policy_changes import PolicyChanges
+from claimq.queue.internals import internals
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output import terminal
@@ -80,9 +81,9 @@ FIELDS: Mapping[str, _Kind] = {
     "max_payload": _Kind(parse_size, format_size),
     "id_window": _DURATION,
     "failed_requeue_min_age": _OPTIONAL_DURATION,
-    "failed_requeue_max_fail_count": _OPTIONAL_COUNT,
+    "failed_requeue_max_given_up_count": _OPTIONAL_COUNT,
     "failed_remove_min_age": _OPTIONAL_DURATION,
-    "failed_remove_min_fail_count": _OPTIONAL_COUNT,
+    "failed_remove_min_given_up_count": _OPTIONAL_COUNT,
     "failed_max_items": _OPTIONAL_COUNT,
     "failed_remove_match": _choice(Match),
     "durability": _choice(Durability),
@@ -110,7 +111,7 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     async with context.changed_queue(name) if changed else context.queue(name) as queue:
         if changed:
             await queue.update_policy(**changed)
-        now, owner = fields_of(await queue.policy()), await queue.owner()
+        now, owner = fields_of(await queue.policy()), await internals(queue).owner()
     document = {
         "queue": name,
         "policy": now,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import claimq
 from claimq.owner import Owner
+from claimq.queue.internals import internals
 from claimq_cli.errors import REFUSED, LocalModeError
 
 _CLUSTER = "local"
@@ -23,12 +24,12 @@ async def ensure_ownership(queue: claimq.ReliableQueue, directory: Path, take_ov
     A queue without an owner stays without one, so that local modes on several machines can share it. Raises
     LocalModeError if another object owns the queue.
     """
-    found = await queue.owner()
+    found = await internals(queue).owner()
     own = local_owner(queue.name, directory)
     if found is None or found.words() == own.words():
         return
     if str(found) in take_over:
-        found = await queue.own(own, take_over_from=found)
+        found = await internals(queue).own(own, take_over_from=found)
     if found.words() != own.words():
         raise LocalModeError(_refusal(queue.name, found), REFUSED)
 

@@ -15,6 +15,7 @@ import claimq
 from claimq.background_work import in_background, run_every
 from claimq.errors import ClaimqError
 from claimq.model import Snapshot
+from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
 from claimq_cli.local import plan
 from claimq_cli.local.ownership import ensure_ownership
@@ -234,7 +235,7 @@ class QueueRunner:
         for pause in _EXPLAIN_AFTER:
             await asyncio.sleep(pause)
             with suppress(ClaimqError):
-                if await self.queue.explain(
+                if await internals(self.queue).explain(
                     what.claim_name, what.error, within=time.monotonic() - began + 1.0
                 ):
                     return

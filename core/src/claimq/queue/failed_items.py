@@ -1,4 +1,4 @@
-"""Failed items: sending them back, removing them, draining them, and the queue's own policy for both."""
+"""Failed items: requeueing, removing and draining them, and the queue's policy for them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Arg
 
 _LEAST_STRETCH = 3000
-"""Items that a pass of the policy may look at: more than the 1,000 that one call lets fail at one instant."""
+"""Items that a pass may always read: more than the 1,000 that can fail in one call, at one instant."""
 
 
 class FailedItems(QueuePart):
-    """What people and policies do with items that were given up.
+    """Operations on failed items, for people and for the queue's policy.
 
-    The filters have one name each, here and in the policy: ``min_age`` is the seconds since an item failed,
-    ``min_fail_count`` and ``max_fail_count`` compare how often it has gone to failed in its whole life, which
-    sending it back does not reset. Every script call handles one chunk, atomically; a crash between chunks leaves
-    each item in failed, or sent back, or removed.
+    The filters have one name each: ``min_age`` is the seconds since an item failed; ``min_given_up_count`` and
+    ``max_given_up_count`` compare how often it has gone to failed in its whole life, which requeueing does not reset.
+    Every script call handles one chunk atomically. After a crash between chunks, each item is either still in failed,
+    or requeued, or removed.
     """
 
     async def requeue_failed(
         self,
         *,
         min_age: Duration = 0.0,
-        max_fail_count: int | None = None,
+        max_given_up_count: int | None = None,
         limit: int | None = None,
         chunk: int = 100,
     ) -> int:
         """Sends failed items back to the tail of main, oldest failure first, at most ``limit``; returns how many.
 
-        Leaves those that failed less than ``min_age`` seconds ago or more than ``max_fail_count`` times,
-        and those that fail while this runs. Their counters restart, their history is kept. Raises StoreFull,
+        Leaves items that failed less than ``min_age`` seconds ago or more than ``max_given_up_count`` times, and items
+        that fail while this runs. The counters of a requeued item restart; its history is kept. Raises StoreFull,
         StoreUnavailable. O(failed log failed) in chunks.
         """
         walk = _Walk()
         age = seconds("min_age", min_age)
         while size := walk.next_size(_checked(chunk), _left(limit)):
-            if not await self._requeue_chunk(walk, size, min_age=age, max_fail_count=max_fail_count):
+            if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=max_given_up_count):
                 break
         return walk.moved
 
@@ -57,10 +57,10 @@ class FailedItems(QueuePart):
         return int(requeued) > 0
 
     async def _requeue_chunk(
-        self, walk: _Walk, size: int, *, min_age: float, max_fail_count: int | None
+        self, walk: _Walk, size: int, *, min_age: float, max_given_up_count: int | None
     ) -> bool:
-        """Goes on with a walk by one chunk; whether there may be more."""
-        most = "" if max_fail_count is None else max_fail_count
+        """Continues a walk by one chunk; True if there may be more."""
+        most = "" if max_given_up_count is None else max_given_up_count
         args = ["", walk.until, round(min_age * 1000), most, *walk.place, size]
         words, _ = await self._run_counted("requeue_failed", args)
         return walk.went(words, min_age)
@@ -69,28 +69,28 @@ class FailedItems(QueuePart):
         self,
         *,
         min_age: Duration | None = None,
-        min_fail_count: int | None = None,
+        min_given_up_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,
         chunk: int = 100,
         log_limit: int = 100,
     ) -> Removed:
-        """Removes failed items for good, oldest failure first, at most ``limit``; returns how many, and the first
+        """Removes failed items, oldest failure first, at most ``limit``; returns how many, and the first
         ``log_limit`` of them.
 
-        Removes those that failed at least ``min_age`` seconds ago and at least ``min_fail_count`` times; with
-        ``match="either"`` one of the two is enough. Without a filter all; those that fail while this runs stay.
-        If a reply is lost, the items of that chunk are removed and not in the returned log; use
+        Removes items that failed at least ``min_age`` seconds ago and at least ``min_given_up_count`` times; with
+        ``match="either"`` one of the two is enough. Without a filter it removes all. Items that fail while this runs
+        stay. If a reply is lost, the items of that chunk are removed but not in the returned log; use
         :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
         oldest = optional_seconds("min_age", min_age)
         total, found = 0, list[Located]()
-        for age, count in _walks(oldest, min_fail_count, Match(match)):
+        for age, count in _walks(oldest, min_given_up_count, Match(match)):
             walk = _Walk()
             while size := walk.next_size(_checked(chunk), _left(limit, total)):
                 wanted = log_limit - len(found)
                 more = await self._remove_chunk(
-                    walk, size, min_age=age, min_fail_count=count, log_limit=wanted
+                    walk, size, min_age=age, min_given_up_count=count, log_limit=wanted
                 )
                 if not more:
                     break
@@ -103,15 +103,24 @@ class FailedItems(QueuePart):
         size: int,
         *,
         min_age: float = 0.0,
-        min_fail_count: int = 0,
+        min_given_up_count: int = 0,
         log_limit: int = 0,
         keep: int = 0,
         reason: str = "",
     ) -> bool:
-        """Goes on with a walk by one chunk; whether there may be more. ``keep``: how many of the newest stay;
-        ``reason``: what the log of removed items says of those that go."""
+        """Continues a walk by one chunk; True if there may be more. ``keep``: how many of the newest items stay;
+        ``reason``: the reason in the log of removed items."""
         wanted = max(log_limit - len(walk.log), 0)
-        args = [walk.until, round(min_age * 1000), min_fail_count, *walk.place, size, keep, wanted, reason]
+        args = [
+            walk.until,
+            round(min_age * 1000),
+            min_given_up_count,
+            *walk.place,
+            size,
+            keep,
+            wanted,
+            reason,
+        ]
         words, rows = await self._run_counted("remove_failed", args)
         walk.log += _rows(rows)
         return walk.went(words, min_age)
@@ -133,21 +142,21 @@ class FailedItems(QueuePart):
         self,
         *,
         min_age: Duration | None = None,
-        min_fail_count: int | None = None,
+        min_given_up_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,
         chunk: int = 100,
     ) -> AsyncGenerator[Located]:
-        """Hands over failed items, oldest failure first, at most ``limit``, and removes each chunk when the caller
-        asks for what follows it. The filters are those of :meth:`remove_failed`.
+        """Yields failed items, oldest failure first, at most ``limit``, and removes each chunk when the caller asks for
+        the item after it. The filters are those of :meth:`remove_failed`.
 
-        A crash in the middle of a chunk repeats that chunk at the next drain and loses none. Items that fail
-        while this runs are drained too, unless there is a filter. Raises StoreUnavailable. O(failed log failed)
-        in chunks.
+        After a crash in the middle of a chunk the next drain repeats that chunk, so no item is lost. Items that fail
+        while this runs are drained too, unless there is a filter. Raises StoreUnavailable. O(failed log failed) in
+        chunks.
         """
-        total, takes_new = 0, min_age is None and min_fail_count is None
+        total, takes_new = 0, min_age is None and min_given_up_count is None
         oldest = optional_seconds("min_age", min_age)
-        for age, count in _walks(oldest, min_fail_count, Match(match)):
+        for age, count in _walks(oldest, min_given_up_count, Match(match)):
             walk, more = _Walk(), True
             while more and (size := walk.next_size(_checked(chunk), _left(limit, total))):
                 until = "" if takes_new else walk.until
@@ -164,7 +173,7 @@ class FailedItems(QueuePart):
             total += walk.moved
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
-        """Runs a script that answers a line of words and then rows."""
+        """Runs a script that returns a line of words and then rows."""
         with self._connection.lane() as call:
             reply = await self._connection.run(name, [self._keys.main], [*call, *args])
         return reply[1].decode().split(), reply[2:]
@@ -183,8 +192,8 @@ class FailedItems(QueuePart):
     async def _page(
         self, state: str, offset: int, count: int, log: list[bytes] | None = None
     ) -> list[tuple[bytes, bytes, bytes | None]]:
-        """Name, score and envelope of a state's items, in calls that are bounded by bytes. ``log``: is given the log of
-        claim calls."""
+        """Name, score and envelope of a state's items, in calls that are bounded by bytes. The log of claim calls is
+        appended to ``log``."""
         rows: list[tuple[bytes, bytes, bytes | None]] = []
         while len(rows) < count:
             args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
@@ -203,12 +212,12 @@ class FailedItems(QueuePart):
         return None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
-        """The log of items that were removed by themselves, the last one first: by ``on_expiry``, by the policy for
-        failed items, by ``max_items``, by :meth:`drop`.
+        """The log of items that were removed by ``on_expiry``, the policy for failed items, ``max_items`` or
+        :meth:`drop`, newest first.
 
-        What :meth:`remove_failed` and :meth:`drain_failed` removed is not in it: they return it. The log keeps the last
-        1,000 items, of each the counters, the beginning of the error, and the first 1,000 bytes of the payload.
-        Flush and delete empty it. Raises StoreUnavailable. O(offset + count).
+        :meth:`remove_failed` and :meth:`drain_failed` return the items that they remove, so these are not in the log.
+        It keeps the last 1,000 items, each with its counters, the beginning of its error, and the first 1,000 bytes
+        of its payload. Flush and delete empty it. Raises StoreUnavailable. O(offset + count).
         """
         if count < 1:
             return []
@@ -216,12 +225,11 @@ class FailedItems(QueuePart):
         return [_removed(line) for line in log]
 
     async def apply_failed_policy(self, *, limit: int = 100) -> FailedPass:
-        """One bounded pass of the queue's own policy for failed items: removal by age and by number, then
-        requeues.
+        """One bounded pass of the queue's policy for failed items: removal by age and by number, then requeueing.
 
-        Handles up to ``limit`` items each way, and looks at 20 times as many at most (or 3,000): the next pass, of
-        any process, goes on after those that a filter left in failed. Safe in any number of processes at once.
-        Raises StoreUnavailable, StoreFull, StoreMisused for a policy that cannot be read.
+        Removes up to ``limit`` items and requeues up to ``limit``, and reads at most 20 times as many (or 3,000). The
+        next pass, of any process, continues after the items that a filter left in failed. Safe in any number of
+        processes at once. Raises StoreUnavailable, StoreFull, StoreMisused for an invalid policy.
         """
         _checked(limit)
         failed = read_policy(
@@ -233,27 +241,29 @@ class FailedItems(QueuePart):
                 "policy_remove_all" if least == 0 else "policy_remove",
                 str(least),
                 limit - removed,
-                partial(self._remove_chunk, min_age=age, min_fail_count=least, reason=RemovalReason.POLICY),
+                partial(
+                    self._remove_chunk, min_age=age, min_given_up_count=least, reason=RemovalReason.POLICY
+                ),
             )
         if failed.max_items is not None:
             over = _Walk()
             await self._remove_chunk(over, limit, keep=failed.max_items, reason=RemovalReason.MAX_ITEMS)
             removed += over.moved
         if failed.requeue_min_age is not None:
-            age, most = failed.requeue_min_age, failed.requeue_max_fail_count
+            age, most = failed.requeue_min_age, failed.requeue_max_given_up_count
             requeued = await self._pass(
                 "policy_requeue",
                 str(most),
                 limit,
-                partial(self._requeue_chunk, min_age=age, max_fail_count=most),
+                partial(self._requeue_chunk, min_age=age, max_given_up_count=most),
             )
         return FailedPass(requeued=requeued, removed=removed)
 
     async def _pass(
         self, name: str, filtered: str, limit: int, chunk: Callable[[_Walk, int], Awaitable[bool]]
     ) -> int:
-        """One bounded stretch of a walk that begins after those that the same filter has left in failed before: it will
-        leave them again. How far that is, is kept in the queue's stats."""
+        """One bounded part of a walk. It begins after the items that the same filter left in failed before, since it
+        would leave them again; their place is kept in the queue's stats."""
         kept = await self._connection.command("HGET", self._keys.stats, name)
         known, _, instant = _text(kept or "").partition(" ")
         walk = _Walk()
@@ -269,7 +279,7 @@ class FailedItems(QueuePart):
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk through failed, oldest failure first: how far it is and what it has done."""
+    """A walk through failed, oldest failure first: its position and its results."""
 
     moved: int = 0
     looked_at: int = 0
@@ -278,20 +288,20 @@ class _Walk:
     log: list[Located] = field(default_factory=list[Located])
 
     def next_size(self, chunk: int, limit: int | None) -> int:
-        """How many items the next chunk may have; 0 if the walk has moved its limit."""
+        """Size of the next chunk; 0 if the walk has reached its limit."""
         return chunk if limit is None else max(min(chunk, limit - self.moved), 0)
 
     def went(self, words: Sequence[str], min_age: float) -> bool:
-        """Notes a chunk by what the script answers; false if it was the last."""
+        """Notes the script's reply for a chunk; False if it was the last one."""
         moved, looked, now = map(int, words[:3])
         self.moved, self.looked_at = self.moved + moved, self.looked_at + looked
         self.place = (words[3], int(words[4]))
-        self.until = self.until or now - round(min_age * 1000)  # what fails from now on is left alone
+        self.until = self.until or now - round(min_age * 1000)  # items that fail from now on stay
         return words[5] == "1"
 
 
 def read_policy(raw: Any, key: str) -> Policy:
-    """The policy in a config hash. Raises StoreMisused for a field that somebody has set to what it cannot be."""
+    """The policy in a config hash. Raises StoreMisused for a field with an invalid value."""
     try:
         return Policy.from_fields(read_fields(raw))
     except ValueError as error:
@@ -332,21 +342,21 @@ def _rows(reply: Sequence[bytes]) -> list[Located]:
     return [_failed(*reply[at : at + 3]) for at in range(0, len(reply), 3)]
 
 
-def _walks(min_age: float | None, min_fail_count: int | None, match: Match) -> list[tuple[float, int]]:
+def _walks(min_age: float | None, min_given_up_count: int | None, match: Match) -> list[tuple[float, int]]:
     """The walks (age, count) that together meet exactly what the filters choose.
 
     What is old enough failed before all that is not: so the first of two walks takes the older ones, and oldest
     first holds over both.
     """
-    if match is Match.EITHER and min_age is not None and min_fail_count is not None:
-        return [(min_age, 0), (0.0, min_fail_count)]
-    return [(min_age or 0.0, min_fail_count or 0)]
+    if match is Match.EITHER and min_age is not None and min_given_up_count is not None:
+        return [(min_age, 0), (0.0, min_given_up_count)]
+    return [(min_age or 0.0, min_given_up_count or 0)]
 
 
 def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
-    if failed.remove_min_age is None and failed.remove_min_fail_count is None:
+    if failed.remove_min_age is None and failed.remove_min_given_up_count is None:
         return []
-    return _walks(failed.remove_min_age, failed.remove_min_fail_count, failed.remove_match)
+    return _walks(failed.remove_min_age, failed.remove_min_given_up_count, failed.remove_match)
 
 
 def _checked(chunk: int) -> int:

@@ -69,5 +69,5 @@ def _as_failure(error: BaseException | None) -> BaseException | None:
 
 
 def handler_frames(error: BaseException) -> str:
-    """Where a handler raised this."""
+    """The frames of a handler's exception, as :func:`claimq.frames.last_frames` writes them."""
     return last_frames(error, without=__file__)

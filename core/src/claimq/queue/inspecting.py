@@ -1,4 +1,4 @@
-"""Looking at a queue: numbers, items, workers. Nothing here changes anything."""
+"""Reading a queue's state: numbers, items, workers. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ LOOK_AHEAD = 15.0
 
 
 class Inspecting(FailedItems):
-    """Reads of a queue's present state. They may run on a busy queue at any time: each script call is short
-    and bounded."""
+    """Reads a queue's state. Safe on a busy queue at any time: each script call is short and bounded."""
 
     async def snapshot(self) -> Snapshot:
-        """Lengths, ages and counters, all of one instant. O(log delayed items), one round trip."""
+        """Lengths, ages and counters at one instant. O(log delayed), one round trip."""
         reply = await self._connection.run("snapshot", [self._keys.main], [round(LOOK_AHEAD * 1000)])
         now = int(reply[0])
         lengths = dict(
@@ -48,8 +47,8 @@ class Inspecting(FailedItems):
         )
 
     async def exists(self) -> bool:
-        """Whether anything was ever written to the queue since it was last deleted: an item, a policy, a pause, the
-        claim of a worker. O(1), up to four round trips.
+        """Whether the queue has ever been used since it was last deleted: enqueued to, claimed from, configured or
+        paused. O(1), up to four round trips.
         """
         for command, part in (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers")):
             if await self._connection.command(command, self._keys[part]):
@@ -57,11 +56,11 @@ class Inspecting(FailedItems):
         return False
 
     async def length(self, state: State | str = State.MAIN) -> int:
-        """How many items are in a state. O(1)."""
+        """Number of items in a state. O(1)."""
         return (await self.snapshot()).lengths[State(state)]
 
     async def client_length(self, client: str) -> int:
-        """How many items of a client wait in main. Raises InvalidName. O(1)."""
+        """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
         key = self._keys[f"main:{check_name('client', client)}"]
         return int(await self._connection.command("LLEN", key))
 
@@ -70,7 +69,7 @@ class Inspecting(FailedItems):
         return await self.client_length(client) > 0
 
     async def lengths(self) -> dict[State, int]:
-        """How many items are in each state, at one instant. O(1)."""
+        """Number of items in each state, at one instant. O(1)."""
         return (await self.snapshot()).lengths
 
     async def age(self, state: State | str = State.MAIN) -> float | None:
@@ -78,8 +77,8 @@ class Inspecting(FailedItems):
         return (await self.snapshot()).ages[State(state)]
 
     async def stats(self) -> dict[str, int]:
-        """Totals since the queue began, one for each name in ``COUNTERS`` (docs/operations.md says what they
-        count); 0 for what has not happened. O(1)."""
+        """Totals since the queue was created, one for each name in ``COUNTERS``; docs/operations.md says what they
+        count. O(1)."""
         return (await self.snapshot()).counters
 
     async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
@@ -132,11 +131,10 @@ class Inspecting(FailedItems):
         )
 
     async def find(self, id: str) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        """Where the item is, who holds it since when, and (in its item) what happened to it; None if it is
-        not in the queue.
+        """The item with its state, its holder and its history; None if it is not in the queue.
 
-        O(1) in failed, else O(n) in calls that look at 1,000 items or 2 MiB each, so it never blocks the server for
-        long. An item that moves while this looks is looked for again, up to three times.
+        O(1) in failed, otherwise O(n) in calls that read 1,000 items or 2 MiB each, so that none blocks the server for
+        long. If items move during the search, it is repeated up to three times.
         """
         for _ in range(3):
             before = (await self.snapshot()).seq
@@ -173,7 +171,7 @@ class Inspecting(FailedItems):
         return None
 
     async def workers(self) -> list[WorkerInfo]:
-        """Who has claimed or renewed within the last hour, or holds claims, most claims first. O(workers)."""
+        """Workers that have claimed or renewed within the last hour or hold claims, most claims first. O(workers)."""
         raw = await self._connection.run("workers", [self._keys.main], [])
         rows = zip(raw[::3], raw[1::3], raw[2::3], strict=True)
         found = [
@@ -182,7 +180,7 @@ class Inspecting(FailedItems):
         return sorted(found, key=lambda info: (-info.busy, info.worker))
 
     async def memory_usage(self) -> MemoryUsage:
-        """Bytes of the queue's keys (each sampled by the server), of the server, and its limit. O(clients +
+        """Memory of the queue's keys (sampled by the server), of the server, and its limit, in bytes. O(clients +
         workers)."""
         ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
         names = await self._connection.command("ZRANGE", self._keys["workers"], 0, -1)
@@ -209,14 +207,14 @@ class Inspecting(FailedItems):
 
 
 def _is_page(count: int, offset: int) -> bool:
-    """Whether there is anything in a page of so many items. Raises TypeError or ValueError for what is no page."""
+    """Whether a page of so many items can have any. Raises TypeError or ValueError for invalid numbers."""
     arguments.count("offset", offset)
     arguments.count("count", count, least=-1_000_000_000)
     return count > 0
 
 
 def _lines(log: list[Any]) -> bytes:
-    """Members and scores in turn, a line each. A shared client that speaks RESP3 gives pairs, scores as numbers."""
+    """Members and scores in turn, one per line. A client of the caller that speaks RESP3 returns pairs and numbers."""
     words: list[Any] = []
     for entry in log:
         words += entry if isinstance(entry, list | tuple) else [entry]
@@ -224,7 +222,7 @@ def _lines(log: list[Any]) -> bytes:
 
 
 class _ClaimCalls:
-    """When each live token was claimed, from the log of claim calls: lines that are in turn call and instant."""
+    """When each held token was claimed, from the log of claim calls: alternating lines of call and instant."""
 
     def __init__(self, log: bytes) -> None:
         lines = log.decode("utf-8", "replace").split("\n")

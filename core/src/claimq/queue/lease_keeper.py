@@ -1,4 +1,4 @@
-"""Renewing leases while a handler works on the items."""
+"""Renews leases while a handler works on the items."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import Iterable
 
 from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, Verdict
-from claimq.queue.claiming import Claiming
+from claimq.queue.settling import Settling
 
 _SHARE = 3
 _AFTER_FAULT = 0.5
-"""After an outage the store gives holders a third of a lease, at most ten seconds, to renew: no whole period may be
-left to wait when it answers again."""
+"""Seconds. After an outage holders have a third of a lease, at most ten seconds, to renew, so the next attempt cannot
+wait for a whole period."""
 _log = logging.getLogger(__name__)
 
 
 class LeaseKeeper:
-    """Renews what it was told to hold, three times a lease. A claim that was lost is dropped; its verdict
-    will say so."""
+    """Renews the leases of the claims that it holds, three times per lease. A lost claim is dropped; its verdict will
+    be LOST."""
 
-    def __init__(self, queue: Claiming) -> None:
+    def __init__(self, queue: Settling) -> None:
         self._queue = queue
         self._held: dict[str, float] = {}  # token -> length of its lease
         self._ahead = 0.0  # the server's clock less this loop's
         self._changed = asyncio.Event()
 
     def hold(self, claims: Iterable[Claim]) -> None:
-        """Renews these from now on; call it as soon as they are claimed."""
+        """Renews these from now on. Call it as soon as they are claimed."""
         for claim in claims:
             self._held[claim.token] = _length(claim.lease_until - claim.claimed_at)
             self._ahead = claim.claimed_at - asyncio.get_running_loop().time()
         self._changed.set()
 
-    def let_go(self, claims: Iterable[Claim]) -> None:
+    def release(self, claims: Iterable[Claim]) -> None:
         """Renews these no longer."""
         for claim in claims:
             self._held.pop(claim.token, None)
 
     async def run(self) -> None:
-        """Renews until it is cancelled. Any fault is logged and tried through: a lease may outlast it."""
+        """Renews until it is cancelled. After an error, which is logged, it tries again: a lease may outlast it."""
         failures = 0
         while True:
             await self._until_due(_AFTER_FAULT if failures else None)
@@ -51,11 +51,11 @@ class LeaseKeeper:
             except ClaimqError as error:
                 failures += 1
                 if failures == 1:
-                    _log.warning("leases on %s could not be renewed: %s", self._queue.name, error)
+                    _log.warning("cannot renew leases on %s: %s", self._queue.name, error)
             except Exception:  # noqa: BLE001 - the leases of running handlers depend on this loop
                 failures += 1
                 if failures == 1:
-                    _log.exception("leases on %s could not be renewed", self._queue.name)
+                    _log.exception("cannot renew leases on %s", self._queue.name)
             else:
                 if failures:
                     _log.info(
@@ -72,8 +72,8 @@ class LeaseKeeper:
                 self._held[outcome.token] = _length(outcome.lease_until - now)
 
     async def _until_due(self, most: float | None) -> None:
-        """Waits for a third of the shortest lease that is held, at most ``most`` seconds; a lease that comes in between
-        may be shorter."""
+        """Waits for a third of the shortest lease held, at most ``most`` seconds. A claim that is added in between may
+        have a shorter lease."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         while not self._held or loop.time() < started + self._pause(most):

@@ -1,4 +1,4 @@
-"""Enqueueing: the producer's side of a queue."""
+"""Enqueueing items."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from claimq.arguments import Duration, Instant, instant, seconds
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
-from claimq.model import Enqueued, NewItem
+from claimq.model import Enqueued, EnqueuedItem, NewItem
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Arg, Connection
@@ -22,13 +23,13 @@ _CALL_BYTES = 4 * 1024 * 1024
 
 
 class _Ids:
-    """Where the ids of items come from: a prefix that no other process has, and a number."""
+    """Ids of items: a prefix that no other process has, and a number."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Another prefix: a process made by a fork would otherwise give the ids that its parent gives."""
+        """Takes another prefix. After a fork, the child would otherwise make the same ids as its parent."""
         self.prefix = f"{secrets.token_hex(6)}-"
         self.numbers = itertools.count(1)
 
@@ -40,7 +41,7 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
 
 @dataclass(slots=True)
 class Batch:
-    """Items of one call: the words for the script, the ids in order, and how many bytes they carry."""
+    """Items of one call: the words for the script, the ids in order, and the payloads' size in bytes."""
 
     words: list[Arg]
     ids: list[str]
@@ -48,8 +49,8 @@ class Batch:
 
 
 class Producing(QueuePart):
-    """Adds items. Every method may be repeated after a StoreUnavailable if the items carry ids of the
-    producer's own."""
+    """Adds items. After StoreUnavailable a call may be repeated without harm if its items have ids of the producer's
+    own."""
 
     async def enqueue(
         self,
@@ -59,26 +60,31 @@ class Producing(QueuePart):
         id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
         delay: Duration | None = None,
         at: Instant | None = None,
-    ) -> Enqueued:
+    ) -> EnqueuedItem:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
 
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
-        fair claims. With an ``id`` of the producer's own the same id is not queued twice within the queue's
-        id window (one hour unless set): the reply then names it in ``duplicates``. When this returns, the
-        server has stored the item, as safely as its persistence allows (docs/guarantees.md), and with the policy's
-        ``durability`` a replica has it too: a shortfall raises NotReplicated.
+        fair claims. An ``id`` of the producer's own is enqueued once within the queue's id window (one hour unless
+        set); a repeat adds nothing and returns ``is_duplicate``. When this returns, the server has stored the item as
+        safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's ``durability`` asks
+        for that. If no replica confirms it in time, NotReplicated is raised.
 
-        Raises ItemTooLarge, StoreFull, StoreUnavailable (not known whether it was stored), StoreMisused,
+        Raises ItemTooLarge, StoreFull, StoreUnavailable (the item may have been stored or not), StoreMisused,
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
         """
-        return await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay, at=at)])
+        new = NewItem(payload, id=id, client=client, delay=delay, at=at)
+        try:
+            return _one(await self.enqueue_many([new]))
+        except NotReplicated as error:
+            error.result = _one(cast("Enqueued", error.result))
+            raise
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
-        They go in calls of up to 1,000 items or 4 MiB, each of them atomic; a fault between calls leaves the
-        earlier ones stored. Errors as in :meth:`enqueue`. O(items).
+        They go in calls of up to 1,000 items or 4 MiB, each of them atomic; after an error the items of earlier calls
+        are stored. Errors as :meth:`enqueue`. O(items).
         """
         listed = list(items)
         batches = list(_batches(listed))
@@ -88,10 +94,13 @@ class Producing(QueuePart):
         known: list[str] = []
         length = 0
         for batch in batches or [Batch([], [], 0)]:
-            done = (await run_enqueue(self._connection, {self._keys: batch}))[self._keys]
-            ids += done.ids
-            known += done.duplicates
-            length = done.length
+            done, missing = await run_enqueue(self._connection, {self._keys: batch})
+            one = done[self.name]
+            ids += one.ids
+            known += one.duplicates
+            length = one.length
+            if missing:
+                raise NotReplicated(missing, Enqueued(tuple(ids), length, tuple(known)))
         return Enqueued(tuple(ids), length, tuple(known))
 
     async def _check_sizes(self, items: Sequence[object]) -> None:
@@ -103,8 +112,11 @@ class Producing(QueuePart):
                 raise ItemTooLarge(size=size, limit=limit, index=index)
 
 
-async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> dict[Keys, Enqueued]:
-    """Enqueues a batch for each of several queues in one atomic call."""
+async def run_enqueue(
+    connection: Connection, batches: Mapping[Keys, Batch]
+) -> tuple[dict[str, Enqueued], str]:
+    """Enqueues a batch for each of several queues in one atomic call; returns the results by queue, and what is missing
+    where a queue's ``durability`` asks for more than the primary ("" for nothing)."""
     words: list[Arg] = []
     for number, batch in enumerate(batches.values(), start=1):
         words += queue_words(batch, number)
@@ -115,25 +127,27 @@ async def run_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> 
     numbers, known, *_ = reply[1].decode().split("|")
     lengths = [int(word) for word in numbers.split()[2:]]
     duplicates = [int(word) for word in known.split()]
-    done: dict[Keys, Enqueued] = {}
+    done: dict[str, Enqueued] = {}
     start = 0
     for (keys, batch), length in zip(batches.items(), lengths, strict=True):
         own = tuple(batch.ids[i - start] for i in duplicates if start <= i < start + len(batch.ids))
-        done[keys] = Enqueued(tuple(batch.ids), length, own)
+        done[keys.queue] = Enqueued(tuple(batch.ids), length, own)
         start += len(batch.ids)
-    if missing:
-        raise NotReplicated(missing, done)
-    return done
+    return done, missing
+
+
+def _one(done: Enqueued) -> EnqueuedItem:
+    return EnqueuedItem(done.ids[0], done.length, bool(done.duplicates))
 
 
 def raise_refusal(reply: Sequence[bytes | int]) -> None:
-    """Raises what a script's refusal to enqueue means."""
+    """Raises ItemTooLarge if the script refused a payload."""
     if reply[0] == b"TOO_LARGE":
         raise ItemTooLarge(index=int(reply[1]), size=int(reply[2]), limit=int(reply[3]))
 
 
 def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
-    """A batch's words with the queue's index in KEYS and the guarding claim's position filled in."""
+    """A batch's words, completed by the queue's index in KEYS and the position of the claim that guards them."""
     at = 0
     while at < len(batch.words):
         count = int(batch.words[at + 6]) * (2 if batch.words[at + 4] == "" else 1)
@@ -155,7 +169,7 @@ def check_one_step(batches: Iterable[Batch]) -> None:
 
 
 def batch_of(items: Iterable[object]) -> Batch:
-    """All items as one batch. Raises TypeError, ValueError or InvalidName for what cannot be enqueued."""
+    """All items as one batch. Raises TypeError, ValueError or InvalidName for invalid items."""
     whole = Batch([], [], 0)
     for batch in _batches(items, limit=None):
         return batch

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from claimq.model import Claim
-from claimq.tokens import read_token
+from claimq.tokens import Token, make_token, may_be_token, read_token
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
+
+_EXAMPLE = make_token("worker-1", 1795232291850000, "q3Zt-9aB")
 
 Claims = Claim | str | Iterable[Claim | str]
 
 
 @dataclass(slots=True)
 class TokenGroups:
-    """Tokens of one call, grouped by worker as the scripts read them. A token that is no token, or comes
-    twice, is left out."""
+    """Tokens of one call, grouped by worker as the scripts read them. A token that comes twice is sent once; one of an
+    earlier release, which no claim can have now, is not sent."""
 
     tokens: list[str]
     ids: dict[str, str]
@@ -26,7 +28,8 @@ class TokenGroups:
 
     @classmethod
     def of(cls, claims: Claims) -> TokenGroups:
-        """Groups claims and tokens in the order in which they were given."""
+        """Groups claims and tokens in the order in which they were given. Raises ValueError for text that is not a
+        token, TypeError for anything else."""
         listed = [claims] if isinstance(claims, (Claim, str)) else list(claims)
         ids: dict[str, str] = {}
         tokens: list[str] = []
@@ -38,7 +41,7 @@ class TokenGroups:
             else:
                 token = claim
             tokens.append(token)
-            if parts := read_token(token):
+            if parts := _read(token):
                 by_worker.setdefault(parts.worker, []).append(token)
         sent: list[str] = []
         words: list[str | int] = [len(by_worker)]
@@ -48,15 +51,26 @@ class TokenGroups:
             sent += unique
         return cls(tokens, ids, sent, words)
 
-    def later(self, said: Sequence[str]) -> TokenGroups:
-        """The tokens for which a call had no room, of bytes or items: they are held, and the next call goes on."""
+    def later(self, verdicts: Sequence[str]) -> TokenGroups:
+        """The tokens that the call left for the next one, because it had reached its limit of bytes or items."""
         return TokenGroups.of(
-            [token for token, verdict in zip(self.sent, said, strict=True) if verdict == "later"]
+            [token for token, verdict in zip(self.sent, verdicts, strict=True) if verdict == "later"]
         )
 
     @classmethod
     def batches(cls, claims: Claims) -> Iterable[TokenGroups]:
-        """The same in calls of at most :data:`BATCH` claims."""
+        """The groups for calls of at most :data:`BATCH` claims. Raises as :meth:`of`, before the first."""
         listed = [claims] if isinstance(claims, (Claim, str)) else list(claims)
-        for start in range(0, len(listed), BATCH):
-            yield cls.of(listed[start : start + BATCH])
+        return [cls.of(listed[start : start + BATCH]) for start in range(0, len(listed), BATCH)]
+
+
+def _read(token: str) -> Token | None:
+    if not isinstance(token, str):
+        raise TypeError(f"give a Claim or its token, not {type(token).__name__}")
+    if parts := read_token(token):
+        return parts
+    if may_be_token(token):
+        return None
+    raise ValueError(
+        f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} (the token attribute of a Claim)"
+    )

@@ -1,9 +1,8 @@
-"""Connections to one server, of several kinds, so that a wait never starves a verdict; and retries that are
-harmless.
+"""Calls on one server: a client for each use, so that waiting claims never delay verdicts, and harmless retries.
 
-The client library must not repeat a call by itself: a lost reply would claim twice. Retries are switched off
-there and made here, where each mutating call carries (instance, lane, number) and its repetition is answered
-from what the server kept (``lua/lib/call.lua``).
+The client library must not repeat a call by itself: after a lost reply a claim would run twice. Its retries are
+switched off. This module retries instead: each mutating call carries (instance, lane, number), and the server answers
+a repeated call from the reply that it kept (``lua/lib/call.lua``).
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from typing import Any, TypeVar
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
+from claimq.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
-from claimq.redis_store.lost_claims import Doubts
+from claimq.redis_store.lost_claims import LostClaims
 from claimq.redis_store.scripts import script
 from claimq.redis_store.settings import RedisSettings
 
@@ -34,16 +34,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FORGET_SECONDS = 1.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
-"""What length_of() of lib/main.lua replies about the list of a client."""
+"""The error of length_of() in lib/main.lua for the list of a client."""
 Arg = str | bytes | int | float
 T = TypeVar("T")
 
 Call = tuple[str, int, int]
-"""A mutating call's identity: (instance, lane, number). The server runs it once, however often it is sent."""
+"""Identity of a mutating call: (instance, lane, number). The server runs it once, however often it is sent."""
 
 
-class _Lent:
-    """A lane for as long as a ``with`` lasts. The value is the call's identity."""
+class _Lane:
+    """A lane within a ``with`` statement. The value is the call's identity."""
 
     __slots__ = ("_call", "_connection")
 
@@ -64,7 +64,7 @@ _of_the_parent: list[object] = []
 
 def _after_fork() -> None:
     for connection in list(_made_here):
-        connection.begin_anew()
+        connection.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # where there is a fork
@@ -72,7 +72,7 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
 
 
 class Connection:
-    """One server, reached over a client for each use: ``calls``, ``verdicts``, ``renewals`` and ``waiting``."""
+    """One server, with a client for each use: ``calls``, ``verdicts``, ``renewals`` and ``waiting``."""
 
     def __init__(self, settings: RedisSettings | None = None, *, client: Any = None) -> None:
         self.settings = settings or RedisSettings()
@@ -82,29 +82,29 @@ class Connection:
         self._lanes: list[int] = []
         self._calls: list[int] = []
         self._background: set[asyncio.Task[None]] = set()
-        self.doubts = Doubts()
+        self.lost_claims = LostClaims(self)
         self.durable: dict[tuple[str, ...], str] = {}
-        """Queues whose writes are to be waited for, as far as known: main keys of a call, and for what."""
+        """Main keys of a call -> the durability that their queues require, where it is known."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
         self._may_come_late = False
         self._closed = False
         _made_here.add(self)
 
-    def begin_anew(self) -> None:
-        """After a fork, in the child: the parent's calls are not ours.
+    def reset_after_fork(self) -> None:
+        """Takes another identity in the child of a fork, and leaves the parent's sockets alone.
 
-        With its identity the server would answer our first calls with what it answered the parent, and do nothing. Its
-        sockets are left alone, since they are its own.
+        With the parent's identity the server would answer the child's first calls with the replies that it kept for the
+        parent, and do nothing.
         """
         _of_the_parent.append(self._clients)
         self.instance = secrets.token_hex(6)
         self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
-        self.doubts = Doubts()
+        self.lost_claims = LostClaims(self)
         self._called, self._may_come_late = set(), False
 
     # Lanes: a mutating call holds one for as long as it may be repeated.
     def take_lane(self) -> Call:
-        """Lends a lane for one call; the value is the call's identity. :meth:`give_lane` gives it back."""
+        """Takes a free lane for one call and returns the call's identity. :meth:`give_lane` gives it back."""
         if self._lanes:
             lane = self._lanes.pop()
         else:
@@ -114,7 +114,7 @@ class Connection:
         return self.instance, lane, self._calls[lane]
 
     def next_on_lane(self, call: Call) -> Call:
-        """The identity of another call on a lane that is held: the server then runs no earlier one any more."""
+        """The identity of the next call on a lane that is held. Once that has run, the server refuses earlier ones."""
         lane = call[1]
         self._calls[lane] += 1
         return self.instance, lane, self._calls[lane]
@@ -123,9 +123,9 @@ class Connection:
         """Gives a lane back; its next call has a higher number."""
         self._lanes.append(call[1])
 
-    def lane(self) -> _Lent:
-        """Lends a lane while a ``with`` lasts."""
-        return _Lent(self)
+    def lane(self) -> _Lane:
+        """A lane within a ``with`` statement."""
+        return _Lane(self)
 
     async def run(
         self,
@@ -136,11 +136,10 @@ class Connection:
         use: str = "calls",
         retry_for: float | None = None,
     ) -> Any:
-        """Runs a script and returns its raw reply. Repeats it through outages for ``retry_for`` seconds, then
-        raises StoreUnavailable.
+        """Runs a script and returns its raw reply. Retries through outages for ``retry_for`` seconds, then raises
+        StoreUnavailable.
 
-        A ``STALE`` reply (a newer call of the same lane has run) means that this one was given up before; it
-        is StoreUnavailable too.
+        Also raises it for the reply ``STALE``: a newer call of the same lane has run, so this one was abandoned before.
         """
         wanted = script(name)
         self._note_call(keys, args)
@@ -172,8 +171,8 @@ class Connection:
     ) -> Any:
         """Waits for a wake token, at most :data:`LONGEST_BLOCK`, takes it, and runs a script; returns its raw reply.
 
-        Losing the connection meanwhile is as good as a token: the script is then run as :meth:`run` does. With the same
-        identity it runs once, whether it had run or not.
+        If the connection is lost in between, the script is run as :meth:`run` does. It has the same identity, so it
+        runs once in any case.
         """
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         self._note_call(keys, args)
@@ -193,26 +192,26 @@ class Connection:
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
                 self._may_come_late = True
-                await self._breathe(seconds)
+                await self._pause_after_fault(seconds)
         except StoreUnavailable:
-            await self._breathe(seconds)
+            await self._pause_after_fault(seconds)
         return await self.run(name, keys, args)
 
     def _note_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
         if args and args[0] == self.instance:
             self._called.add(keys[0])
 
-    async def _breathe(self, seconds: float) -> None:
-        """After a wait that ended in a fault: a short while, so that many waiting claims do not come back at once."""
+    async def _pause_after_fault(self, seconds: float) -> None:
+        """A short random pause after a failed wait, so that many waiting claims do not retry at the same instant."""
         await self._drop_idle("waiting")
         await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
 
     async def _of_another_type(
         self, main_keys: Sequence[str], named: Sequence[str]
     ) -> dict[str, tuple[str, str]]:
-        """Looks which keys of the queues are in the way: key -> (its type, the type it should have).
+        """Finds keys of the queues that have a wrong type: key -> (its type, the type that it should have).
 
-        Looks at a bounded number: those of the clients and workers that are listed, and of those named by the call.
+        Checks a bounded number of keys: those of listed clients and workers, and of those that the call names.
         """
         found: dict[str, tuple[str, str]] = {}
         for main in main_keys:
@@ -222,7 +221,7 @@ class Connection:
             for key, expected in suspects(main, [*ring, *short], [*workers, *short], self.instance).items():
                 try:
                     kind = _text(await self.command("TYPE", key))
-                except ClaimqError:  # not allowed or not reachable: the first error says what there is to say
+                except ClaimqError:  # not allowed or not reachable: the first error is the one to report
                     return found
                 if kind not in (expected, "none"):
                     found[key] = (kind, expected)
@@ -231,11 +230,11 @@ class Connection:
     async def _listed(self, command: str, key: str) -> list[str]:
         try:
             return [_text(name) for name in await self.command(command, key, 0, _LISTED)]
-        except ClaimqError:  # this very key may be the one in the way
+        except ClaimqError:  # this key may have the wrong type itself
             return []
 
     async def command(self, *words: Arg, use: str = "calls", retry_for: float | None = None) -> Any:
-        """Runs one plain command; only for those that may be repeated."""
+        """Runs one plain command. Only for commands that may be repeated."""
         return await self.retry(
             lambda client: client.execute_command(*words),
             doing=" ".join(str(word) for word in words[:2]),
@@ -244,7 +243,7 @@ class Connection:
         )
 
     async def ping(self, *, use: str) -> None:
-        """One round trip on a connection that scripts of this use take next."""
+        """One round trip on a connection that the next script of this use takes."""
         await self.retry(lambda client: client.ping(), doing="PING", use=use)
 
     async def info(self, section: str, key: str) -> dict[str, Any]:
@@ -262,12 +261,12 @@ class Connection:
         return found.decode() if isinstance(found, bytes) else found
 
     async def wait_for_wake(self, key: str, seconds: float) -> bool:
-        """Blocks until there is a wake token or the time is over, at most :data:`LONGEST_BLOCK`; takes the
-        token, and says whether there was one. Moves no item."""
+        """Blocks until there is a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the token and
+        returns whether there was one. Moves no item."""
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
-            if isinstance(client, DirectClient):  # which ends a wait that is answered by nobody
+            if isinstance(client, DirectClient):  # which has a timeout of its own
                 return await client.blpop([key], timeout=seconds) is not None
             async with asyncio.timeout(seconds + self.settings.reply_timeout):
                 return await client.blpop([key], timeout=seconds) is not None
@@ -277,11 +276,11 @@ class Connection:
     async def retry(
         self, call: Callable[[Any], Awaitable[T]], *, doing: str, use: str, retry_for: float | None = None
     ) -> T:
-        """Makes a harmlessly repeatable call, with full-jitter pauses through an outage."""
+        """Makes a call that may be repeated, and retries it through an outage for ``retry_for`` seconds."""
         loop = asyncio.get_running_loop()
         use = self.settings.sockets_for(use)
         deadline = loop.time() + (self.settings.seconds_for(use) if retry_for is None else retry_for)
-        pause = _FIRST_PAUSE
+        backoff: Backoff | None = None
         while True:
             try:
                 return await call(self.client(use))
@@ -297,8 +296,8 @@ class Connection:
                 left = deadline - loop.time()
                 if left <= 0 or self._closed:
                     raise ours from error
-            await asyncio.sleep(min(random.uniform(0, pause), left))  # noqa: S311 - spreads retries, guards no secret
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            backoff = backoff or Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=1.0)
+            await asyncio.sleep(min(backoff.next(), left))
 
     @property
     def is_closed(self) -> bool:
@@ -308,7 +307,7 @@ class Connection:
     def client(self, use: str) -> Any:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
         if self._closed:
-            raise StoreUnavailable("this connection is closed; connect anew")
+            raise StoreUnavailable("this connection is closed; connect again")
         if self._shared is not None:
             return self._shared
         if use not in self._clients:
@@ -316,7 +315,7 @@ class Connection:
         return self._clients[use]
 
     async def _drop_idle(self, use: str) -> None:
-        """After a fault no pooled connection is trusted: the next call looks the server up again."""
+        """Closes pooled connections after an error: the next call resolves the server's address again."""
         client = self._clients.get(use)
         pool = getattr(client, "connection_pool", None)
         if pool is not None:
@@ -324,30 +323,21 @@ class Connection:
                 if isinstance(client, DirectClient):
                     await client.forget()
                 await pool.disconnect(inuse_connections=False)
-            except _FOREIGN:  # a socket that cannot even be closed is as gone as it needs to be
+            except _FOREIGN:  # a socket that cannot be closed is as good as closed
                 return
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Finishes what a cancelled caller began; :meth:`close` waits for it. A store that cannot be reached
-        leaves it to the lease."""
+    def in_background(
+        self, work: Coroutine[Any, Any, None], *, close_waits: bool = True
+    ) -> asyncio.Task[None]:
+        """Runs work that must not end with its caller; :meth:`close` waits for it unless ``close_waits`` is False.
+
+        If the server cannot be reached, the lease decides.
+        """
         task = asyncio.ensure_future(work)
-        self._background.add(task)
+        if close_waits:
+            self._background.add(task)
         task.add_done_callback(self._finished)
         return task
-
-    def may_find_out(self, queue: str) -> bool:
-        """Whether one more claim of the queue may be asked after that an outage has ended."""
-        return not self._closed and self.doubts.has_room(queue)
-
-    def find_out(self, queue: str, work: Coroutine[Any, Any, None], *, may_outlast: bool) -> None:
-        """Finds out in the background what became of a claim. ``may_outlast``: it may take as long as an outage, so
-        :meth:`close` does not wait for it."""
-        if may_outlast:
-            task = asyncio.ensure_future(work)
-            task.add_done_callback(self._finished)
-        else:
-            task = self.in_background(work)
-        self.doubts.add(queue, task)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
@@ -357,12 +347,12 @@ class Connection:
             and not isinstance(error, ClaimqError)
         ):
             task.get_loop().call_exception_handler(
-                {"message": "giving back a cancelled claim", "exception": error, "task": task}
+                {"message": "unexpected error in background work", "exception": error, "task": task}
             )
 
     async def _forget_calls(self) -> None:
-        """Removes what the server keeps to answer a repeated call: all calls were answered the first time, so none of
-        them can come again. Where this fails, the server forgets it after an hour."""
+        """Removes the replies that the server keeps for repeated calls: all calls have their reply, so none is
+        repeated. If this fails, the server removes them after an hour."""
         use = next((use for use in self._clients if use != "waiting"), "calls")
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
@@ -374,16 +364,16 @@ class Connection:
             return
 
     async def close(self) -> None:
-        """Closes the clients that this object made, once cancelled claims are given back; a shared client
-        stays open.
+        """Waits for the recovery of cancelled claims, then closes the clients that this object made. A client of the
+        caller stays open.
 
-        Calls under way end with StoreUnavailable. Takes at most ``retry_for`` and one reply time-out.
+        Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout.
         """
         if self._background:
             await asyncio.wait(
                 self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
             )
-        await self.doubts.leave()
+        await self.lost_claims.close()
         if not self._may_come_late and not self._closed:
             await self._forget_calls()
         self._closed = True

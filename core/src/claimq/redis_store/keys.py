@@ -48,13 +48,13 @@ TYPES = {
 
 
 def absent_key(main_key: str) -> str:
-    """A key in the queue's slot that never exists: naming it makes a cluster refuse (TRYAGAIN) what would meet half
-    a queue while the slot is moved key by key."""
+    """A key in the queue's slot that never exists. While the slot is moved key by key, naming it makes the cluster
+    refuse the script (TRYAGAIN), which would see only half of the queue."""
     return main_key.removesuffix("main") + "absent"
 
 
 def suspects(main_key: str, clients: Sequence[str], workers: Sequence[str], instance: str) -> dict[str, str]:
-    """Keys of the queue with that ``main``, and the type that each has unless it is absent or in the way."""
+    """Keys of the queue with that main key, and the type that each should have."""
     base = main_key.removesuffix("main")
     return {
         **{base + part: kind for part, kind in TYPES.items()},
@@ -68,6 +68,7 @@ class Keys:
     """The keys of one queue."""
 
     def __init__(self, queue: str) -> None:
+        self.queue = queue
         self.base = f"cq:{{{check_name('queue', queue)}}}:"
         self.main = self.base + "main"
         self.wake = self.base + "wake"

@@ -1,49 +1,103 @@
-"""Claims of which nobody knows whether they have run, and the attempts to find out: bounded, and in turn."""
+"""Recovery of claims whose reply was lost.
+
+A claim call whose caller was cancelled, or that ended with StoreUnavailable, may have run on the server or may still
+run there. Its recovery makes sure that it runs no more, and moves the items that it claimed back to the head of main.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-MOST = 100
-"""Attempts for one queue; a claim beyond them is left to its lease."""
+from claimq.tokens import make_token
+
+if TYPE_CHECKING:
+    from claimq.redis_store.connection import Arg, Call, Connection
+
+LIMIT = 100
+"""Recoveries of one queue at a time. A claim beyond them is left to its lease."""
+RETRY_FOR = 600.0
+"""Seconds for which a recovery is retried through an outage; after that the lease decides."""
 
 
-class Doubts:
-    """The attempts under way, by queue. One at a time goes on the way, so that an outage meets no crowd."""
+@dataclass(frozen=True, slots=True)
+class LostClaim:
+    """A claim call without a reply. ``main_key`` is that of its queue; its call still occupies its lane."""
 
-    def __init__(self) -> None:
-        self._attempts: dict[str, set[asyncio.Task[None]]] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+    call: Call
+    main_key: str
+    worker: str
+    nonce: str
 
-    def has_room(self, queue: str) -> bool:
-        """Whether one more may be tried."""
-        return len(self._attempts.get(queue, ())) < MOST
 
-    def add(self, queue: str, attempt: asyncio.Task[None]) -> None:
-        """One more is under way until it ends."""
-        self._attempts.setdefault(queue, set()).add(attempt)
-        attempt.add_done_callback(lambda _: self._ended(queue, attempt))
+class LostClaims:
+    """The recoveries that run on one connection. Those of one queue run one after another."""
 
-    def turn(self, queue: str) -> asyncio.Lock:
-        """Held by the attempt whose turn it is."""
-        return self._turns.setdefault(queue, asyncio.Lock())
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._running: dict[str, set[asyncio.Task[None]]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    async def settled(self, queue: str) -> None:
-        """Waits for the end of those that are under way now."""
-        if attempts := set(self._attempts.get(queue, ())):
-            await asyncio.wait(attempts)
+    def recover(self, lost: LostClaim, *, in_outage: bool) -> None:
+        """Starts the recovery in the background; the call's lane is free when it has ended.
 
-    async def leave(self) -> None:
-        """Ends all attempts: what is not known by now is left to its lease."""
-        attempts = {attempt for own in self._attempts.values() for attempt in own}
-        for attempt in attempts:
-            attempt.cancel()
-        if attempts:
-            await asyncio.wait(attempts)
+        ``in_outage``: the recovery may take as long as the outage, so closing the connection cancels it instead of
+        waiting for it, and there are at most :data:`LIMIT` of them.
+        """
+        count = len(self._running.get(lost.main_key, ()))
+        if in_outage and (self._connection.is_closed or count >= LIMIT):
+            self._connection.give_lane(lost.call)
+            return
+        task = self._connection.in_background(self._recover(lost), close_waits=not in_outage)
+        self._running.setdefault(lost.main_key, set()).add(task)
+        task.add_done_callback(lambda _: self._ended(lost.main_key, task))
 
-    def _ended(self, queue: str, attempt: asyncio.Task[None]) -> None:
-        own = self._attempts[queue]
-        own.discard(attempt)
-        if not own:
-            del self._attempts[queue]
-            self._turns.pop(queue, None)  # an attempt that was ended before it began has asked for none
+    async def recovered(self, main_key: str) -> None:
+        """Waits for the recoveries of a queue that are running now."""
+        if running := self._running.get(main_key):
+            await asyncio.wait(set(running))
+
+    async def close(self) -> None:
+        """Cancels all recoveries; their claims are left to their leases."""
+        running = {task for tasks in self._running.values() for task in tasks}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    def _ended(self, main_key: str, task: asyncio.Task[None]) -> None:
+        running = self._running[main_key]
+        running.discard(task)
+        if not running:
+            del self._running[main_key]
+            self._locks.pop(main_key, None)
+
+    async def _recover(self, lost: LostClaim) -> None:
+        try:
+            async with self._locks.setdefault(lost.main_key, asyncio.Lock()):
+                await self._give_back(lost, await self._withdraw(lost))
+        finally:
+            self._connection.give_lane(lost.call)
+
+    async def _withdraw(self, lost: LostClaim) -> list[str]:
+        """Makes sure that the call runs no more; returns the tokens of what it claimed."""
+        reply = await self._run("withdraw", lost, [lost.call[2]])
+        if not reply[1]:
+            return []
+        _, _, first, count, *_ = map(int, reply[1].split())
+        return [make_token(lost.worker, number, lost.nonce) for number in range(first, first + count)]
+
+    async def _give_back(self, lost: LostClaim, tokens: list[str]) -> None:
+        while tokens:
+            words: list[Arg] = ["interrupt", "", "", "", 1, lost.worker, len(tokens), *tokens]
+            reply = await self._run("give_back", lost, words)
+            verdicts = reply[1].decode().partition("|")[0].split()
+            tokens = [token for token, verdict in zip(tokens, verdicts, strict=True) if verdict == "later"]
+
+    async def _run(self, name: str, lost: LostClaim, words: list[Arg]) -> Any:
+        """Runs a script on the lane of the lost call: with a higher number, so that the call itself is refused."""
+        call = self._connection.next_on_lane(lost.call)
+        return await self._connection.run(
+            name, [lost.main_key], [*call, *words], use="verdicts", retry_for=RETRY_FOR
+        )

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from claimq.errors import ClaimqError
+from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
@@ -91,9 +92,9 @@ class Finalizer:
             await queue.update_policy(suspended=True)
 
     async def _delete(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:
-        deleted = await queue.delete(
+        deleted = await internals(queue).delete_owned(
+            await self._context.ownership.owner(resource),
             only_if_empty=spec.deletion_policy is DeletionPolicy.DELETE_IF_EMPTY,
-            owner=await self._context.ownership.owner(resource),
         )
         recorder, name = self._context.recorder, spec.queue_name
         if deleted is None:

@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 
 from claimq.errors import ClaimqError
+from claimq.queue.internals import internals
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.decide.scale_down import SETTLE_SECONDS
@@ -180,7 +181,7 @@ class Reconciler:
         waits: set[asyncio.Task[bool]] = {asyncio.create_task(self._wait_until_dirty())}
         longest = left
         if self._waits_for_work and self._server.queue is not None:
-            waits.add(asyncio.create_task(self._server.queue.wait_for_work(left)))
+            waits.add(asyncio.create_task(internals(self._server.queue).wait_for_work(left)))
             # Let it end by itself: cancelling it would cost a connection in every pass of every idle queue.
             longest += _WAIT_GRACE
         try:

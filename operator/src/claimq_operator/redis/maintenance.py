@@ -14,6 +14,7 @@ from claimq.errors import StoreFull, StoreMisused
 from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy
 from claimq.policy_changes import PolicyFields
+from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.kubernetes_api.terminations import Termination, terminated_workers
 
@@ -144,8 +145,8 @@ class Maintenance:
             # eviction for the pod's own usage and a restart of the app alone both start like a drain.
             for info in workers:
                 if info.worker.startswith(termination.prefix):
-                    explained += await queue.explain(info.worker, termination.cause)
-                    explained += await queue.recount(info.worker, termination.cause)
+                    explained += await internals(queue).explain(info.worker, termination.cause)
+                    explained += await internals(queue).recount(info.worker, termination.cause)
         self._handled.add((termination.container_id, termination.before))
         return len(tokens) + explained
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from claimq.owner import Owner, read_owner
+from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.grants import matches
@@ -42,7 +43,9 @@ class Ownership:
         Raises ServerAccessError if another object owns it, ClaimqError, ClusterError.
         """
         mine = await self.owner(resource)
-        found = await queue.own(mine, take_over_from=read_owner(resource.annotations.get(TAKE_OVER, "")))
+        found = await internals(queue).own(
+            mine, take_over_from=read_owner(resource.annotations.get(TAKE_OVER, ""))
+        )
         if found.words() != mine.words():
             raise ServerAccessError(_owned(resource, queue.name, found))
         return mine

@@ -266,9 +266,9 @@ class QueueSpec:
             max_payload=self.max_payload,
             failed=FailedPolicy(
                 requeue_min_age=failed.requeue.min_age,
-                requeue_max_fail_count=failed.requeue.max_fail_count,
+                requeue_max_given_up_count=failed.requeue.max_fail_count,
                 remove_min_age=failed.remove.min_age,
-                remove_min_fail_count=failed.remove.min_fail_count,
+                remove_min_given_up_count=failed.remove.min_fail_count,
                 max_items=failed.max_items,
                 remove_match=Match(failed.remove.match.value.lower()),
             ),

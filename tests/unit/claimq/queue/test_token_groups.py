@@ -1,4 +1,8 @@
-"""Tokens of one call as the scripts read them: grouped by worker, no token twice, none that is no token."""
+"""Tokens of one call as the scripts read them: grouped by worker, no token twice."""
+
+from typing import cast
+
+import pytest
 
 from claimq.model import Claim, Item
 from claimq.queue.claiming import new_nonce
@@ -23,10 +27,26 @@ def test_tokens_are_grouped_by_worker_in_the_order_of_the_first_of_each() -> Non
     assert groups.tokens == ["b/1.AAAAAAAA", "a/2.AAAAAAAA", "b/3.AAAAAAAA"]
 
 
-def test_what_is_no_token_and_what_comes_twice_is_not_sent() -> None:
-    groups = TokenGroups.of(["w/1.AAAAAAAA", *NO_TOKENS, "w/1.AAAAAAAA"])
+def test_a_token_of_an_earlier_release_and_one_that_comes_twice_are_not_sent() -> None:
+    groups = TokenGroups.of(["w/1.AAAAAAAA", "w/1", "w/1.AAAAAAAA"])
     assert groups.sent == ["w/1.AAAAAAAA"]
-    assert len(groups.tokens) == 2 + len(NO_TOKENS)
+    assert groups.tokens == ["w/1.AAAAAAAA", "w/1", "w/1.AAAAAAAA"]
+
+
+@pytest.mark.parametrize("text", sorted({*NO_TOKENS} - {"w/1"}))
+def test_text_that_is_not_a_token_is_an_argument_error(text: str) -> None:
+    with pytest.raises(ValueError, match="is not the token of a claim; a token looks like worker-1/"):
+        TokenGroups.of(["w/1.AAAAAAAA", text])
+
+
+def test_a_claim_that_is_neither_a_claim_nor_text_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="give a Claim or its token, not int"):
+        TokenGroups.of(cast("list[str]", [5]))
+
+
+def test_a_mistake_in_the_last_of_many_tokens_is_found_before_the_first_call() -> None:
+    with pytest.raises(ValueError, match="'TOKEN' is not the token of a claim"):
+        TokenGroups.batches([*(f"w/{number}.AAAAAAAA" for number in range(1500)), "TOKEN"])
 
 
 def test_claims_bring_the_ids_of_their_items() -> None:

@@ -1,29 +1,80 @@
-"""Attempts to find out what became of a claim: they come and go, and leave nothing behind."""
+"""Recovery of claims whose reply was lost: recoveries begin and end, and leave nothing behind."""
 
 import asyncio
 from typing import Any
 
-from claimq.redis_store.lost_claims import Doubts
+from claimq import RedisSettings, StoreUnavailable
+from claimq.redis_store import lost_claims
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.lost_claims import LostClaim, LostClaims
 
 
-def test_an_attempt_that_was_ended_before_it_began_leaves_nothing_behind() -> None:
+class Silent(Connection):
+    """A connection whose server answers no call."""
+
+    def __init__(self) -> None:
+        super().__init__(RedisSettings())
+        self.asked = 0
+
+    async def run(self, *_: object, **__: object) -> Any:
+        self.asked += 1
+        await asyncio.Event().wait()
+
+
+def lost(connection: Connection) -> LostClaim:
+    return LostClaim(connection.take_lane(), "cq:{q}:main", "w", "AAAAAAAA")
+
+
+def test_a_recovery_that_is_cancelled_before_it_began_leaves_nothing_behind() -> None:
     defects: list[dict[str, Any]] = []
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, defect: defects.append(defect))
-        doubts = Doubts()
-
-        async def attempt() -> None:
-            async with doubts.turn("q"):
-                await asyncio.Event().wait()
-
+        connection = Silent()
+        claims = LostClaims(connection)
         for begun in (True, False):
-            doubts.add("q", asyncio.ensure_future(attempt()))
+            claims.recover(lost(connection), in_outage=True)
             if begun:
                 await asyncio.sleep(0)
-            await doubts.leave()
-            await doubts.settled("q")
-        assert doubts.has_room("q")
+            await claims.close()
+            await claims.recovered("cq:{q}:main")
+        assert connection.asked == 1
 
     asyncio.run(run())
     assert defects == []
+
+
+async def test_recoveries_of_a_queue_run_one_after_another_and_are_bounded() -> None:
+    connection = Silent()
+    claims = LostClaims(connection)
+    for _ in range(lost_claims.LIMIT + 5):
+        claims.recover(lost(connection), in_outage=True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert connection.asked == 1
+    assert len({connection.take_lane()[1] for _ in range(5)}) == 5, (
+        "the lanes beyond the limit are free again"
+    )
+    assert connection.take_lane()[1] == lost_claims.LIMIT + 5, "all others are held"
+    await claims.close()
+
+
+async def test_after_closing_a_claim_lost_in_an_outage_is_left_to_its_lease() -> None:
+    connection = Silent()
+    await connection.close()
+    claims = LostClaims(connection)
+    claims.recover(lost(connection), in_outage=True)
+    await claims.recovered("cq:{q}:main")
+    assert connection.asked == 0
+
+
+async def test_a_recovery_that_fails_frees_its_lane() -> None:
+    class Away(Silent):
+        async def run(self, *_: object, **__: object) -> Any:
+            raise StoreUnavailable("away")
+
+    connection = Away()
+    claims = LostClaims(connection)
+    claims.recover(lost(connection), in_outage=True)
+    await claims.recovered("cq:{q}:main")
+    assert connection.take_lane()[1] == 0

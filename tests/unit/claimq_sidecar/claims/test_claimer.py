@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.lost_claims import LostClaims
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.concurrency import Concurrency
@@ -26,13 +28,17 @@ class Away(ReliableQueue):
     """A queue whose server does not respond to claims, and settles them when `known` is set."""
 
     def __init__(self) -> None:
+        connection = Connection()
+        connection.lost_claims = cast("LostClaims", self)
+        super().__init__(connection, "queue", "worker")
         self.known = asyncio.Event()
 
     async def claim(self, count: int = 1, *, wait: object = None) -> list[Claim]:
         del count, wait
         raise StoreUnavailable("away")
 
-    async def withdrawn(self) -> None:
+    async def recovered(self, main_key: str) -> None:
+        del main_key
         await self.known.wait()
 
 

@@ -11,6 +11,7 @@ from claimq.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.claiming import DEFAULT
+from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
 from claimq_sidecar.claims.concurrency import Concurrency
@@ -147,7 +148,7 @@ class Claimer:
         return await self._store.call(claim)
 
     async def _until_settled(self, queue: ReliableQueue, count: int, generation: int) -> None:
-        withdrawn = asyncio.ensure_future(queue.withdrawn())
+        withdrawn = asyncio.ensure_future(internals(queue).lost_claims_recovered())
         try:
             while not withdrawn.done() and not self._store.has_replaced(generation):
                 await asyncio.wait({withdrawn}, timeout=_POLL_SECONDS)

@@ -1,0 +1,128 @@
+"""Operations that only claimq's own operator, local mode and sidecar need. They are not part of the public API.
+
+``internals(queue)`` gives them for a :class:`claimq.ReliableQueue`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from claimq import arguments
+from claimq.arguments import Duration
+from claimq.codec import check_name, kept_error
+from claimq.errors import StoreMisused
+from claimq.model import State
+from claimq.owner import Owner, read_owner
+from claimq.queue.queue_part import QueuePart
+from claimq.redis_store.connection import Arg
+
+
+def internals(queue: QueuePart) -> Internals:
+    """The internal operations of a queue, on its connection and under its worker's name."""
+    return Internals(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - a part of the same queue
+
+
+class Internals(QueuePart):
+    """Made by :func:`internals`."""
+
+    async def wait_for_work(self, seconds: Duration) -> bool:
+        """Waits at most ``seconds`` for an item that can be claimed; True if there may be one.
+
+        For a queue without workers. A wake token that this takes is put back while there is work, so that a waiting
+        claim loses one round trip and no item. If this process dies in between, the next reap puts it back. True may be
+        a false alarm: look at the queue. Raises StoreUnavailable. O(1), one round trip in two seconds.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + arguments.seconds("seconds", seconds)
+        while (left := deadline - loop.time()) > 0:
+            if await self._connection.wait_for_wake(self._keys.wake, left):
+                await self._wake()
+                return True
+        return False
+
+    async def wake(self) -> None:
+        """Leaves a wake token if there is work and no token. Any process may do so at any time. O(1)."""
+        await self._wake()
+
+    async def lost_claims_recovered(self) -> None:
+        """Waits for the recovery of this queue's claims that were cancelled or ended with StoreUnavailable on this
+        connection: none of them runs any more, and the items that they claimed are back at the head of main.
+
+        Also returns when a recovery was given up after ten minutes, or the connection is closed: the leases then
+        decide. Does not wait for claims that begin later. Makes no call of its own.
+        """
+        await self._connection.lost_claims.recovered(self._keys.main)
+
+    async def explain(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
+        """Adds the cause to items that ``worker`` gave back as crashed; returns how many items it changed.
+
+        A sidecar notices at once that its app is gone; the kubelet reports a moment later that it ran out of memory.
+        Changes only crashes of the last ``within`` seconds, among the newest ``limit`` items of each state, that have
+        no cause of this kind yet (its text up to the first colon). Counts and states stay. Safe to repeat. Raises
+        StoreUnavailable. O(limit).
+        """
+        return await self._walk("explain", self._crash_words(worker, cause, within, limit))
+
+    async def recount(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
+        """Counts as crashes, with ``cause``, what ``worker`` gave back as interrupted; returns how many items that
+        were.
+
+        A pod that is evicted for its own resource usage gets SIGTERM like any other, and its sidecar gives its claims
+        back uncounted; the kubelet's reason comes a moment later. Changes only interruptions with a reason (work that
+        had begun) of the last ``within`` seconds, among the ``limit`` next items of main and the newest claims. An
+        item that waits again goes to the tail, or to failed at the limit. An item that another worker holds stays
+        with it, and goes to failed at the limit when that worker gives it back. Safe to repeat. Raises
+        StoreUnavailable. O(limit log n).
+        """
+        return await self._walk("recount", self._crash_words(worker, cause, within, limit))
+
+    @staticmethod
+    def _crash_words(worker: str, cause: str, within: Duration, limit: int) -> list[Arg]:
+        return [
+            check_name("worker", worker),
+            kept_error(cause),
+            round(arguments.seconds("within", within) * 1000),
+            arguments.count("limit", limit),
+        ]
+
+    async def _walk(self, name: str, args: list[Arg]) -> int:
+        """Runs a script that looks at a bounded part until it has seen all; returns how many items it changed."""
+        changed = place = 0
+        while True:
+            reply = await self._connection.run(name, [self._keys.main], [*args, place])
+            found, place, more = map(int, reply[1:])
+            changed += found
+            if not more:
+                return changed
+
+    async def owner(self) -> Owner | None:
+        """The recorded owner; None if the queue has none. Raises StoreUnavailable, and StoreMisused for a record that
+        cannot be read. O(1).
+        """
+        record = await self._connection.command("HGET", self._keys.config, "owner")
+        return None if record is None else self._read_owner(record)
+
+    async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
+        """Records ``owner`` as the queue's owner if it has none; returns the owner that it has now.
+
+        The owner of an owned queue changes only if ``take_over_from`` is the present owner with its number, or if
+        ``owner`` has the same cluster, namespace and name: an object that was created again. Safe to repeat. Raises
+        StoreUnavailable, and StoreMisused for a record that cannot be read. O(1).
+        """
+        present = "" if take_over_from is None else f"{take_over_from.words()} {take_over_from.number}"
+        reply = await self._connection.run("own", [self._keys.main], [owner.words(), present])
+        return self._read_owner(reply[1])
+
+    def _read_owner(self, record: bytes) -> Owner:
+        found = read_owner(record.decode("ascii", "replace"), " ")
+        if found is None:
+            raise StoreMisused(
+                f"the owner of the queue {self.name} cannot be read; remove it with "
+                f"HDEL {self._keys.config} owner, if the queue is yours"
+            )
+        return found
+
+    async def delete_owned(self, owner: Owner, *, only_if_empty: bool = False) -> dict[State, int] | None:
+        """As :meth:`claimq.ReliableQueue.delete`, unless the queue has another owner: then it raises StoreMisused and
+        changes nothing."""
+        return await self._delete(only_if_empty=only_if_empty, owner=owner.words())

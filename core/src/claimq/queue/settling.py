@@ -1,0 +1,220 @@
+"""Ending and renewing claims. A call with the token of a lost claim changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from claimq.arguments import Duration, optional_seconds
+from claimq.codec import kept_detail, kept_error
+from claimq.errors import NotReplicated
+from claimq.model import Claim, Outcome, Verdict
+from claimq.queue.producing import Batch, batch_of, check_one_step, queue_words, raise_refusal
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.token_groups import BATCH, Claims, TokenGroups
+from claimq.redis_store.connection import Arg
+from claimq.redis_store.durable import run_durably
+from claimq.redis_store.keys import Keys
+from claimq.tokens import number_of
+
+Followers = Iterable[object] | Mapping[str, Iterable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A claim to end together with items to add: payloads for the same queue, or payloads by queue."""
+
+    claim: Claim | str
+    enqueue: Followers
+
+
+class Settling(QueuePart):
+    """Ends claims with a verdict, and renews their leases.
+
+    A claim is given as a :class:`Claim` or its token. Text that is not a token is a ValueError; a claim that is not
+    held any more gets the verdict LOST.
+    """
+
+    async def done(
+        self, claims: Claims | Done | Iterable[Claim | str | Done], *, enqueue: Followers = ()
+    ) -> list[Outcome]:
+        """Ends claims whose work is finished and removes their items; DONE or LOST for each.
+
+        ``enqueue`` (with one claim), or :class:`Done` for each of several, adds items in the same atomic step: to this
+        queue, or with a mapping to others on the same server slot. Nothing is added for a lost claim.
+
+        Raises StoreUnavailable (the outcome is unknown; the leases go on), StoreMisused; with ``enqueue`` also
+        ItemTooLarge, StoreFull, CrossSlot. Costs one round trip for up to 1,000 claims, O(claims log busy).
+        """
+        listed = [claims] if isinstance(claims, Claim | str | Done) else list(claims)
+        if enqueue:
+            if len(listed) != 1 or isinstance(listed[0], Done):
+                raise ValueError(
+                    "enqueue= goes with one claim; for several give Done(claim, enqueue=...) for each"
+                )
+            listed = [Done(listed[0], enqueue)]
+        if any(isinstance(claim, Done) for claim in listed):
+            return await self._done_enqueue(
+                [claim if isinstance(claim, Done) else Done(claim, ()) for claim in listed]
+            )
+        return await self._settle("done", [claim for claim in listed if not isinstance(claim, Done)], [])
+
+    async def _done_enqueue(self, pairs: list[Done]) -> list[Outcome]:
+        groups = TokenGroups.of([pair.claim for pair in pairs])
+        if len(pairs) > BATCH:
+            raise ValueError(f"end at most {BATCH} claims with followers at once, not {len(pairs)}")
+        position = {token: number for number, token in enumerate(groups.sent, start=1)}
+        queues: dict[str, int] = {self.name: 1}
+        words: list[Arg] = []
+        batches: list[Batch] = []
+        for pair in pairs:
+            token = pair.claim.token if isinstance(pair.claim, Claim) else pair.claim
+            guard = position.pop(token, None)  # a claim that is given twice is lost the second time
+            for name, payloads in _by_queue(pair.enqueue, self.name).items():
+                batch = batch_of(payloads)
+                batches.append(batch)
+                if guard is not None:
+                    words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
+        check_one_step(batches)
+        with self._connection.lane() as call:
+            keys = [Keys(name).main for name in queues]
+            args = [*call, *groups.words, *words]
+            reply, missing = await run_durably(self._connection, "done_enqueue", keys, args, use="verdicts")
+        raise_refusal(reply)
+        return _confirmed(_outcomes(groups, _verdicts(reply)), missing)
+
+    async def fail(
+        self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
+    ) -> list[Outcome]:
+        """This attempt failed: the items go to the tail of main, to delayed by the retry delay, or to failed at the
+        limit or when ``permanent``.
+
+        Counts a failure and keeps ``error`` (its first 1,000 characters) with the item, and ``detail`` (its last
+        2,000 characters, such as the frames of a traceback) until the next error. Verdicts REQUEUED, DELAYED (with
+        the delay), FAILED, LOST. Raises StoreUnavailable, StoreMisused. One round trip for up to 1,000 claims,
+        O(claims log n).
+        """
+        kind = "permanent" if permanent else "fail"
+        return await self._give_back(claims, kind, error=error, detail=detail)
+
+    async def drop(self, claims: Claims, error: str) -> list[Outcome]:
+        """This attempt failed and there is no other: removes the items. Counts a failure, and in ``dropped``.
+
+        The log of removed items (:meth:`claimq.ReliableQueue.removed_items`) has them with the beginning of ``error``.
+        Verdicts DROPPED, LOST. Errors and cost as :meth:`fail`.
+        """
+        return await self._give_back(claims, "drop", error=error)
+
+    async def requeue(self, claims: Claims, *, delay: Duration | None = None) -> list[Outcome]:
+        """Not now: the items go to the tail of main, or to delayed for ``delay`` seconds. Counts towards the requeue
+        limit.
+
+        Verdicts REQUEUED, DELAYED, FAILED (at the limit), LOST. Errors and cost as :meth:`fail`.
+        """
+        pause = optional_seconds("delay", delay)
+        return await self._give_back(claims, "requeue", delay="" if pause is None else round(pause * 1000))
+
+    async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
+        """The work never began, or was interrupted: the items go to the head of main in the order of arrival, also
+        among items that other calls gave back. Does not count towards the limit.
+
+        ``why``: what interrupted work that had begun; it becomes a line of the item's history. Verdicts UNCLAIMED,
+        LOST; FAILED for an item at its limit whose interruption was found to be a crash. Errors and cost as
+        :meth:`fail`.
+        """
+        listed = [claims] if isinstance(claims, Claim | str) else list(claims)
+        if len(listed) <= BATCH:
+            return await self._give_back(listed, "interrupt", error=why)
+        # The newest first: each call then finds its items before those of the call before it.
+        order = sorted(range(len(listed)), key=lambda index: _number(listed[index]))
+        outcomes: dict[int, Outcome] = {}
+        for start in reversed(range(0, len(order), BATCH)):
+            part = order[start : start + BATCH]
+            given_back = await self._give_back([listed[index] for index in part], "interrupt", error=why)
+            outcomes.update(zip(part, given_back, strict=True))
+        return [outcomes[index] for index in range(len(listed))]
+
+    async def crash(self, claims: Claims, error: str) -> list[Outcome]:
+        """The holder died: counts a crash; the items go to the tail of main, or to failed at the limit.
+
+        Verdicts REQUEUED, DELAYED, FAILED, LOST. Errors and cost as :meth:`fail`.
+        """
+        return await self._give_back(claims, "crash", error=error)
+
+    async def renew(self, claims: Claims) -> list[Outcome]:
+        """Moves the ends of leases to one busy expiry from now; RENEWED with ``lease_until``, or LOST: stop working on
+        that item.
+
+        Raises StoreUnavailable, StoreMisused. One round trip for up to 1,000 claims, O(claims log busy).
+        """
+        outcomes: list[Outcome] = []
+        for groups in TokenGroups.batches(claims):
+            reply = await self._connection.run("renew", [self._keys.main], groups.words, use="renewals")
+            lease_end, *verdicts = reply[1].decode().split()
+            outcomes += _outcomes(groups, verdicts, lease_until=int(lease_end) / 1000)
+        return outcomes
+
+    async def _give_back(
+        self, claims: Claims, kind: str, *, error: str = "", detail: str = "", delay: int | str = ""
+    ) -> list[Outcome]:
+        return await self._settle("give_back", claims, [kind, kept_error(error), kept_detail(detail), delay])
+
+    async def _settle(self, name: str, claims: Claims, words: list[Arg]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        missing = ""
+        for groups in TokenGroups.batches(claims):
+            verdicts: dict[str, str] = {}
+            part = groups
+            while True:
+                with self._connection.lane() as call:
+                    args = [*call, *words, *part.words]
+                    reply, unconfirmed = await run_durably(
+                        self._connection, name, [self._keys.main], args, use="verdicts"
+                    )
+                missing = missing or unconfirmed
+                replied = _verdicts(reply)
+                verdicts |= zip(part.sent, replied, strict=True)
+                part = part.later(replied)
+                if not part.sent:
+                    break
+            outcomes += _outcomes(groups, [verdicts[token] for token in groups.sent])
+        return _confirmed(outcomes, missing)
+
+
+def _number(claim: Claim | str) -> int:
+    return number_of(claim if isinstance(claim, str) else claim.token)
+
+
+def _verdicts(reply: list[bytes]) -> list[str]:
+    """The verdicts in a reply, without the note on durability behind them."""
+    return reply[1].decode().partition("|")[0].split()
+
+
+def _confirmed(outcomes: list[Outcome], missing: str) -> list[Outcome]:
+    if missing:
+        raise NotReplicated(missing, outcomes)
+    return outcomes
+
+
+def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]]:
+    if isinstance(followers, Mapping):
+        return cast("Mapping[str, Iterable[object]]", followers)
+    return {queue: followers}
+
+
+_VERDICTS = {verdict.value: verdict for verdict in Verdict}
+
+
+def _outcomes(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
+    """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
+    by_token = dict(zip(groups.sent, verdicts, strict=True))
+    outcomes: list[Outcome] = []
+    for token in groups.tokens:
+        word, _, delay = by_token.pop(token, "lost").partition(":")
+        verdict = _VERDICTS[word]
+        renewed = lease_until if verdict is Verdict.RENEWED else None
+        outcomes.append(
+            Outcome(token, verdict, groups.ids.get(token), int(delay) / 1000 if delay else None, renewed)
+        )
+    return outcomes

@@ -1,0 +1,24 @@
+"""The library's block in README.md runs as it stands there."""
+
+import contextlib
+import io
+import re
+
+import pytest
+
+import claimq.blocking
+from testkit.server import Server
+from testkit.tree import ROOT
+
+
+def test_the_block_of_the_readme_enqueues_works_and_is_done(
+    valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks: list[str] = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text())
+    (block,) = [block for block in blocks if "claimq.blocking" in block]
+    monkeypatch.setenv("CLAIMQ_REDIS_URL", valkey.url)
+    with contextlib.redirect_stdout(printed := io.StringIO()):
+        exec(block, {})
+    assert printed.getvalue() == "{'path': 'cat.png'}\n"
+    with claimq.blocking.connect(valkey.url) as server:
+        assert server.queue("uploads").stats()["done"] == 1

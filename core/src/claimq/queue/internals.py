@@ -19,11 +19,16 @@ from claimq.redis_store.connection import Arg
 
 def internals(queue: QueuePart) -> Internals:
     """The internal operations of a queue, on its connection and under its worker's name."""
-    return Internals(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - a part of the same queue
+    return Internals.of(queue)
 
 
 class Internals(QueuePart):
     """Made by :func:`internals`."""
+
+    @classmethod
+    def of(cls, queue: QueuePart) -> Internals:
+        """The internal operations of ``queue``."""
+        return cls(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - another part of the same queue
 
     async def wait_for_work(self, seconds: Duration) -> bool:
         """Waits at most ``seconds`` for an item that can be claimed; True if there may be one.

@@ -64,7 +64,7 @@ class TokenGroups:
         return [cls.of(listed[start : start + BATCH]) for start in range(0, len(listed), BATCH)]
 
 
-def _read(token: str) -> Token | None:
+def _read(token: object) -> Token | None:
     if not isinstance(token, str):
         raise TypeError(f"give a Claim or its token, not {type(token).__name__}")
     if parts := read_token(token):

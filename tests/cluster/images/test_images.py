@@ -135,7 +135,7 @@ def locked(file: str) -> set[str]:
 
 def test_it_has_what_is_locked_and_nothing_else(image: Image, name: str) -> None:
     own = {"operator": "operator/", "sidecar": "worker_sidecar/", "checksums": ""}[name]
-    wanted = locked(f"{name}.txt") | {"claimq", f"claimq-{name}"} if own else {"claimq"}
+    wanted = locked(f"{name}.txt") | {"claimq", "claimq-spec", f"claimq-{name}"} if own else {"claimq"}
     # The example's is an app's: its base has pip, and claimq.worker is all that was added.
     own_tools = set[str]() if own else {"pip", "setuptools", "wheel"}
     assert image.packages - own_tools - {"async-timeout"} == wanted

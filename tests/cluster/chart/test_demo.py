@@ -66,14 +66,14 @@ def test_the_demo_proves_every_checksum_and_leaves_nothing_behind(
     assert code == 0, said[-6000:]
     # On the cluster that is up, and on no other.
     assert "bringing up a cluster" not in said
-    assert "right      2,000 checksums, each as sha256sum says\n" in said
+    assert "correct    2,000 checksums, equal to those of sha256sum\n" in said
     assert "failed     5, each unreadable, with its reason\n" in said
     killed = re.search(r"killed the pod (\S+) with [1-9]\d* items in hand\n", said)
     assert killed is not None, said
     assert f"killed     {killed[1]}\n" in said
     assert re.search(r"^workers    0 -> [1-9] -> 0$", said, re.MULTILINE)
     assert "MISTAKE" not in said
-    assert said.endswith("All accounted for: nothing lost, nothing made up, nothing wrong.\n")
+    assert said.endswith("All accounted for: no result is missing, invented or wrong.\n")
     eventually("nothing of it is left", lambda: not left(kubernetes), timeout=60)
 
 

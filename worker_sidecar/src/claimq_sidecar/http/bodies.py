@@ -248,7 +248,7 @@ class SessionBody(Body):
     """POST /v1/session."""
 
     tokens: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=MAX_TOKEN_LENGTH)]],
+        list[Token],
         Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over."),
     ] = []
 

@@ -13,7 +13,6 @@ from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
 Instant = Annotated[float, Meta(description="Unix seconds by the store's clock.")]
-_ALREADY_DONE: Final = "already_done"
 _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """Times the size of a payload that it may have as a JSON string. Only control characters make it larger than that."""
@@ -57,7 +56,7 @@ class Outcome(Response):
     """What a verdict did to one claim."""
 
     token: str
-    outcome: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, model.Verdict), _ALREADY_DONE]})]
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": list(map(str, model.Verdict))})]
     id: str | UnsetType = UNSET
     delay: float | UnsetType = UNSET
     lease_until: Instant | UnsetType = UNSET
@@ -137,7 +136,7 @@ def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool)
 def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
     """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
     if earlier is not None:
-        return Outcome(outcome.token, _ALREADY_DONE, earlier=earlier)
+        return Outcome(outcome.token, model.Verdict.ALREADY_DONE.value, earlier=earlier)
     return Outcome(
         outcome.token,
         outcome.verdict.value,

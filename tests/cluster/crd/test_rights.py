@@ -15,6 +15,7 @@ from clusterkit import HarnessError
 from testkit import rights, tiers
 from testkit.api_server import ApiServer
 from testkit.chart import Chart, of_kind
+from testkit.kubernetes_objects import replica_set
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.server import Server, free_port
@@ -86,8 +87,9 @@ def worker_pod(api: ApiServer, number: int) -> None:
     """A ready worker pod, as a ReplicaSet and a kubelet would have made it."""
     deployment = api.get("deployment/thumbs-worker", "--namespace=media")
     name = f"thumbs-worker-{number}"
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
-    metadata = {"name": name, "namespace": "media", "labels": labels}
+    labels = {**deployment["spec"]["template"]["metadata"]["labels"], "pod-template-hash": "a"}
+    owners = [replica_set("thumbs", "a")]
+    metadata = {"name": name, "namespace": "media", "labels": labels, "ownerReferences": owners}
     body = {
         "apiVersion": "v1",
         "kind": "Pod",

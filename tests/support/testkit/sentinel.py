@@ -72,13 +72,13 @@ class Sentinel:
             raise LookupError(f"the sentinels name {len(named)} primaries")
         return next(server for server in self.servers if server.port in named)
 
-    def fail_over(self, within: float = 30.0) -> Server:
+    def fail_over(self, within: float = 120.0) -> Server:
         """Kills the primary and returns the new one, when it takes writes and all sentinels agree."""
         old = self.primary()
         old.kill9()
         return self._wait_for_successor(old, within)
 
-    def hand_over(self, within: float = 30.0) -> Server:
+    def hand_over(self, within: float = 120.0) -> Server:
         """Lets the sentinels demote the live primary; returns the new one, when the old one refuses writes."""
         old = self.primary()
         self.sentinels[0].call("SENTINEL", "FAILOVER", NAME)

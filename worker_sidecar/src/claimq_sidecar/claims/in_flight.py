@@ -43,9 +43,8 @@ class InFlight:
 
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
-        self._concurrency.take(
-            1
-        )  # before an earlier claim of the same token frees its slot for another request
+        # First, since removing an earlier claim of the same token frees its slot for another request.
+        self._concurrency.take(1)
         self.remove([token])
         claim = InFlightClaim(token, session, now, lease, now + lease)
         self._claims[token] = claim

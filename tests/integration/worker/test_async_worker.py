@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -81,6 +82,26 @@ async def test_a_cancelled_claim_takes_nothing(
         if not claiming.cancelled():  # it was faster, and what it got is its caller's
             await worker.unclaim(claiming.result())
     await eventually(lambda: queue.length(State.MAIN) == 5)
+
+
+async def test_a_claim_cancelled_as_its_item_arrives_takes_nothing(
+    worker: AsyncWorker, queue: BlockingQueue
+) -> None:
+    queue.enqueue("x")
+    arrived = cancelled = 0
+    while min(arrived, cancelled) < 150:
+        claiming = asyncio.ensure_future(worker.claim(wait=0))
+        # Fewer turns of the event loop after one that was too late, more after one that was too early.
+        for _ in range(max(0, 40 + 3 * (cancelled - arrived) + random.randrange(-20, 20))):
+            await asyncio.sleep(0)
+        claiming.cancel()
+        await asyncio.wait({claiming})
+        if claiming.cancelled():
+            cancelled += 1
+        else:
+            arrived += 1
+            await worker.unclaim(claiming.result())
+        await eventually(lambda: queue.length(State.MAIN) == 1)
 
 
 async def test_many_claims_share_a_worker(worker: AsyncWorker, queue: BlockingQueue) -> None:

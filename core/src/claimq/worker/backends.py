@@ -126,6 +126,13 @@ class Backend(Protocol):
         """Awaits something that goes on when the caller is cancelled."""
         ...
 
+    async def received(
+        self, work: Coroutine[Any, Any, R], stream: Stream, if_late: Callable[[R], Coroutine[Any, Any, None]]
+    ) -> R:
+        """Awaits an exchange on ``stream``. Cancelling the caller interrupts it; a result that had arrived by
+        then goes to ``if_late``."""
+        ...
+
     def caller(self) -> object:
         """The thread or task that calls."""
         ...
@@ -179,6 +186,12 @@ class _BlockingBackend:
 
     async def shield(self, work: Coroutine[Any, Any, None]) -> None:
         await work
+
+    async def received(
+        self, work: Coroutine[Any, Any, R], stream: Stream, if_late: Callable[[R], Coroutine[Any, Any, None]]
+    ) -> R:
+        del stream, if_late
+        return await work
 
     def caller(self) -> object:
         return threading.get_ident()
@@ -253,6 +266,23 @@ class _AsyncioBackend:
 
     async def shield(self, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.shield(work)
+
+    async def received(
+        self, work: Coroutine[Any, Any, R], stream: Stream, if_late: Callable[[R], Coroutine[Any, Any, None]]
+    ) -> R:
+        exchange = asyncio.ensure_future(work)
+
+        async def finish() -> None:
+            await asyncio.wait({exchange})
+            if not exchange.cancelled() and exchange.exception() is None:
+                await if_late(exchange.result())
+
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            stream.interrupt()  # what had arrived can still be read, nothing more arrives
+            await asyncio.shield(finish())
+            raise
 
     def caller(self) -> object:
         return asyncio.current_task()

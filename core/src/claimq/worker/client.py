@@ -141,7 +141,12 @@ class Client(Generic[AnyItem]):
             body = claim_body(most, wait, session)
             try:
                 reply, _ = await self._connections.call(
-                    "/v1/claim", body, answer_in=answer_in, try_for=try_for, stopping=stopping
+                    "/v1/claim",
+                    body,
+                    answer_in=answer_in,
+                    try_for=try_for,
+                    stopping=stopping,
+                    if_late=self._unclaim_late,
                 )
             except Refused as refused:
                 if session is None or refused.status != 409:
@@ -152,6 +157,12 @@ class Client(Generic[AnyItem]):
                 self._in_hand.update((item.token, item) for item in items)
                 return items
         raise SidecarUnavailable(f"the sidecar on {self.path} closes every session; see its log")
+
+    async def _unclaim_late(self, reply: dict[str, Any]) -> None:
+        """Gives back what a claim received whose caller was cancelled."""
+        await self._settle_quietly(
+            "unclaim", [self._item(self, **values) for values in read_claims(reply)], {}
+        )
 
     def _note_claim(self, items: list[AnyItem], wait: float | None) -> list[AnyItem]:
         """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""

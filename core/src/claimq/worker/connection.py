@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from claimq.backoff import Backoff
@@ -78,12 +79,14 @@ class Connections:
         try_for: float = 0.0,
         repeatable: bool = True,
         stopping: Stopping | None = None,
+        if_late: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None,
     ) -> tuple[dict[str, Any], bool]:
         """Makes a call; returns the reply and whether an earlier try of it may have had its effect.
 
         ``answer_in``: seconds for one try. A try that fails is repeated for ``try_for`` seconds where that is
         harmless: always while the request cannot have arrived, afterwards only if ``repeatable``. A stop by
-        ``stopping`` ends the wait for the reply, and there is no other try. Cancelling the call closes its connection.
+        ``stopping`` ends the wait for the reply, and there is no other try. Cancelling the call closes its
+        connection; a reply that had arrived by then is given to ``if_late``.
         Raises SidecarUnavailable, StoreUnavailable, Refused.
         """
         raw = request(path, body)
@@ -98,7 +101,7 @@ class Connections:
                 failure.__cause__ = error
             else:
                 try:
-                    return await self._exchange(stream, raw, answer_in, stopping), sent
+                    return await self._reply(stream, raw, answer_in, stopping, if_late), sent
                 except OSError as error:
                     failure, sent = no_answer(self.path, error, known=repeatable), True
                     if not repeatable:
@@ -122,6 +125,17 @@ class Connections:
                 await self._backend.sleep(0.05)
             else:
                 return
+
+    async def _reply(
+        self,
+        stream: Stream,
+        raw: bytes,
+        answer_in: float,
+        stopping: Stopping | None,
+        if_late: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None,
+    ) -> dict[str, Any]:
+        work = self._exchange(stream, raw, answer_in, stopping)
+        return await (work if if_late is None else self._backend.received(work, stream, if_late))
 
     async def _exchange(
         self, stream: Stream, raw: bytes, answer_in: float, stopping: Stopping | None

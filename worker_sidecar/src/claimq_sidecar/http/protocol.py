@@ -226,10 +226,17 @@ class AppProtocol(BoundedProtocol):
         """Records the process id of the client."""
         super().connection_made(transport)
         self.connection.pid = _peer(transport)
+        self._is_cut_off = False
+
+    def eof_received(self) -> None:
+        """Records that the client has disconnected: asyncio drops what is written from now on, without an error."""
+        self._is_cut_off = self.is_busy
+        self.connection.gone.set()
+        super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Reports the claims of a response that was not read to its end."""
-        was_unread = exc is not None or not self.connection.flushed.is_set()
+        was_unread = exc is not None or self._is_cut_off or not self.connection.flushed.is_set()
         super().connection_lost(exc)
         connection = self.connection
         if was_unread and connection.handed and connection.on_unread is not None:

@@ -22,9 +22,8 @@ from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.server import free_port
 from testkit.tree import ROOT
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
-START_SECONDS = 240.0
 IDLE_SECONDS = 30.0
 """The API server ends connections on which nothing has come for 90 s; what is sent on one of these is lost."""
 ADMIN = "admin"
@@ -103,7 +102,7 @@ class ApiServer:
             # No controller makes service accounts, and pods would be refused without.
             "--disable-admission-plugins=ServiceAccount",
         )
-        eventually_sync(self._is_ready, within=START_SECONDS, why="the API server is ready")
+        eventually_sync(self._is_ready, why="the API server is ready")
         return self
 
     def _is_ready(self) -> bool:
@@ -122,10 +121,8 @@ class ApiServer:
         """The same, where somebody else brings the definition."""
         self.kubectl("wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=120s")
         path = "/apis/claimq.dev/v1alpha1/reliablequeues"
-        eventually_sync(lambda: self.request("GET", path)[0] == 200, within=120)
-        eventually_sync(
-            lambda: self.kubectl_run("explain", "reliablequeues.spec").returncode == 0, within=120
-        )
+        eventually_sync(lambda: self.request("GET", path)[0] == 200)
+        eventually_sync(lambda: self.kubectl_run("explain", "reliablequeues.spec").returncode == 0)
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of what both printed."""
@@ -143,7 +140,7 @@ class ApiServer:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE,
             env=self.environment(),
             check=False,
         )
@@ -185,7 +182,7 @@ class ApiServer:
             unverified = ssl.create_default_context()
             unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
             self._connection = http.client.HTTPSConnection(
-                "127.0.0.1", self.port, timeout=30, context=unverified
+                "127.0.0.1", self.port, timeout=PATIENCE, context=unverified
             )
         return self._connection
 
@@ -195,7 +192,7 @@ class ApiServer:
 
     def _write_files(self) -> None:
         made = subprocess.run(
-            ["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, timeout=60
+            ["openssl", "genpkey", "-algorithm", "RSA"], capture_output=True, check=True, timeout=PATIENCE
         )
         (self.dir / "sa.key").write_bytes(made.stdout)
         groups = {ADMIN: ",system:masters"}

@@ -9,6 +9,7 @@ import yaml
 
 from clusterkit import toolchain
 from testkit.tree import ROOT
+from testkit.waiting import PATIENCE
 
 FOLDER = ROOT / "charts" / "claimq"
 Json = dict[str, Any]
@@ -27,7 +28,7 @@ class Chart:
     ) -> subprocess.CompletedProcess[str]:
         """helm with these arguments; the caller looks at how it ended."""
         return subprocess.run(
-            [self.helm, *argv], capture_output=True, text=True, timeout=120, check=False, env=env
+            [self.helm, *argv], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env
         )
 
     def template(

@@ -126,9 +126,7 @@ class RedisCluster:
         of.call("CLUSTER", "MEET", "127.0.0.1", replica.port, replica.options["cluster-port"])
         eventually_sync(lambda: of_id in _bytes(replica.call("CLUSTER", "NODES")))
         replica.call("CLUSTER", "REPLICATE", of_id)
-        eventually_sync(
-            lambda: b"master_link_status:up" in _bytes(replica.call("INFO", "replication")), within=30
-        )
+        eventually_sync(lambda: b"master_link_status:up" in _bytes(replica.call("INFO", "replication")))
         return replica
 
     def close(self) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from testkit.waiting import PATIENCE
+
 WRAPPER = Path(__file__).parent / "die_with_parent.py"
 
 # The kernel's "parent" is the thread that forked. A test's own thread may end before its process should, so one
@@ -57,7 +59,7 @@ class Process:
         """Whether it has not ended yet (a paused one runs)."""
         return self._popen.poll() is None
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Waits for its end and returns the exit code; TimeoutError when it goes on for `timeout` seconds."""
         try:
             return self._popen.wait(timeout)
@@ -68,7 +70,7 @@ class Process:
         """Sends a signal; nothing happens when the process has ended."""
         self._popen.send_signal(number)
 
-    def terminate(self, timeout: float = 60.0) -> int:
+    def terminate(self, timeout: float = PATIENCE) -> int:
         """SIGTERM, then waits; SIGKILL when it does not end in `timeout` seconds. Returns the exit code."""
         self.send(signal.SIGCONT)
         self.send(signal.SIGTERM)

@@ -7,7 +7,7 @@ from typing import Self
 
 from testkit.resp import ReplyError
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 NAME = "mymaster"
 DOWN_AFTER_MS = 500
@@ -72,13 +72,13 @@ class Sentinel:
             raise LookupError(f"the sentinels name {len(named)} primaries")
         return next(server for server in self.servers if server.port in named)
 
-    def fail_over(self, within: float = 120.0) -> Server:
+    def fail_over(self, within: float = PATIENCE) -> Server:
         """Kills the primary and returns the new one, when it takes writes and all sentinels agree."""
         old = self.primary()
         old.kill9()
         return self._wait_for_successor(old, within)
 
-    def hand_over(self, within: float = 120.0) -> Server:
+    def hand_over(self, within: float = PATIENCE) -> Server:
         """Lets the sentinels demote the live primary; returns the new one, when the old one refuses writes."""
         old = self.primary()
         self.sentinels[0].call("SENTINEL", "FAILOVER", NAME)

@@ -13,11 +13,11 @@ from testkit import binaries
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.resp import Connection, Reply, ReplyError
+from testkit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from testkit.certificates import Certificates
 
-START_SECONDS = 20.0
 DEFAULTS: Mapping[str, str] = {
     "daemonize": "no",
     "save": '""',
@@ -120,7 +120,7 @@ class Server:
                 return
         self.wait_ready()
 
-    def wait_ready(self, timeout: float = START_SECONDS) -> None:
+    def wait_ready(self, timeout: float = PATIENCE) -> None:
         """Waits until it answers PING (so not while it loads). RuntimeError with its log when it ends or never does."""
         deadline = time.monotonic() + timeout
         while not self._answers():
@@ -157,7 +157,7 @@ class Server:
         if self.process is not None:
             self.process.sigcont()
 
-    def call(self, *words: str | bytes | float, timeout: float = 5.0) -> Reply:
+    def call(self, *words: str | bytes | float, timeout: float = PATIENCE) -> Reply:
         """Sends one command on a connection of its own and returns the reply (texts as bytes).
 
         ReplyError when the server refuses it, OSError when it does not answer.

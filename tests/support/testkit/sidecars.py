@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from testkit.processes import Process
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
-START_SECONDS = 15.0
 KEY = "the-key"
 """The lifecycle key of every sidecar of a test, unless the test says otherwise."""
 SERVING = re.compile(r"event=serving .*health_port=(\d+)")
@@ -39,7 +38,7 @@ class Answer:
 class UnixConnection(http.client.HTTPConnection):
     """http.client over a Unix socket."""
 
-    def __init__(self, path: Path, timeout: float = 30.0) -> None:
+    def __init__(self, path: Path, timeout: float = PATIENCE) -> None:
         super().__init__("claimq", timeout=timeout)
         self._path = path
 
@@ -125,7 +124,7 @@ class Sidecar:
             return found is not None and (not wait or self.health("/readyz").status == 200)
 
         try:
-            eventually_sync(serving, within=START_SECONDS, why="the sidecar serves")
+            eventually_sync(serving, why="the sidecar serves")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log_text}") from None
         return self
@@ -144,7 +143,7 @@ class Sidecar:
     def connect(self) -> socket.socket:
         """A bare connection to its socket."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(30.0)
+        made.settimeout(PATIENCE)
         made.connect(str(self.socket))
         return made
 
@@ -184,7 +183,7 @@ class Sidecar:
     def health(
         self,
         path: str,
-        timeout: float = 60.0,
+        timeout: float = PATIENCE,
         *,
         method: str = "GET",
         headers: Mapping[str, str] | None = None,

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from testkit.waiting import PATIENCE
+
 CTRL_C = b"\x03"
 _WRAPPER = """
 import fcntl, os, sys, termios
@@ -68,7 +70,7 @@ class Terminal:
         """Types into the terminal."""
         os.write(self._ours, keys)
 
-    def read_until(self, text: str, within: float = 30.0) -> None:
+    def read_until(self, text: str, within: float = PATIENCE) -> None:
         """Reads what it writes until this text was in it; AssertionError if it does not come."""
         give_up = time.monotonic() + within
         while text.encode() not in self.output:
@@ -78,7 +80,7 @@ class Terminal:
         """Reads what it writes within this time, until there is something."""
         assert self._read(time.monotonic() + seconds) or self._popen.poll() is None, self.output
 
-    def wait(self, within: float = 30.0) -> int:
+    def wait(self, within: float = PATIENCE) -> int:
         """Reads until it has ended; its exit code."""
         give_up = time.monotonic() + within
         while self._read(give_up):

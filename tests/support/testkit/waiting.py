@@ -8,15 +8,17 @@ from typing import TypeVar, overload
 
 T = TypeVar("T")
 
+PATIENCE = 300.0
+"""Seconds until a test gives up waiting. Only a wait that never ends gets there, however busy the machine is."""
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1
 
 
 @overload
-async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = 120.0, why: str = "") -> T: ...
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = PATIENCE, why: str = "") -> T: ...
 @overload
-async def eventually(probe: Callable[[], T], *, within: float = 120.0, why: str = "") -> T: ...
-async def eventually(probe: Callable[[], object], *, within: float = 120.0, why: str = "") -> object:
+async def eventually(probe: Callable[[], T], *, within: float = PATIENCE, why: str = "") -> T: ...
+async def eventually(probe: Callable[[], object], *, within: float = PATIENCE, why: str = "") -> object:
     """Calls `probe` (a function or coroutine function) until it returns something true, and returns that.
 
     An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one.
@@ -35,7 +37,7 @@ async def eventually(probe: Callable[[], object], *, within: float = 120.0, why:
     raise _gave_up(within, why, last)
 
 
-def eventually_sync(probe: Callable[[], T], *, within: float = 120.0, why: str = "") -> T:
+def eventually_sync(probe: Callable[[], T], *, within: float = PATIENCE, why: str = "") -> T:
     """`eventually` for tests without an event loop."""
     last: object = None
     for pause in _pauses(within):

@@ -15,7 +15,7 @@ from testkit import tiers
 from testkit.api_server import ApiServer
 from testkit.cluster_images import ClusterImages, load_images
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release, provide_volume, refuse_if_installed
+from testkit.release import Release, create_namespace, provide_volume, refuse_if_installed
 from testkit.release import namespace as namespace_of
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
@@ -118,16 +118,33 @@ def release(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Iterator[R
     One for all tests: a test that changes it restores it.
     """
     refuse_if_installed(kubernetes)
-    with namespace_of(kubernetes, "claimq-system") as name:
-        made = Release(kubernetes, images, "claimq", name)
-        provide_volume(kubernetes, name, f"data-{made.valkey}-0", "claimq-tests-valkey")
+    if kubernetes.is_own and os.environ.get("CLAIMQ_CLUSTER_KEEP") != "1":
+        create_namespace(kubernetes, "claimq-system")
+        made = _install(kubernetes, images)
+        yield made
+        # No uninstall: the cluster is deleted next, and test_uninstall.py proves that nothing is left of a release.
+        _delete_queues(kubernetes)
+        return
+    with namespace_of(kubernetes, "claimq-system"):
+        made = Release(kubernetes, images, "claimq", "claimq-system")
         try:
-            made.install_as_usual()
-            yield made
-            kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=110s")
+            yield _install(kubernetes, images)
+            _delete_queues(kubernetes)
         finally:
             made.uninstall()
             kubernetes.kubectl("delete", "pv", "claimq-tests-valkey", "--ignore-not-found", "--wait=false")
+
+
+def _install(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Release:
+    made = Release(kubernetes, images, "claimq", "claimq-system")
+    provide_volume(kubernetes, made.namespace, f"data-{made.valkey}-0", "claimq-tests-valkey")
+    made.install_as_usual()
+    return made
+
+
+def _delete_queues(kubernetes: clusterkit.Cluster) -> None:
+    """Delete all queues, which fails when the operator does not release one."""
+    kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=110s")
 
 
 def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:

@@ -2,7 +2,9 @@
 
 import signal
 from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from clusterkit import images
@@ -59,15 +61,19 @@ class OwnCluster(Cluster):
         return images.build_image(dockerfile, tag, target=target, context=context, build_args=build_args)
 
     def load_image(self, image: BuiltImage) -> str:
-        for node in self._nodes.values():
-            # What the node has under this name: a second run on a cluster that was kept finds it there.
-            note = self.layout.folder / "loaded" / node.name / image.archive.parent.name
-            if note.exists() and note.read_text() == image.archive.name:
-                continue
-            self._runner(node).ctr("images", "import", "-", stdin=image.archive)
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(image.archive.name)
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(partial(self._load_on, image), self._nodes.values()):
+                pass
         return image.tag
+
+    def _load_on(self, image: BuiltImage, node: Node) -> None:
+        # The image that the node has under this name; a second run on a cluster that was kept finds it there.
+        note = self.layout.folder / "loaded" / node.name / image.archive.parent.name
+        if note.exists() and note.read_text() == image.archive.name:
+            return
+        self._runner(node).ctr("images", "import", "-", stdin=image.archive)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(image.archive.name)
 
     def cut_node(self, node: str) -> None:
         set_link(self.processes, self._named(node), up=False)

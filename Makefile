@@ -84,6 +84,10 @@ kill: setup ## SIGKILL at random points, every item accounted for
 bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
+.PHONY: bench-blocking
+bench-blocking: setup-runtime ## how long each operation blocks the server on a queue of the worst content; QUICK=1 on a smaller one
+	@PYTHONPATH=tests/support $(BIN)/python bench/run.py --only blocking $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+
 .PHONY: simulate
 simulate: setup-runtime ## the scaling rule beside other autoscalers, simulated; JSON=FILE writes the figures, QUICK=1 takes two minutes
 	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claimq_bench import cycle, reaping, scale, through_sidecar, wake
+from claimq_bench import blocking, cycle, reaping, scale, through_sidecar, wake
 from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.meter import Bed, Spread, WrongResult
 
 PARTS = ("cycle", "waiting", "busy", "clients", "wake", "reap", "sidecar")
+"""What runs without `--only`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def main(words: Sequence[str]) -> int:
         "--json", type=writable, metavar="FILE", help="also write the figures as one flat JSON object"
     )
     parser.add_argument("--quick", action="store_true", help="less to count on, in under a minute")
-    parser.add_argument("--only", choices=PARTS, action="append", help="only this part (may be given again)")
+    parser.add_argument("--only", choices=_PARTS, action="append", help="only this part (may be given again)")
     chosen = parser.parse_args(words)
     report = Report()
     started = time.monotonic()
@@ -297,6 +298,13 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     )
 
 
+async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
+    contents, rounds = (blocking.QUICK, 2) if plan is QUICK else (blocking.FULL, 3)
+    bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
+    await blocking.report(report, bed, contents, rounds)
+    bed.control.config_set("appendonly", "yes")
+
+
 _PARTS = {
     "cycle": _cycle,
     "waiting": _waiting,
@@ -305,4 +313,5 @@ _PARTS = {
     "wake": _wake,
     "reap": _reap,
     "sidecar": _sidecar,
+    "blocking": _blocking,
 }

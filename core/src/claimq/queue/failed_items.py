@@ -189,18 +189,13 @@ class FailedItems(QueuePart):
             if raw is not None
         ]
 
-    async def _page(
-        self, state: str, offset: int, count: int, log: list[bytes] | None = None
-    ) -> list[tuple[bytes, bytes, bytes | None]]:
-        """Name, score and envelope of a state's items, in calls that are bounded by bytes. The log of claim calls is
-        appended to ``log``."""
+    async def _page(self, state: str, offset: int, count: int) -> list[tuple[bytes, bytes, bytes | None]]:
+        """Name, score and envelope of a state's items, in calls that are bounded by bytes."""
         rows: list[tuple[bytes, bytes, bytes | None]] = []
         while len(rows) < count:
             args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
-            calls, more, *words = await self._connection.run("items", [self._keys.main], args)
+            more, *words = await self._connection.run("items", [self._keys.main], args)
             rows += zip(words[::3], words[1::3], words[2::3], strict=True)
-            if log is not None:
-                log.append(calls)
             if not more and len(words) < 3 * int(args[2]):
                 break
         return rows

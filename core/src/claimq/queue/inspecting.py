@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from claimq import arguments
@@ -90,13 +92,11 @@ class Inspecting(FailedItems):
             return []
         only: list[Arg] = [] if client is None else [check_name("client", client)]
         items: list[Item] = []
-        while len(items) < count:
-            asked = min(count - len(items), BATCH)
-            place: list[Arg] = [offset + len(items), asked, *only]
-            more, *page = await self._connection.run("peek", [self._keys.main], place)
+        more, place = 1, str(offset).encode()
+        while more and len(items) < count:
+            args: list[Arg] = [place, min(count - len(items), BATCH), *only]
+            more, place, *page = await self._connection.run("peek", [self._keys.main], args)
             items += map(read_envelope, page)
-            if not more and len(page) < asked:
-                break
         return items
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
@@ -112,22 +112,50 @@ class Inspecting(FailedItems):
             return await self.failed_items(count, offset=offset)
         if not _is_page(count, offset):
             return []
-        log: list[bytes] = []
-        rows = await self._page(state.value, offset, count, log)
-        claimed = _ClaimCalls(b"\n".join(filter(None, log)))
+        rows = await self._page(state.value, offset, count)
+        claimed = await self._claim_calls(name for name, _, _ in rows) if state is State.BUSY else {}
         return [
             self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None
         ]
 
+    async def _claim_calls(self, tokens: Iterable[bytes]) -> dict[str, float]:
+        """When the claim calls of these tokens were made: nonce -> Unix time. Reads their log in pages."""
+        wanted = {token.rpartition(b".")[2] for token in tokens}
+        found: dict[str, float] = {}
+        start: Arg = "-inf"
+        while wanted:
+            page = _with_scores(
+                await self._connection.command(
+                    "ZRANGEBYSCORE", self._keys["claims"], start, "+inf", "WITHSCORES", "LIMIT", 0, BATCH
+                )
+            )
+            for call, at in page:
+                nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
+                if nonce in wanted:
+                    wanted.remove(nonce)
+                    found[nonce.decode("ascii", "replace")] = at / 1000
+            if len(page) < BATCH:
+                break
+            last = repr(page[-1][1])
+            start = last if page[0][1] != page[-1][1] else f"({last}"
+        return found
+
     @staticmethod
-    def _located(state: State, name: bytes, score: bytes, raw: bytes, claimed: _ClaimCalls) -> Located:
+    def _located(
+        state: State, name: bytes, score: bytes, raw: bytes, claimed: Mapping[str, float]
+    ) -> Located:
         at = float(score) / 1000
         token = name.decode("utf-8", "replace")
         if state is State.DELAYED:
             return Located(read_envelope(raw), state, due_at=at)
         worker = token.rpartition("/")[0]
         return Located(
-            read_envelope(raw, token), state, token, worker, claimed_at=claimed.at(token), lease_until=at
+            read_envelope(raw, token),
+            state,
+            token,
+            worker,
+            claimed_at=_claimed_at(token, claimed),
+            lease_until=at,
         )
 
     async def find(self, id: str) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
@@ -150,8 +178,7 @@ class Inspecting(FailedItems):
     async def _find_in(self, state: State, wanted: str) -> Located | None:
         clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
-            ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
-            clients += [name for name in ring if name != b"-"]
+            clients += await self._clients()
         for client in clients:
             skip = 0
             while True:
@@ -161,29 +188,44 @@ class Inspecting(FailedItems):
                     name, score, raw = reply[2:5]
                     if state is State.MAIN:
                         return Located(read_envelope(raw), state)
-                    log: list[bytes] = await self._connection.command(
-                        "ZRANGE", self._keys["claims"], 0, -1, "WITHSCORES"
-                    )
-                    return self._located(state, name, score, raw, _ClaimCalls(_lines(log)))
+                    claimed = await self._claim_calls([name]) if state is State.BUSY else {}
+                    return self._located(state, name, score, raw, claimed)
                 if not reply[2]:
                     break
                 skip += int(reply[1])
         return None
 
+    async def _clients(self) -> list[bytes]:
+        """The clients that have items in main; one whose turn came between two pages may be missing."""
+        return [name for name in await self._in_pages("LRANGE", "clients") if name != b"-"]
+
+    async def _in_pages(self, command: str, part: str) -> list[bytes]:
+        """All members of a list or sorted set, each once, read in calls that block the server for a short time."""
+        found: dict[bytes, None] = {}
+        for start in itertools.count(0, BATCH):
+            page = await self._connection.command(command, self._keys[part], start, start + BATCH - 1)
+            found |= dict.fromkeys(page)
+            if len(page) < BATCH:
+                return list(found)
+        raise AssertionError("unreachable")
+
     async def workers(self) -> list[WorkerInfo]:
         """Workers that have claimed or renewed within the last hour or hold claims, most claims first. O(workers)."""
-        raw = await self._connection.run("workers", [self._keys.main], [])
-        rows = zip(raw[::3], raw[1::3], raw[2::3], strict=True)
-        found = [
-            WorkerInfo(name.decode("utf-8", "replace"), held, float(seen) / 1000) for name, seen, held in rows
-        ]
-        return sorted(found, key=lambda info: (-info.busy, info.worker))
+        found: dict[str, WorkerInfo] = {}
+        rows: list[Any] = []
+        for skip in itertools.count(0, BATCH):
+            rows = await self._connection.run("workers", [self._keys.main], [skip, BATCH])
+            for raw, seen, held in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+                name = raw.decode("utf-8", "replace")
+                found[name] = WorkerInfo(name, held, float(seen) / 1000)
+            if len(rows) < 3 * BATCH:
+                break
+        return sorted(found.values(), key=lambda info: (-info.busy, info.worker))
 
     async def memory_usage(self) -> MemoryUsage:
         """Memory of the queue's keys (sampled by the server), of the server, and its limit, in bytes. O(clients +
         workers)."""
-        ring = await self._connection.command("LRANGE", self._keys["clients"], 0, -1)
-        names = await self._connection.command("ZRANGE", self._keys["workers"], 0, -1)
+        ring, names = await self._clients(), await self._in_pages("ZRANGE", "workers")
         parts = [
             "main",
             "clients",
@@ -199,7 +241,7 @@ class Inspecting(FailedItems):
             "stats",
         ]
         keys: list[Arg] = [self._keys[part] for part in parts]
-        keys += [self._keys["main:"].encode() + name for name in ring if name != b"-"]
+        keys += [self._keys["main:"].encode() + name for name in ring]
         keys += [self._keys["busy:"].encode() + name for name in names]
         sizes = [await self._connection.command("MEMORY", "USAGE", key, "SAMPLES", 20) or 0 for key in keys]
         info = await self._connection.info("memory", self._keys.main)
@@ -213,28 +255,16 @@ def _is_page(count: int, offset: int) -> bool:
     return count > 0
 
 
-def _lines(log: list[Any]) -> bytes:
-    """Members and scores in turn, one per line. A client of the caller that speaks RESP3 returns pairs and numbers."""
-    words: list[Any] = []
-    for entry in log:
-        words += entry if isinstance(entry, list | tuple) else [entry]
-    return b"\n".join(word if isinstance(word, bytes) else repr(word).encode() for word in words)
+def _claimed_at(token: str, claimed: Mapping[str, float]) -> float | None:
+    parts = read_token(token)
+    return claimed.get(parts.nonce) if parts else None
 
 
-class _ClaimCalls:
-    """When each held token was claimed, from the log of claim calls: alternating lines of call and instant."""
-
-    def __init__(self, log: bytes) -> None:
-        lines = log.decode("utf-8", "replace").split("\n")
-        self._by_nonce = {
-            call.split(" ", 3)[2]: float(at) / 1000
-            for call, at in zip(lines[::2], lines[1::2], strict=False)
-            if call.count(" ") >= 3
-        }
-
-    def at(self, token: str) -> float | None:
-        parts = read_token(token)
-        return self._by_nonce.get(parts.nonce) if parts else None
+def _with_scores(reply: list[Any]) -> list[tuple[bytes, float]]:
+    """Members with their scores. A client of the caller that speaks RESP3 returns pairs, with scores as numbers."""
+    if reply and isinstance(reply[0], list | tuple):
+        return [(member, float(score)) for member, score in reply]
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def _ms(raw: bytes | str) -> int | None:

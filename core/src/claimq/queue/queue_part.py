@@ -5,6 +5,7 @@ from __future__ import annotations
 from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
+from claimq.queue.removal import Removal
 from claimq.redis_store.connection import Arg, Connection
 from claimq.redis_store.keys import Keys
 
@@ -29,18 +30,17 @@ class QueuePart:
 
     async def _delete(self, *, only_if_empty: bool = False, owner: str = "") -> dict[State, int] | None:
         """How many items there were by state; None if the queue was not empty as asked."""
-        with self._connection.lane() as call:
-            args: list[Arg] = [*call, int(only_if_empty), owner]
-            reply = await self._connection.run("delete", [self._keys.main], args)
-        if reply[0] == b"OTHER":
-            raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
-        return None if reply[0] == b"HELD" else read_counts(reply[1])
+        args: list[Arg] = [int(only_if_empty), owner]
+        total = Removal()
+        while total.more:
+            with self._connection.lane() as call:
+                reply = await self._connection.run("delete", [self._keys.main], [*call, *args])
+            if reply[0] == b"OTHER":
+                raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
+            if reply[0] == b"HELD":
+                return None
+            total.add(reply[1])
+        return total.by_state()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} as {self.worker}>"
-
-
-def read_counts(reply: bytes) -> dict[State, int]:
-    """Items by state, as scripts return them: "MAIN BUSY DELAYED FAILED"."""
-    counts = map(int, reply.split())
-    return dict(zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), counts, strict=True))

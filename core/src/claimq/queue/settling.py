@@ -61,28 +61,32 @@ class Settling(QueuePart):
         return await self._settle("done", [claim for claim in listed if not isinstance(claim, Done)], [])
 
     async def _done_enqueue(self, pairs: list[Done]) -> list[Outcome]:
-        groups = TokenGroups.of([pair.claim for pair in pairs])
         if len(pairs) > BATCH:
             raise ValueError(f"end at most {BATCH} claims with followers at once, not {len(pairs)}")
-        position = {token: number for number, token in enumerate(groups.sent, start=1)}
-        queues: dict[str, int] = {self.name: 1}
-        words: list[Arg] = []
-        batches: list[Batch] = []
-        for pair in pairs:
-            token = pair.claim.token if isinstance(pair.claim, Claim) else pair.claim
-            guard = position.pop(token, None)  # a claim that is given twice is lost the second time
-            for name, payloads in _by_queue(pair.enqueue, self.name).items():
-                batch = batch_of(payloads)
-                batches.append(batch)
-                if guard is not None:
-                    words += queue_words(batch, queues.setdefault(name, len(queues) + 1), guard)
-        check_one_step(batches)
-        with self._connection.lane() as call:
-            keys = [Keys(name).main for name in queues]
-            args = [*call, *groups.words, *words]
-            reply, missing = await run_durably(self._connection, "done_enqueue", keys, args, use="verdicts")
-        raise_refusal(reply)
-        return _confirmed(_outcomes(groups, _verdicts(reply)), missing)
+        groups = part = TokenGroups.of([pair.claim for pair in pairs])
+        followers: dict[str, list[tuple[str, Batch]]] = {}
+        for pair in pairs:  # a claim that is given twice is lost the second time, with its followers
+            by_queue = _by_queue(pair.enqueue, self.name).items()
+            followers.setdefault(_token(pair.claim), [(name, batch_of(items)) for name, items in by_queue])
+        check_one_step(batch for batches in followers.values() for _, batch in batches)
+        verdicts: dict[str, str] = {}
+        missing = ""
+        while part.sent:
+            queues: dict[str, int] = {self.name: 1}
+            words: list[Arg] = []
+            for position, token in enumerate(part.sent, start=1):
+                for name, batch in followers[token]:
+                    words += queue_words(batch, queues.setdefault(name, len(queues) + 1), position)
+            with self._connection.lane() as call:
+                keys, args = [Keys(name).main for name in queues], [*call, *part.words, *words]
+                reply, unconfirmed = await run_durably(
+                    self._connection, "done_enqueue", keys, args, use="verdicts"
+                )
+            raise_refusal(reply)
+            replied = _verdicts(reply)
+            verdicts |= zip(part.sent, replied, strict=True)
+            missing, part = missing or unconfirmed, part.later(replied)
+        return _confirmed(_outcomes(groups, [verdicts[token] for token in groups.sent]), missing)
 
     async def fail(
         self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
@@ -182,8 +186,12 @@ class Settling(QueuePart):
         return _confirmed(outcomes, missing)
 
 
+def _token(claim: Claim | str) -> str:
+    return claim if isinstance(claim, str) else claim.token
+
+
 def _number(claim: Claim | str) -> int:
-    return number_of(claim if isinstance(claim, str) else claim.token)
+    return number_of(_token(claim))
 
 
 def _verdicts(reply: list[bytes]) -> list[str]:

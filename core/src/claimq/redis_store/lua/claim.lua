@@ -10,7 +10,7 @@
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), '.' .. ARGV[6]
-local busy, leases = q.base .. 'busy:' .. worker, q.base .. 'leases'
+local busy, leases = q.base .. 'busy:' .. worker, q.leases
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} end
 if kept then
@@ -21,18 +21,18 @@ if kept then
   return reply
 end
 check_permissions(q.base, {'HDEL'})  -- every verdict needs it: what could not be ended is not claimed
-local config = redis.call('HMGET', q.base .. 'config', 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
+local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
 local paused = config[1] == '1' or config[4] == '1'
-local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2]
+local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
 local overdue = due and math.floor(tonumber(due)) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', leases, 0, q.expired_by, 'LIMIT', 0, 1)
-local last_seen = redis.call('ZSCORE', q.base .. 'workers', worker)
-redis.call('HLEN', busy)
-local leased, calls = redis.call('ZCARD', leases), redis.call('ZCARD', q.base .. 'claims')
-q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
+local last_seen = redis.call('ZSCORE', q.workers, worker)
+expect_hash(busy)
+local leased, calls = redis.call('ZCARD', leases), redis.call('ZCARD', q.claims)
+q.wake_tokens = redis.call('LLEN', q.wake)
 -- Numbers grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
 q.first = math.max(q.totals.number + 1, q.now * 1000)
 local envelopes = not paused and take(q, count) or {}
-if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.base .. 'workers', whole(q.now), worker) end
+if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.workers, whole(q.now), worker) end
 if #envelopes == 0 then
   touch(q)
   local wait = config[3] == '' and '' or whole(setting(config[3], 1000, 0, 86400000))
@@ -48,9 +48,9 @@ end
 redis.call('HSET', busy, unpack(holding))
 if leased == 0 then redis.call('ZADD', leases, '+inf', KEEPER) end
 redis.call('ZADD', leases, unpack(leasing))
-if leased <= 1 and calls > 0 then redis.call('DEL', q.base .. 'claims') end  -- nothing was held: all logged calls have ended
-redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', first, #envelopes) .. ARGV[6] .. ' ' .. worker)
-if q.left > 0 then wake(q) end
+if leased <= 1 and calls > 0 then redis.call('DEL', q.claims) end  -- nothing was held: all logged calls have ended
+redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. ARGV[6] .. ' ' .. worker)
+if q.left > 0 then leave_wake_token(q) end
 close(q, {claimed = #envelopes, number = first + #envelopes - 1 - q.totals.number, adopted = q.adopted, client_items = q.more_client_items or 0})
 local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0)
 keep_reply(q, text)

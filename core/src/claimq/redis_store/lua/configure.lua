@@ -9,7 +9,7 @@
 local q = open(KEYS[1])
 if #ARGV % 2 == 1 then error({err = 'ERR give fields and values'}) end
 count_of(#ARGV, 2)
-local config, given = q.base .. 'config', {}
+local config, given = q.config, {}
 for i = 1, #ARGV, 2 do given[ARGV[i]] = ARGV[i + 1] end
 local function value(field) return given[field] or redis.call('HGET', config, field) or '' end
 -- A fail count alone does nothing: refused in the call that would leave it alone, whatever other calls set before.

@@ -1,22 +1,23 @@
 #!lua
--- Purpose: ends claims and, in the same step, enqueues what follows from them; what follows from a lost claim is not enqueued.
+-- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a lost claim is not enqueued.
 -- use: queue call envelope main claims enqueue
 -- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (which may be the first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
 -- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
--- Cost: O(claims log busy + items)
+-- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that
 local q, queues = open(KEYS[1]), {}
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
 for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = main_key == KEYS[1] and q or open(main_key) end end
 local claims, at = read_claims(q, 4)
+local left = leave_for_later(q, claims)
 local verdicts, lost = find_held(q, claims)
-if lost == #verdicts then return {'OK', table.concat(verdicts, ' ')} end
+if lost == #verdicts then return {'OK', verdict_text(verdicts, left)} end
 local followers = {}
 for _, group in ipairs(read_groups(queues, at)) do
   if verdicts[group.guard] == '' then followers[#followers + 1] = group end
 end
-local config = redis.call('HMGET', q.base .. 'config', 'durability', 'durable_done')
+local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
 local waits = durability(config[2] == '1' and config[1])
 local refusal = check_groups(followers, {})
 if refusal then return refusal end
@@ -25,7 +26,7 @@ for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done'
 for _, group in ipairs(followers) do write_group(group) end
 local counts = {done = #verdicts - lost, lost = lost}
 for i, queue in ipairs(queues) do
-  if queue.enqueued then wake(queue) end
+  if queue.enqueued then leave_wake_token(queue) end
   if queue == q and i == 1 then
     counts.enqueued, counts.client_items = q.enqueued or 0, q.more_client_items or 0
     close(q, counts)
@@ -33,6 +34,6 @@ for i, queue in ipairs(queues) do
     close(queue, {enqueued = queue.enqueued, client_items = queue.more_client_items or 0})
   end
 end
-local text = table.concat(verdicts, ' ') .. strictest({{durability = waits}, unpack(queues)})
+local text = verdict_text(verdicts, left) .. strictest({{durability = waits}, unpack(queues)})
 keep_reply(q, text)
 return {'OK', text}

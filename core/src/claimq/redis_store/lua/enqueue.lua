@@ -19,7 +19,7 @@ for _, group in ipairs(groups) do write_group(group) end
 local reply = {}
 for _, q in ipairs(queues) do
   if q.enqueued then
-    wake(q)
+    leave_wake_token(q)
     close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
   end
   reply[#reply + 1] = whole(waiting(q))

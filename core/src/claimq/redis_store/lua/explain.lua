@@ -32,23 +32,23 @@ end
 
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
 local lists, known = {q.main}, {['-'] = true}
-for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', 0, 99)) do
+for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
   if not known[client] then known[client], lists[#lists + 1] = true, key_of(q, client) end
 end
 for _, list in ipairs(lists) do
   look_at(math.min(limit, redis.call('LLEN', list)), function(i) return note(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)
 end
-local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, limit - 1, 'REV'), q.base .. 'failed:items'
-redis.call('HLEN', stored)
+local failed, stored = redis.call('ZRANGE', q.failed, 0, limit - 1, 'REV'), q.failed_items
+expect_hash(stored)
 look_at(#failed, function(i) return note(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
-local tokens = redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
 look_at(#tokens, function(i)
   local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
   return note(redis.call('HGET', busy, token), 'HSET', busy, token)
 end)
-look_at(math.min(limit, redis.call('ZCARD', q.base .. 'delayed')), function(i)
-  local row = redis.call('ZRANGE', q.base .. 'delayed', i, i, 'WITHSCORES')
+look_at(math.min(limit, redis.call('ZCARD', q.delayed)), function(i)
+  local row = redis.call('ZRANGE', q.delayed, i, i, 'WITHSCORES')
   return note(row[1], 'DELAYED', row[1], row[2])
 end)
 
@@ -56,8 +56,8 @@ end)
 for _, write in ipairs(writes) do
   local changed, verb, key, at = write[1], write[2], write[3], write[4]
   if verb == 'DELAYED' then
-    redis.call('ZREM', q.base .. 'delayed', key)
-    redis.call('ZADD', q.base .. 'delayed', at, changed)
+    redis.call('ZREM', q.delayed, key)
+    redis.call('ZADD', q.delayed, at, changed)
   elseif verb == 'LSET' then redis.call('LSET', key, at, changed)
   else redis.call('HSET', key, at, changed) end
 end

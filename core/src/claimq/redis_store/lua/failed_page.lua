@@ -10,8 +10,8 @@
 local q = open(KEYS[1])
 local until_ms = math.min(tonumber(ARGV[1]) or q.now, q.now - tonumber(ARGV[2]))
 local least, from, skip, reply, chosen, looked = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), {''}, 0, 0
-local stored, chunk = q.base .. 'failed:items', count_of(ARGV[6], 1)
-local ids, scores = page_of(q.base .. 'failed', from, skip, until_ms, chunk)
+local stored, chunk = q.failed_items, count_of(ARGV[6], 1)
+local ids, scores = page_of(q.failed, from, skip, until_ms, chunk)
 for i, id in ipairs(ids) do
   local envelope = redis.call('HGET', stored, id)
   looked = i

@@ -13,7 +13,8 @@ local function is_it(envelope)
   return start == plain or start == marked
 end
 if state == 'busy' then
-  local page = redis.call('ZRANGEBYSCORE', q.base .. 'leases', '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
+  local wanted = math.min(count, busy_count(q) - skip)  -- the last of the leases is KEEPER
+  local page = wanted > 0 and redis.call('ZRANGE', q.leases, skip, skip + wanted - 1, 'WITHSCORES') or {}
   local looked = 0
   for i = 1, #page, 2 do
     local envelope = redis.call('HGET', q.base .. 'busy:' .. (string.match(page[i], '^(.*)/') or ''), page[i])
@@ -24,11 +25,11 @@ if state == 'busy' then
   return {'NEXT', looked, looked == count and 1 or 0}
 end
 local page = state == 'main' and read_oldest(q, key_of(q, ARGV[3]), skip, count) or read_within(q, count, function(read, more)
-  return redis.call('ZRANGE', q.base .. 'delayed', skip + read, skip + read + more - 1)
+  return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
 end)
 for i, envelope in ipairs(page) do
   if is_it(envelope) then
-    local due = state == 'delayed' and redis.call('ZSCORE', q.base .. 'delayed', envelope) or ''
+    local due = state == 'delayed' and redis.call('ZSCORE', q.delayed, envelope) or ''
     return {'FOUND', skip + i - 1, '', due, envelope}
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: the verdicts fail, permanent, drop, requeue, crash and interrupt: the item goes where its counters and the policy say.
--- use: queue call envelope main claims removed giveback answer
+-- use: queue call envelope main claims removed settle answer
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail, 7 delay in ms or "" for the policy's, 8.. claims as lib/claims.lua reads them

@@ -8,25 +8,26 @@
 -- Cost: O(skip + count), and O(claim calls that are live) for busy
 local q = open(KEYS[1])
 local state, skip, count = ARGV[1], tonumber(ARGV[2]), count_of(ARGV[3], 1)
-local reply = {state == 'busy' and table.concat(redis.call('ZRANGE', q.base .. 'claims', 0, -1, 'WITHSCORES'), '\n') or '', 0}
+local reply = {0}
 local function add(name, score, envelope)
   reply[#reply + 1] = name; reply[#reply + 1] = score; reply[#reply + 1] = envelope
   return has_room(q, #(envelope or ''))
 end
 if state == 'delayed' then
   local envelopes = read_within(q, count, function(read, more)
-    return redis.call('ZRANGE', q.base .. 'delayed', skip + read, skip + read + more - 1)
+    return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
   end)
-  if #envelopes < count and not has_room(q, 0) then reply[2] = 1 end
-  for _, envelope in ipairs(envelopes) do add('', redis.call('ZSCORE', q.base .. 'delayed', envelope), envelope) end
+  if #envelopes < count and not has_room(q, 0) then reply[1] = 1 end
+  for _, envelope in ipairs(envelopes) do add('', redis.call('ZSCORE', q.delayed, envelope), envelope) end
   return reply
 end
-local page = redis.call('ZRANGEBYSCORE', q.base .. (state == 'busy' and 'leases' or 'failed'), '-inf', '(inf', 'WITHSCORES', 'LIMIT', skip, count)
+if state == 'busy' then count = math.min(count, busy_count(q) - skip) end  -- the last of the leases is KEEPER
+local page = count > 0 and redis.call('ZRANGE', state == 'busy' and q.leases or q.failed, skip, skip + count - 1, 'WITHSCORES') or {}
 for i = 1, #page, 2 do
   local name = page[i]
   local key = state == 'busy' and 'busy:' .. (string.match(name, '^(.*)/') or '') or 'failed:items'
   if not add(name, page[i + 1], redis.call('HGET', q.base .. key, name)) and i + 1 < #page then
-    reply[2] = 1
+    reply[1] = 1
     break
   end
 end

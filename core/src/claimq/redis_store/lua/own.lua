@@ -8,7 +8,7 @@
 --   "CLUSTER NAMESPACE NAME UID NUMBER"; the number grows with each change of hands, so a permission to take over holds once.
 -- Cost: O(1)
 local q = open(KEYS[1])
-local known = redis.call('HGET', q.base .. 'config', 'owner')
+local known = redis.call('HGET', q.config, 'owner')
 local number = 0
 if known then
   local owner, place, count = string.match(known, '^((%S+ %S+ %S+) %S+) (%d+)$')
@@ -18,5 +18,5 @@ if known then
   number = tonumber(count) or 0
 end
 local owner = ARGV[1] .. ' ' .. whole(number + 1)
-redis.call('HSET', q.base .. 'config', 'owner', owner)
+redis.call('HSET', q.config, 'owner', owner)
 return {'OWNED', owner}

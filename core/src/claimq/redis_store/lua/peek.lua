@@ -1,43 +1,72 @@
 #!lua flags=no-writes
--- Purpose: the items of main, or those of one client, in the order in which they would be claimed now; changes nothing.
+-- Purpose: items of main, or those of one client, in the order in which they would be claimed now; changes nothing.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST)
--- ARGV: 1 skip, 2 count, 3 the client, or nothing for all
--- Replies: {0|1 whether it stopped at 2 MiB before COUNT, envelope...}
--- Cost: O(skip + count) for one client; else O(count) within the first turn of the ring; else O(clients log skip + count), and what finding a place in a list costs
+-- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a client, or nothing for all
+-- Replies: {0|1 whether another call may find more, the place to begin that call, envelope...}
+-- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else O(clients log skip + count) for up to 1,000 clients. More
+--   clients are gone over turn by turn, 2,000 lists in a call. Ends after 2 MiB, to which each item adds what finding it in its list costs.
+local PLACES = 2000
 local q = open(KEYS[1])
-local skip, count = tonumber(ARGV[1]), count_of(ARGV[2], 1)
-local clients, got = q.base .. 'clients', {0}
-local in_ring = redis.call('LLEN', clients)
-if in_ring == 0 or ARGV[3] then
-  local page = read_oldest(q, key_of(q, ARGV[3] or '-'), skip, count)
-  if #page < count and not has_room(q, 0) then got[1] = 1 end
-  for i, envelope in ipairs(page) do got[i + 1] = envelope end
-  return got
+local skip, round, place, is_empty_turn = string.match(ARGV[1], '^(%d+) ?(%d*) ?(%d*) ?(%d?)$')
+local count, got = count_of(ARGV[2], 1), {}
+skip = tonumber(skip)
+local ring_size = redis.call('LLEN', q.clients)
+
+-- Adds an item; whether there is room for another. depth: how many items stand before it in its list.
+local function add(envelope, depth)
+  if not envelope then return true end
+  got[#got + 1] = envelope
+  return has_room(q, #envelope + depth / 16) and #got < count
 end
 
--- Adds an item; whether to go on.
-local function add(envelope)
-  got[#got + 1] = envelope or nil
-  if #got > count then return false end
-  if has_room(q, #(envelope or '')) then return true end
-  got[1] = 1
-  return false
+local function reply(more, next_place) return {more and 1 or 0, next_place, unpack(got)} end
+local function reply_after(skipped) return reply(#got == count or not has_room(q, 0), whole(skipped + #got)) end
+
+-- Clients in the order of their turns, from a place of the ring on; the list without a client joins the ring as the last.
+local function turn(from, size)
+  local names, page = {}, redis.call('LRANGE', q.clients, -(from + size), -(from + 1))
+  for i = #page, 1, -1 do names[#names + 1] = page[i] end
+  if #names < size and not q.main_in_ring then names[#names + 1] = '-' end
+  return names
 end
-if skip + count <= in_ring then  -- whoever is in the ring has an item
-  local turn = redis.call('LRANGE', clients, -(skip + count), -(skip + 1))
-  for i = #turn, 1, -1 do
-    if not add(redis.call('LINDEX', key_of(q, turn[i]), -1)) then break end
+
+-- Goes on in the ring of many clients: `round` items of each list are passed, and `place` lists of this turn.
+local function go_over()
+  local names, found = turn(place, PLACES), false
+  for i, client in ipairs(names) do
+    local key = key_of(q, client)
+    local is_there = redis.call('LLEN', key) > round
+    found, place = found or is_there, place + 1
+    if is_there and skip > 0 then skip = skip - 1
+    elseif is_there and not add(redis.call('LINDEX', key, -(round + 1)), round) then break end
   end
-  return got
+  local is_end = place >= ring_size + (q.main_in_ring and 0 or 1)
+  is_empty_turn = (is_empty_turn ~= '0' and not found) and '1' or '0'
+  local more = not (is_end and is_empty_turn == '1')
+  if is_end then round, place, is_empty_turn = round + 1, 0, '1' end
+  return reply(more, format_text('%d %d %d ', skip, round, place) .. is_empty_turn)
 end
 
--- Those whose turns come, the next one first, with how many items they have; the list without a client joins the ring as the last.
-local names, ring, longest = redis.call('LRANGE', clients, 0, -1), {}, 0
-if not q.main_in_ring then table.insert(names, 1, '-') end
-for i = #names, 1, -1 do
-  local length = redis.call('LLEN', key_of(q, names[i]))
-  if length > 0 then ring[#ring + 1] = {key = key_of(q, names[i]), length = length} end
+if ARGV[3] or ring_size == 0 and round == '' then
+  for i, envelope in ipairs(read_oldest(q, key_of(q, ARGV[3] or '-'), skip, count)) do got[i] = envelope end
+  return reply_after(skip)
+end
+if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then
+  round, place = tonumber(round) or 0, tonumber(place) or 0
+  return go_over()
+end
+if skip + count <= ring_size then  -- each client in the ring has an item, unless its list was removed
+  for _, client in ipairs(turn(skip, count)) do
+    if not add(redis.call('LINDEX', key_of(q, client), -1), 0) then break end
+  end
+  return reply_after(skip)
+end
+
+local ring, longest = {}, 0
+for _, client in ipairs(turn(0, ring_size + 1)) do
+  local length = redis.call('LLEN', key_of(q, client))
+  if length > 0 then ring[#ring + 1] = {key = key_of(q, client), length = length} end
   longest = math.max(longest, length)
 end
 local function in_rounds(rounds)
@@ -45,20 +74,19 @@ local function in_rounds(rounds)
   for _, list in ipairs(ring) do sum = sum + math.min(list.length, rounds) end
   return sum
 end
-local round, beyond = 0, longest + 1  -- so many whole rounds are skipped
-while beyond - round > 1 do
-  local middle = math.floor((round + beyond) / 2)
-  if in_rounds(middle) <= skip then round = middle else beyond = middle end
+local passed, beyond = 0, longest + 1  -- so many whole rounds are skipped
+while beyond - passed > 1 do
+  local middle = math.floor((passed + beyond) / 2)
+  if in_rounds(middle) <= skip then passed = middle else beyond = middle end
 end
-skip = skip - in_rounds(round)
+local left = skip - in_rounds(passed)
 while true do
-  round = round + 1
   local still = {}
-  for _, list in ipairs(ring) do if list.length >= round then still[#still + 1] = list end end
-  if #still == 0 then return got end
+  for _, list in ipairs(ring) do if list.length > passed then still[#still + 1] = list end end
+  if #still == 0 then return reply_after(skip) end
   for _, list in ipairs(still) do
-    if skip > 0 then skip = skip - 1
-    elseif not add(redis.call('LINDEX', list.key, -round)) then return got end
+    if left > 0 then left = left - 1
+    elseif not add(redis.call('LINDEX', list.key, -(passed + 1)), passed) then return reply_after(skip) end
   end
-  ring = still
+  ring, passed = still, passed + 1
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases by policy (uncounted after the server was replaced), then delayed items that are due to the tail of main.
--- use: queue envelope main claims removed giveback
+-- use: queue envelope main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit (at most 500 items and 2 MiB are moved; it then answers that there is more)
@@ -9,7 +9,7 @@
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
-local page = redis.call('ZRANGEBYSCORE', q.base .. 'leases', 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
+local page = redis.call('ZRANGEBYSCORE', q.leases, 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
 local began_before = q.server_since + policy.expiry + 1000
@@ -39,7 +39,7 @@ for _, token in ipairs(expired) do
   else orphans = orphans + 1 end
 end
 local due = read_within(q, limit - #ended, function(skip, count)
-  return redis.call('ZRANGEBYSCORE', q.base .. 'delayed', '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
+  return redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
 end)
 local arrived = {}
 for _, envelope in ipairs(due) do
@@ -51,9 +51,9 @@ end
 q.counts = {}
 place(q, policy, items, verdicts)
 for _, token in ipairs(ended) do let_go(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
-sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'delayed', unpack(list, from, to)) end)
+sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
-if #arrived > 0 then wake(q) end
+if #arrived > 0 then leave_wake_token(q) end
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, is_lost and 0 or #items, #items
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due > 0 then close(q, q.counts) else touch(q) end

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- Purpose: counts as crashes what a worker gave back as interrupted, when it turns out that its own use ended it: the kubelet can tell, a
 --   moment later. What waits again goes to the tail or to failed; what is in other hands by now stays there, and at the limit is spent.
--- use: queue envelope main take removed giveback
+-- use: queue envelope main take removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit, 5 how many places earlier calls have looked at
 -- Replies: {"OK", items that were counted, 5 of the next call, 0|1 whether it is worth making}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts
 --   nothing twice, since it finds no interruption any more.
--- Cost: O(limit log n), and O(clients) for each client whose only item it was
+-- Cost: O(limit log n); clients are looked for among the 100 next ones only
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 
@@ -27,7 +27,7 @@ end
 
 -- What was interrupted stands at the head, and a client that has items again has the next turn: at the right end of the ring.
 local waiting_again, claims, clients = {}, {}, {'-'}
-for _, client in ipairs(redis.call('LRANGE', q.base .. 'clients', -100, -1)) do
+for _, client in ipairs(redis.call('LRANGE', q.clients, -100, -1)) do
   if client ~= '-' then clients[#clients + 1] = client end
 end
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
@@ -40,7 +40,7 @@ for _, client in ipairs(clients) do
     return #(envelope or '')
   end)
 end
-local tokens = redis.call('ZRANGE', q.base .. 'leases', '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
 look_at(#tokens, function(i)
   local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
@@ -58,7 +58,7 @@ q.counts = {crashes = count}
 for i, item in ipairs(waiting_again) do
   redis.call('LREM', key_of(q, item.client), -1, item.envelope)
   q.lengths[item.client] = q.lengths[item.client] - 1
-  if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.base .. 'clients', 1, item.client) end
+  if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
 end
 place(q, policy, waiting_again, verdicts)

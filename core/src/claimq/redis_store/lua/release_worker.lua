@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
--- use: queue call envelope main claims removed giveback
+-- use: queue call envelope main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker (at most 1,000) in the order of claiming
 -- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}. LOOKED_AT: how many tokens were
@@ -11,8 +11,8 @@ local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local worker, kind = ARGV[4], ARGV[5]
 local busy = q.base .. 'busy:' .. worker
-redis.call('ZCARD', q.base .. 'leases')
-redis.call('HLEN', busy)
+expect_zset(q.leases)
+expect_hash(busy)
 local policy, count, held, items, verdicts, looked_at = policy_of(q), count_of(#ARGV - 6, 0), {}, {}, {}, 0
 q.counts = {}
 for i = 1, count do

@@ -8,11 +8,11 @@
 --   not at all, 13.. ids: if any are given just these are removed, whatever the filters
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if it is worth making), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
--- Cost: O(chunk log failed)
+-- Cost: O(chunk log failed); at most 2 MiB of items, or the item that reaches that
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
+local failed, stored = q.failed, q.failed_items
 local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
 local least, log, ids, scores, from, skip = tonumber(ARGV[6]) or 0, tonumber(ARGV[11]), {}, {}, ARGV[7], tonumber(ARGV[8])
 for i = 13, #ARGV do ids[#ids + 1] = ARGV[i] end
@@ -22,9 +22,9 @@ if not named then
   if over > 0 then ids, scores = page_of(failed, from, skip, until_ms, math.min(chunk, over)) end
 end
 if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
-redis.call('HLEN', stored)
+expect_hash(stored)
 local gone, reply = {}, {}
-check_removed(q)
+expect_list(q.removed)
 for i, id in ipairs(ids) do
   local failed_at = redis.call('ZSCORE', failed, id)
   local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '') and redis.call('HGET', stored, id)
@@ -38,7 +38,7 @@ for i, id in ipairs(ids) do
       reply[#reply + 1] = failed_at; reply[#reply + 1] = ids[i]; reply[#reply + 1] = envelope
     end
   end
-  if envelope and not has_room(q, #envelope) then break end
+  if not has_room(q, envelope and #envelope or redis.call('HSTRLEN', stored, id)) then break end
 end
 sliced(gone, 1000, function(list, from, to)
   redis.call('ZREM', failed, unpack(list, from, to))

@@ -7,16 +7,16 @@
 -- Cost: O(claims log busy)
 local q = open(KEYS[1])
 local groups = read_claims(q, 1)
-local lease_end = whole(q.now + lease_ms(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')))
+local lease_end = whole(q.now + lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms')))
 local verdicts, lost = find_held(q, groups)
-redis.call('ZCARD', q.base .. 'workers')
+expect_zset(q.workers)
 for _, group in ipairs(groups) do
   sliced(group.live, 1000, function(tokens, from, to)
     local leasing = {}
     for i = from, to do leasing[#leasing + 1], leasing[#leasing + 2] = lease_end, tokens[i] end
-    redis.call('ZADD', q.base .. 'leases', 'XX', unpack(leasing))
+    redis.call('ZADD', q.leases, 'XX', unpack(leasing))
   end)
-  if #group.live > 0 then redis.call('ZADD', q.base .. 'workers', q.now, group.worker) end
+  if #group.live > 0 then redis.call('ZADD', q.workers, q.now, group.worker) end
 end
 for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'renewed' end end
 if lost < #verdicts then close(q, {}) end

@@ -2,7 +2,7 @@
 -- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
 --   a lease, a bare payload at the head of main, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope claim_calls mend
+-- use: queue envelope claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit
@@ -10,13 +10,13 @@
 -- Cost: O(limit log n)
 local q = open(KEYS[1])
 local limit = count_of(ARGV[1], 1)
-local stats, leases, workers, claims = q.base .. 'stats', q.base .. 'leases', q.base .. 'workers', q.base .. 'claims'
-local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.base .. 'wake')
-local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, limit)
+local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims
+local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.wake)
+local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, limit)
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
 local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
-local expiry = lease_ms(redis.call('HGET', q.base .. 'config', 'busy_expiry_ms'))
-redis.call('ZCARD', leases)
+local expiry = lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms'))
+expect_zset(leases)
 
 -- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.
 local rank_of_page = tonumber(at[3]) or 0
@@ -46,10 +46,10 @@ sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(l
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
 for _, token in ipairs(bereft) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
-for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
+for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
 local mended = mend_failed(q, failed) + mend_ring(q, ring)
-if in_main + q.client_items > 0 and tokens_left == 0 then wake(q) end
+if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if #bereft + adopted + mended > 0 then close(q, {repaired = #bereft + mended, adopted = adopted}) else touch(q) end
 return {'OK', #bereft, #ended}

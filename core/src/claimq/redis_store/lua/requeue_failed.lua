@@ -9,7 +9,7 @@
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
+local failed, stored = q.failed, q.failed_items
 local until_ms = math.min(tonumber(ARGV[5]) or q.now, q.now - (tonumber(ARGV[6]) or 0))
 local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
@@ -17,8 +17,9 @@ if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} 
 else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
 if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
 local chosen, fields, looked = {}, {}, 0
-redis.call('LLEN', q.base .. 'wake'); length_of(q, '-')
-redis.call('HLEN', stored)
+expect_list(q.wake)
+expect_hash(stored)
+length_of(q, '-')
 for i, id in ipairs(ids) do
   local envelope = redis.call('HGET', stored, id)
   looked = i
@@ -40,7 +41,7 @@ for i, item in ipairs(chosen) do
   tail(q, item.client, {format(item)})
 end
 if #chosen > 0 then
-  wake(q)
+  leave_wake_token(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end
 local text = format_text('%d %d %d ', #chosen, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')

@@ -7,19 +7,19 @@
 --   delayed items that become due within ARGV[1] ms, stats...}
 -- Cost: O(log delayed)
 local q = open(KEYS[1])
-local in_main, leases = redis.call('LLEN', q.main), q.base .. 'leases'
-local since = redis.call('ZRANGE', q.base .. 'heads', 0, 0, 'WITHSCORES')[2] or ''
+local in_main, leases = redis.call('LLEN', q.main), q.leases
+local since = redis.call('ZRANGE', q.heads, 0, 0, 'WITHSCORES')[2] or ''
 local oldest = in_main > 0 and enqueued_at(redis.call('LINDEX', q.main, -1))
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
 local held, busy_since = busy_count(q), ''
 if held > 0 then
-  local _, at = look_through(q, redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES'), true)
+  local _, at = look_through(q, redis.call('ZRANGE', q.claims, 0, 255, 'WITHSCORES'), true)
   busy_since = at or ''
 end
-local config = redis.call('HMGET', q.base .. 'config', 'paused', 'suspended')
+local config = redis.call('HMGET', q.config, 'paused', 'suspended')
 local paused = config[1] == '1' or config[2] == '1'
-local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
-local due = redis.call('ZRANGE', q.base .. 'delayed', 0, 0, 'WITHSCORES')[2] or ''
-local soon = redis.call('ZCOUNT', q.base .. 'delayed', '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
-return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.base .. 'delayed'), redis.call('ZCARD', q.base .. 'failed'),
-        since, busy_since, failed, due, paused and 1 or 0, soon, unpack(redis.call('HGETALL', q.base .. 'stats'))}
+local failed = redis.call('ZRANGE', q.failed, 0, 0, 'WITHSCORES')[2] or ''
+local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2] or ''
+local soon = redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
+return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed),
+        since, busy_since, failed, due, paused and 1 or 0, soon, unpack(redis.call('HGETALL', q.stats))}

@@ -1,15 +1,14 @@
 #!lua flags=no-writes
--- Purpose: who has claimed or renewed within the last hour, or holds claims.
+-- Purpose: a page of the workers that claimed or renewed within the last hour, or hold claims, the one seen longest ago first.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: workers (ZSET), busy:WORKER (HASH)
--- ARGV: none
--- Replies: {worker, last seen in ms, claims held, ...}
--- Cost: O(workers)
+-- ARGV: 1 how many to skip, 2 how many to return (at most 1,000)
+-- Replies: {worker, last seen in ms, number of claims held, ...}
+-- Cost: O(log workers + workers returned)
 local q = open(KEYS[1])
-local seen, reply = redis.call('ZRANGE', q.base .. 'workers', 0, -1, 'WITHSCORES'), {}
+local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {}
+local seen = redis.call('ZRANGE', q.workers, skip, skip + count - 1, 'WITHSCORES')
 for i = 1, #seen, 2 do
-  reply[#reply + 1] = seen[i]
-  reply[#reply + 1] = seen[i + 1]
-  reply[#reply + 1] = redis.call('HLEN', q.base .. 'busy:' .. seen[i])
+  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = seen[i], seen[i + 1], redis.call('HLEN', q.base .. 'busy:' .. seen[i])
 end
 return reply

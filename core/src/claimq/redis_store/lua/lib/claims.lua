@@ -20,10 +20,10 @@ end
 local function find_held(q, groups)
   local verdicts, seen, lost = {}, {}, 0
   for _, group in ipairs(groups) do
-    redis.call('HLEN', group.busy)
+    expect_hash(group.busy)
     group.live, group.first = {}, #verdicts
     sliced(group.tokens, 1000, function(tokens, from, to)
-      for i, lease_end in ipairs(redis.call('ZMSCORE', q.base .. 'leases', unpack(tokens, from, to))) do
+      for i, lease_end in ipairs(redis.call('ZMSCORE', q.leases, unpack(tokens, from, to))) do
         local token = tokens[from + i - 1]
         if lease_end and not seen[token] then
           seen[token] = true
@@ -39,23 +39,46 @@ local function find_held(q, groups)
   return verdicts, lost
 end
 
+-- A call that ends claims frees their items, so it ends with the item that reaches FREED_BYTES. Cuts the groups there; returns the number of tokens
+-- that are left for later calls. Sizes are asked for only where the largest item of the queue could make them matter.
+local function leave_for_later(q, groups)
+  local count, freed, left = 0, 0, 0
+  for _, group in ipairs(groups) do count = count + #group.tokens end
+  if count * q.largest <= FREED_BYTES then return 0 end
+  for _, group in ipairs(groups) do
+    local now = {}
+    for _, token in ipairs(group.tokens) do
+      if freed >= FREED_BYTES then left = left + 1
+      else now[#now + 1], freed = token, freed + redis.call('HSTRLEN', group.busy, token) end
+    end
+    group.tokens = now
+  end
+  return left
+end
+
+-- The verdicts of a call as text, with "later" for those that were left.
+local function verdict_text(verdicts, left)
+  return table.concat(verdicts, ' ') .. string.rep(' later', left)
+end
+
 -- Ends all claims of the groups that are held, and answers 'done' or 'lost' for each. A claim that is not held is in neither place, so
 -- taking all of them away at once changes nothing for it; only when some were not there are the leases asked which.
 local function end_held(q, groups)
   local verdicts, lost, seen = {}, 0, {}
-  redis.call('ZMSCORE', q.base .. 'leases', '')
+  expect_zset(q.leases)
+  check_permissions(q.base, {'ZMSCORE'})
   if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
   for _, group in ipairs(groups) do
     sliced(group.tokens, 1000, function(tokens, from, to)
       local ended = redis.call('HDEL', group.busy, unpack(tokens, from, to))
-      local leases = ended <= to - from and redis.call('ZMSCORE', q.base .. 'leases', unpack(tokens, from, to))
+      local leases = ended <= to - from and redis.call('ZMSCORE', q.leases, unpack(tokens, from, to))
       for i = from, to do
         local is_lost = leases and (not leases[i - from + 1] or seen[tokens[i]])
         if leases then seen[tokens[i]] = true end
         verdicts[#verdicts + 1] = is_lost and 'lost' or 'done'
         if is_lost then lost = lost + 1 end
       end
-      if ended > 0 then redis.call('ZREM', q.base .. 'leases', unpack(tokens, from, to)) end
+      if ended > 0 then redis.call('ZREM', q.leases, unpack(tokens, from, to)) end
     end)
   end
   return verdicts, lost
@@ -64,7 +87,7 @@ end
 -- Ends claims: takes them from leases and from their worker's hash.
 local function let_go(q, busy, tokens)
   sliced(tokens, 1000, function(list, from, to)
-    redis.call('ZREM', q.base .. 'leases', unpack(list, from, to))
+    redis.call('ZREM', q.leases, unpack(list, from, to))
     redis.call('HDEL', busy, unpack(list, from, to))
   end)
 end

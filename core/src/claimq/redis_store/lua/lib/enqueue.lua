@@ -23,14 +23,14 @@ end
 
 local function read_limits(q, group)
   if not q.limit then
-    local config = redis.call('HMGET', q.base .. 'config', 'max_payload', 'id_window_ms', 'durability')
+    local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], 1048576, 1, 536870912), setting(config[2], 3600000, 1000, 31622400000)
     q.durability = durability(config[3])
-    q.wake_tokens, q.known = redis.call('LLEN', q.base .. 'wake'), {}
+    q.wake_tokens, q.known = redis.call('LLEN', q.wake), {}
   end
-  if group.due ~= '' then redis.call('ZCARD', q.base .. 'delayed') end
+  if group.due ~= '' then expect_zset(q.delayed) end
   if group.own then
-    q.old_ids = q.old_ids or redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', q.now, 'LIMIT', 0, 20 + #ARGV)
+    q.old_ids = q.old_ids or redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, 20 + #ARGV)
   end
   length_of(q, '-'); length_of(q, group.client)
 end
@@ -42,7 +42,7 @@ local function check_own(group, duplicates, middle, envelopes)
   for i = 0, group.count - 1 do
     local id, payload = ARGV[group.at + 2 * i], ARGV[group.at + 2 * i + 1]
     if #payload > q.limit then return {'TOO_LARGE', group.index + i, #payload, q.limit} end
-    local forget_at = q.known[id] or redis.call('ZSCORE', q.base .. 'ids', id)
+    local forget_at = q.known[id] or redis.call('ZSCORE', q.ids, id)
     if forget_at and tonumber(forget_at) > q.now then duplicates[#duplicates + 1] = group.index + i
     else
       q.known[id] = q.now + q.id_window
@@ -78,10 +78,11 @@ local function write_group(group)
   local q = group.queue
   local count = #group.envelopes
   if count == 0 then return end
+  for _, envelope in ipairs(group.envelopes) do note_size(q, #envelope) end
   if group.own then
-    for _, old in ipairs(q.old_ids) do redis.call('ZREM', q.base .. 'ids', old) end
+    for _, old in ipairs(q.old_ids) do redis.call('ZREM', q.ids, old) end
     q.old_ids = {}  -- this call may give one of them again
-    for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
+    for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.ids, whole(q.now + q.id_window), id) end
   end
   q.enqueued = (q.enqueued or 0) + count
   local due = group.due

@@ -1,5 +1,5 @@
 -- The lists of main: one for items without a client, one for each client, and the ring of clients that have items.
--- length_of() reads (and so finds a key of another type) before the first write; tail() and lib/giveback.lua's head() then write.
+-- length_of() reads (and so finds a key of another type) before the first write; tail() and lib/settle.lua's head() then write.
 local function length_of(q, client)
   q.lengths = q.lengths or {}
   if not q.lengths[client] then
@@ -9,8 +9,8 @@ local function length_of(q, client)
     end
     q.lengths[client] = length
     if client ~= '-' and not q.ring then
-      q.ring = redis.call('LLEN', q.base .. 'clients')
-      redis.call('ZCARD', q.base .. 'heads')
+      q.ring = redis.call('LLEN', q.clients)
+      expect_zset(q.heads)
     end
   end
   return q.lengths[client]
@@ -24,8 +24,8 @@ end
 -- Puts envelopes, oldest first, behind all that waits.
 local function tail(q, client, envelopes)
   if client ~= '-' and q.lengths[client] == 0 then
-    redis.call('LPUSH', q.base .. 'clients', client)
-    redis.call('ZADD', q.base .. 'heads', enqueued_at(envelopes[1]), client)
+    redis.call('LPUSH', q.clients, client)
+    redis.call('ZADD', q.heads, enqueued_at(envelopes[1]), client)
   end
   sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
   grow(q, client, #envelopes)

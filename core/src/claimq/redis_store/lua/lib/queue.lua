@@ -21,6 +21,9 @@ end
 -- A call ends with the item that reaches the bound of bytes: at least one, whatever its size. Callers go on from where it ended.
 local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 500, 2097152
 
+-- The server returns the memory of a large value to the kernel at once, which costs it about as long as copying it. So a call frees at most so many bytes.
+local FREED_BYTES = 8388608
+
 -- An argument that says how many: a whole number from least to CALL_ITEMS, or the call is refused.
 local function count_of(word, least)
   local count = tonumber(word)
@@ -34,6 +37,11 @@ end
 local function has_room(q, bytes)
   q.bytes = (q.bytes or 0) + bytes
   return q.bytes < CALL_BYTES
+end
+
+-- Notes the size of an item that is stored or claimed. The largest of all says when a call may free too much (end_held in lib/claims.lua).
+local function note_size(q, bytes)
+  if bytes > q.largest then q.largest, q.has_grown = bytes, true end
 end
 
 -- Looks at places of lists and sets in turn, those after the first `from` of all: at most 2,000 and as long as there is room. Each call of
@@ -85,19 +93,46 @@ local function setting(text, default, least, most)
 end
 local function lease_ms(text) return math.floor(setting(text, 30000, 1, 604800000)) end
 
+-- Type checks: each refuses the call with WRONGTYPE if the key exists and is of another type. They come before the first write of a script.
+local function expect_list(key) redis.call('LLEN', key) end
+local function expect_zset(key) redis.call('ZCARD', key) end
+local function expect_hash(key) redis.call('HLEN', key) end
+
+-- The table q: one queue, as one call sees it. Its keys:
+local function new_queue(main_key)
+  local base = string.sub(main_key, 1, -5)
+  return {
+    main = main_key,                  -- list: items without a client, newest left, oldest right
+    base = base,                      -- prefix of all keys; followed by "busy:WORKER" (hash) and "calls:INSTANCE" (hash)
+    clients = base .. 'clients',      -- list: ring of the clients that have items, the next one right; "-" is main
+    heads = base .. 'heads',          -- zset: client -> when its oldest item was enqueued (ms)
+    delayed = base .. 'delayed',      -- zset: envelope -> due (ms)
+    leases = base .. 'leases',        -- zset: token -> end of the lease (ms), and KEEPER
+    claims = base .. 'claims',        -- zset: claim call -> its instant (ms)
+    workers = base .. 'workers',      -- zset: worker -> last seen (ms)
+    failed = base .. 'failed',        -- zset: id -> failed at (ms)
+    failed_items = base .. 'failed:items',  -- hash: id -> envelope
+    removed = base .. 'removed',      -- list: log of removed items
+    config = base .. 'config',        -- hash: the policy
+    stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
+    wake = base .. 'wake',            -- list: at most one wake token
+    ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
+  }
+end
+-- Fields that open() sets: now (ms), seq (number of this transition), totals (counters that it read), client_items (items in all clients' lists),
+--   main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms),
+--   stepped (boolean: write the clock's fields), server (names the server process), server_since (ms).
+-- Fields that a call sets as it goes: counts (counter -> how many more), more_client_items (change of client_items), bytes (of items read, for
+--   has_room), lengths (client -> items in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua),
+--   limit, id_window, durability, known, old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped (lib/take.lua),
+--   put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
+
 local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
-local GAP_MS = 5000          -- nobody touched the queue for longer: the server was down, or its clock was stepped
-local function open(main_key)
-  local q = {main = main_key, base = string.sub(main_key, 1, -5)}
-  check_permissions(q.base, WRITES)
-  local seen = redis.call('HMGET', q.base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from', 'number', 'server', 'server_since')
-  local time = redis.call('TIME')
-  q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
-  q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
-  q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
-  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
-  q.seq = (tonumber(seen[1]) or 0) + 1
-  q.now = time[1] * 1000 + math.floor(time[2] / 1000) + q.offset
+local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
+
+-- Sets the queue's clock from the server's.
+local function read_clock(q, server_ms)
+  q.now = server_ms + q.offset
   if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then  -- the queue's clock is ahead of the server's: let it lose that slowly
     local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
     q.offset, q.now = q.offset - slewed, q.now - slewed
@@ -106,10 +141,25 @@ local function open(main_key)
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
   elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
     -- Leases that had ended before the gap get no other: a queue that is looked at seldom would otherwise never end one.
-    local expiry = redis.call('HGET', q.base .. 'config', 'busy_expiry_ms')
+    local expiry = redis.call('HGET', q.config, 'busy_expiry_ms')
     q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), 10000)
     q.grace_from, q.stepped = q.seen_at, true
   end
+end
+
+-- Opens a queue by its main key. Refuses the call if the caller may not run one of the commands that the script writes with.
+local function open(main_key)
+  local q = new_queue(main_key)
+  check_permissions(q.base, WRITES)
+  local seen = redis.call('HMGET', q.stats, 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from',
+    'number', 'server', 'server_since', 'largest')
+  local time = redis.call('TIME')
+  q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
+  q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
+  q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
+  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
+  q.seq, q.largest = (tonumber(seen[1]) or 0) + 1, tonumber(seen[14]) or 0
+  read_clock(q, time[1] * 1000 + math.floor(time[2] / 1000))
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
   q.server, q.server_since = tostring(redis), tonumber(seen[13]) or 0
@@ -123,28 +173,29 @@ end
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
   if q.stepped then
-    redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from),
+    redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from),
       'server', q.server, 'server_since', whole(q.server_since))
   elseif q.now - q.seen_at >= 1000 then
-    if q.was_offset > 0 then redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
-    else redis.call('HSET', q.base .. 'stats', 'seen_at', whole(q.now)) end
+    if q.was_offset > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
+    else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end
   end
 end
 
 -- Takes the sequence number of this transition and adds to the counters: a table of name -> how many more.
 local function close(q, counts)
   touch(q)
-  local stats, totals, known = q.base .. 'stats', q.totals, {'seq', whole(q.seq)}
+  local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
     if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
     elseif more ~= 0 then redis.call('HINCRBY', stats, name, more) end
   end
+  if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
   redis.call('HSET', stats, unpack(known))
 end
 
 -- There is work in main: leave one token for one waiting claimer.
-local function wake(q)
-  if (q.wake_tokens or redis.call('LLEN', q.base .. 'wake')) == 0 then redis.call('LPUSH', q.base .. 'wake', '1') end
+local function leave_wake_token(q)
+  if (q.wake_tokens or redis.call('LLEN', q.wake)) == 0 then redis.call('LPUSH', q.wake, '1') end
 end
 
 -- Calls fn(list, from, to) for slices that fit on Lua's stack.
@@ -155,12 +206,12 @@ end
 -- Leases hold one entry that never ends, longer than 64 bytes: the server then keeps the set as a skip list from the first claim on, and
 -- never as the short list that it would search from the start for each of a batch's claims (docs/decisions/0004).
 local KEEPER = 'keeps-this-set-a-skip-list-' .. string.rep('-', 40)
-local function busy_count(q) return math.max(redis.call('ZCARD', q.base .. 'leases') - 1, 0) end
+local function busy_count(q) return math.max(redis.call('ZCARD', q.leases) - 1, 0) end
 
 -- Delays an item until an instant in ms. What one call delays to one instant stays in its order: the score's fraction counts it.
 local function put_delayed(q, due, envelope)
   q.put = math.min((q.put or -1) + 1, 1023)
-  redis.call('ZADD', q.base .. 'delayed', due + q.put / 1024, envelope)
+  redis.call('ZADD', q.delayed, due + q.put / 1024, envelope)
 end
 
 local function key_of(q, client)

@@ -9,15 +9,13 @@ local function note_removed(q, item, reason)
   if item.meta.error then meta.error = string.sub(item.meta.error, 1, REMOVED_ERROR) end
   local short = {id = string.sub(item.id, 1, 200), at = item.at, client = string.sub(item.client, 1, 128), meta = meta,
                  payload = string.sub(item.payload, 1, REMOVED_PAYLOAD)}
-  q.removed = q.removed or {}
-  q.removed[#q.removed + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. (item.size or #item.payload) .. ' ' .. format(short)
+  q.removals = q.removals or {}
+  q.removals[#q.removals + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. (item.size or #item.payload) .. ' ' .. format(short)
 end
 
--- Reads what the writing needs: called before the first write of a script that may note something.
-local function check_removed(q) redis.call('LLEN', q.base .. 'removed') end
 
 local function write_removed(q)
-  if not q.removed then return end
-  sliced(q.removed, 1000, function(list, from, to) redis.call('LPUSH', q.base .. 'removed', unpack(list, from, to)) end)
-  redis.call('LTRIM', q.base .. 'removed', 0, REMOVED_ITEMS - 1)
+  if not q.removals then return end
+  sliced(q.removals, 1000, function(list, from, to) redis.call('LPUSH', q.removed, unpack(list, from, to)) end)
+  redis.call('LTRIM', q.removed, 0, REMOVED_ITEMS - 1)
 end

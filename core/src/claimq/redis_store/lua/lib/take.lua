@@ -8,6 +8,7 @@ local function adopt(q, got)
       q.adopted = q.adopted + 1
       got[i] = format(parse(envelope, q.now, whole(q.first + i - 1)))
     end
+    note_size(q, #got[i])
   end
 end
 
@@ -30,15 +31,15 @@ local function settle_client(q, client, count)
   q.more_client_items = (q.more_client_items or 0) - count
   q.client_items = q.client_items - count
   local oldest = redis.call('LINDEX', key_of(q, client), -1)
-  if oldest then redis.call('ZADD', q.base .. 'heads', enqueued_at(oldest) or q.now, client)
-  else redis.call('ZREM', q.base .. 'heads', client) end
+  if oldest then redis.call('ZADD', q.heads, enqueued_at(oldest) or q.now, client)
+  else redis.call('ZREM', q.heads, client) end
   return oldest
 end
 
 -- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is looked at before any
 -- write; one of another type refuses the claim in the first round, and in a later one ends it with what was got.
 local function take_round(q, want, got)
-  local clients = q.base .. 'clients'
+  local clients = q.clients
   local turn = redis.call('LRANGE', clients, -want, -1)
   local lists, lengths, stop, back, heads, gone = {}, {}, 1, {}, {}, {}
   for i = #turn, 1, -1 do
@@ -69,28 +70,28 @@ local function take_round(q, want, got)
     if next_one then
       back[#back + 1] = client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
-    elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.base .. 'stats', 'main_in_ring', '0')
+    elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.stats, 'main_in_ring', '0')
     else gone[#gone + 1] = client end
     if alone or not room then q.stopped, stop = true, i; break end
   end
   redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
   sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)
-  sliced(heads, 1000, function(list, from, to) redis.call('ZADD', q.base .. 'heads', unpack(list, from, to)) end)
-  sliced(gone, 1000, function(list, from, to) redis.call('ZREM', q.base .. 'heads', unpack(list, from, to)) end)
+  sliced(heads, 1000, function(list, from, to) redis.call('ZADD', q.heads, unpack(list, from, to)) end)
+  sliced(gone, 1000, function(list, from, to) redis.call('ZREM', q.heads, unpack(list, from, to)) end)
 end
 
 local function take(q, want)
-  local clients, got = q.base .. 'clients', {}
+  local clients, got = q.clients, {}
   local ring, in_main = redis.call('LLEN', clients), redis.call('LLEN', q.main)
   q.adopted = 0
   if ring == 0 then got = take_list(q, '-', want)
   else
-    redis.call('ZCARD', q.base .. 'heads')
+    expect_zset(q.heads)
     local only = redis.call('LINDEX', clients, -1)
     if in_main > 0 and not q.main_in_ring then
       for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LLEN', key_of(q, client)) end
       redis.call('LPUSH', clients, '-')
-      redis.call('HSET', q.base .. 'stats', 'main_in_ring', '1')
+      redis.call('HSET', q.stats, 'main_in_ring', '1')
       q.main_in_ring, ring = true, ring + 1
     end
     if ring == 1 and only ~= '-' then

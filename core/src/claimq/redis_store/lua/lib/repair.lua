@@ -17,8 +17,8 @@ end
 
 -- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
 local function look_at_failed(q, limit)
-  local failed, stored, found = q.base .. 'failed', q.base .. 'failed:items', {bodies = {}, places = {}}
-  local at = redis.call('HMGET', q.base .. 'stats', 'repair_failed_rank', 'repair_failed_cursor')
+  local failed, stored, found = q.failed, q.failed_items, {bodies = {}, places = {}}
+  local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
   found.rank, found.cursor = tonumber(at[1]) or 0, at[2] or '0'
   local page = redis.call('ZRANGE', failed, found.rank, found.rank + limit - 1)
   for _, name in ipairs(page) do
@@ -33,18 +33,18 @@ end
 
 local function mend_failed(q, found)
   if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
-    redis.call('HSET', q.base .. 'stats', 'repair_failed_rank', found.next_rank, 'repair_failed_cursor', found.next_cursor)
+    redis.call('HSET', q.stats, 'repair_failed_rank', found.next_rank, 'repair_failed_cursor', found.next_cursor)
   end
-  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.base .. 'failed', q.now, name) end
-  for _, name in ipairs(found.places) do redis.call('ZREM', q.base .. 'failed', name) end
+  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.failed, q.now, name) end
+  for _, name in ipairs(found.places) do redis.call('ZREM', q.failed, name) end
   return #found.bodies + #found.places
 end
 
 -- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all.
 -- Where there are more than 1,000 clients their items are not counted, and the ring is looked at only if it is too short and has no more than 10,000.
 local function look_at_ring(q, limit)
-  local clients, heads, found = q.base .. 'clients', q.base .. 'heads', {joining = {}, gone = {}, items = nil}
-  local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.base .. 'stats', 'repair_heads')) or 0
+  local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
+  local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.stats, 'repair_heads')) or 0
   found.at, found.next_at = at, 0
   local known = redis.call('ZCARD', heads) + (q.main_in_ring and 1 or 0)
   if size > 10000 or (size > 1000 and size >= known) then return found end
@@ -69,10 +69,10 @@ local function look_at_ring(q, limit)
 end
 
 local function mend_ring(q, found)
-  local stats = q.base .. 'stats'
+  local stats = q.stats
   if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
-  for _, client in ipairs(found.joining) do redis.call('LPUSH', q.base .. 'clients', client) end
-  for _, client in ipairs(found.gone) do redis.call('ZREM', q.base .. 'heads', client) end
+  for _, client in ipairs(found.joining) do redis.call('LPUSH', q.clients, client) end
+  for _, client in ipairs(found.gone) do redis.call('ZREM', q.heads, client) end
   if found.lost_main then redis.call('HSET', stats, 'main_in_ring', '0') end
   if found.items then
     redis.call('HSET', stats, 'client_items', found.items)

@@ -1,12 +1,11 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
 -- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
 -- An item with meta.spent has had all its requeues while it was in somebody's hands (recount.lua): no interruption saves it.
+local READS_BETWEEN_WRITES = {'HEXISTS', 'HGET', 'HSTRLEN', 'ZCARD', 'ZRANGE'}
 local function policy_of(q)
-  local c = redis.call('HMGET', q.base .. 'config', 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
-  redis.call('LLEN', q.base .. 'wake'); redis.call('ZCARD', q.base .. 'delayed')
-  redis.call('ZCARD', q.base .. 'failed'); redis.call('HEXISTS', q.base .. 'failed:items', '')
-  if tonumber(c[7] or '') then redis.call('ZRANGE', q.base .. 'failed', 0, 0); redis.call('HGET', q.base .. 'failed:items', ''); redis.call('HSTRLEN', q.base .. 'failed:items', '') end
-  check_removed(q)
+  local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
+  expect_list(q.wake); expect_zset(q.delayed); expect_zset(q.failed); expect_hash(q.failed_items); expect_list(q.removed)
+  check_permissions(q.base, READS_BETWEEN_WRITES)
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
           factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
@@ -53,7 +52,7 @@ end
 -- name is made of this call's number, so that it is found at once.
 local function failed_field(q, item)
   local field, again = item.id, 1
-  while redis.call('HEXISTS', q.base .. 'failed:items', field) == 1 do
+  while redis.call('HEXISTS', q.failed_items, field) == 1 do
     again = again + 1
     if again > 10 then
       q.same = (q.same or 0) + 1
@@ -64,26 +63,27 @@ local function failed_field(q, item)
   return field
 end
 
--- A call reads at most so many bytes of items that max_items removes, to note them; of what comes after these only the id is noted.
-local OVER_BYTES = 4194304
+-- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of the others only the id is logged.
+local OVER_ITEMS, OVER_BYTES = 1000, 4194304
 
 local function remove_over(q, name)
-  local stored, size = q.base .. 'failed:items', redis.call('HSTRLEN', q.base .. 'failed:items', name)
-  q.over_bytes = (q.over_bytes or OVER_BYTES) - size
+  local stored, size = q.failed_items, redis.call('HSTRLEN', q.failed_items, name)
+  q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - size
   local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
   note_removed(q, envelope and parse(envelope, q.now, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
-  redis.call('ZREM', q.base .. 'failed', name)
+  redis.call('ZREM', q.failed, name)
   redis.call('HDEL', stored, name)
   q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
 end
 
 local function put_failed(q, policy, item)
   local field = failed_field(q, item)
-  redis.call('HSET', q.base .. 'failed:items', field, format(item))
-  redis.call('ZADD', q.base .. 'failed', q.now, field)
-  local over = policy.max_failed and redis.call('ZCARD', q.base .. 'failed') - policy.max_failed or 0
-  if over > 0 then
-    for _, oldest in ipairs(redis.call('ZRANGE', q.base .. 'failed', 0, math.min(over, 10) - 1)) do remove_over(q, oldest) end
+  redis.call('HSET', q.failed_items, field, format(item))
+  redis.call('ZADD', q.failed, q.now, field)
+  local over = policy.max_failed and redis.call('ZCARD', q.failed) - policy.max_failed or 0
+  over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
+  if over > 0 and (q.over_bytes or 0) > -FREED_BYTES then
+    for _, oldest in ipairs(redis.call('ZRANGE', q.failed, 0, over - 1)) do remove_over(q, oldest) end
   end
 end
 
@@ -127,8 +127,8 @@ local function head(q, client, items, before)
   for i = next_one, #before do merged[#merged + 1] = before[i].envelope end
   if #before > 0 then redis.call('LTRIM', key_of(q, client), 0, -(#before + 1)) end
   if client ~= '-' then
-    if q.lengths[client] == 0 then redis.call('RPUSH', q.base .. 'clients', client) end
-    redis.call('ZADD', q.base .. 'heads', enqueued_at(merged[1]), client)
+    if q.lengths[client] == 0 then redis.call('RPUSH', q.clients, client) end
+    redis.call('ZADD', q.heads, enqueued_at(merged[1]), client)
   end
   local newest_first = {}
   for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end
@@ -167,6 +167,6 @@ local function place(q, policy, items, verdicts)
     end
   end
   write_removed(q)
-  if #clients > 0 or (q.counts.delayed or 0) > 0 then wake(q) end
+  if #clients > 0 or (q.counts.delayed or 0) > 0 then leave_wake_token(q) end
   q.counts.client_items = q.more_client_items
 end

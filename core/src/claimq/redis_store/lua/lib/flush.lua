@@ -1,0 +1,67 @@
+-- Removes the items of a queue, for flush and delete. One call that removed everything would block the server: each claim and each client has entries
+-- to remove, and the server frees a key of few large items before it goes on. So a large queue takes several calls, each with a part of the keys,
+-- claims and clients. After each of them what is left is a whole queue.
+local FLUSH_CLAIMS, FLUSH_CLIENTS, FLUSH_WORKERS = 1000, 500, 1000
+
+-- A key of another type counts as empty: it is removed with the rest.
+local function size_or_0(reply) return type(reply) == 'number' and reply or 0 end
+
+-- Adds the bytes that the server frees at once with a key of so many items; it frees those of more than 64 parts in the background.
+local function free_key(q, plan, count) plan.freed = plan.freed + math.min(count, 64) * q.largest end
+
+-- What this call removes: claims {busy, token}, clients, keys; the count of items in each state; whether nothing is left after it. Reads only.
+local function plan_flush(q)
+  local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
+  local held, ring = busy_count(q), redis.call('LLEN', q.clients)
+  local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)
+  expect_zset(q.workers)
+  for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, math.min(held, FLUSH_CLAIMS) - 1) or {}) do
+    if plan.freed >= FREED_BYTES then break end
+    local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
+    plan.claims[#plan.claims + 1] = {busy = busy, token = token}
+    plan.freed = plan.freed + size_or_0(redis.pcall('HSTRLEN', busy, token))
+  end
+  local turn, of_clients = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), 0
+  for i = #turn, 1, -1 do
+    if plan.freed >= FREED_BYTES then break end
+    local length = turn[i] == '-' and 0 or size_or_0(redis.pcall('LLEN', key_of(q, turn[i])))
+    plan.clients[#plan.clients + 1], of_clients = turn[i], of_clients + length
+    free_key(q, plan, length)
+  end
+  local has_all_clients = #plan.clients == ring
+  plan.is_last = #plan.claims == held and has_all_clients
+  plan.of_clients = has_all_clients and q.client_items or of_clients
+  plan.counts[1], plan.counts[2] = plan.of_clients, #plan.claims
+  for _, part in ipairs({{1, in_main, q.main}, {3, delayed, q.delayed}, {4, failed, q.failed_items, q.failed}}) do
+    local state, count, key, index = unpack(part)
+    if plan.freed >= FREED_BYTES and count > 0 then plan.is_last = false
+    else
+      plan.counts[state] = plan.counts[state] + count
+      plan.keys[#plan.keys + 1], plan.keys[#plan.keys + 2] = key, index
+      free_key(q, plan, count)
+    end
+  end
+  return plan
+end
+
+-- Removes what was planned; returns how many items that were.
+local function flush(q, plan)
+  for _, claim in ipairs(plan.claims) do
+    redis.pcall('HDEL', claim.busy, claim.token)
+    redis.call('ZREM', q.leases, claim.token)
+  end
+  for _, client in ipairs(plan.clients) do
+    if client ~= '-' then
+      redis.call('UNLINK', key_of(q, client))
+      redis.call('ZREM', q.heads, client)
+    else redis.call('HSET', q.stats, 'main_in_ring', '0') end
+  end
+  if #plan.clients > 0 then redis.call('LTRIM', q.clients, 0, -(#plan.clients + 1)) end
+  for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
+  if plan.is_last then  -- also what no lease and no ring leads to
+    for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
+    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids}) do redis.call('UNLINK', key) end
+  end
+  local counts = plan.counts
+  return counts[1] + counts[2] + counts[3] + counts[4]
+end

@@ -1,0 +1,192 @@
+"""One call handles a bounded number of claims, clients, workers and bytes to free; its caller makes more calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import claimq
+from claimq import Claim, Done, FailedPolicy, NewItem, Policy, ReliableQueue, State, StoreMisused, Verdict
+from claimq.owner import Owner
+from claimq.queue.internals import internals
+from testkit.contents import contents
+from testkit.looking import Lengths, lengths
+from testkit.server import Server
+
+CLIENTS = 1_300
+MIB = 2**20
+
+
+async def run(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
+    """One call of a script, as it answers."""
+    reply: list[Any] = await queue._connection.run(name, [queue._keys.main], args)
+    return reply
+
+
+async def call(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
+    """One call of a script that has an identity."""
+    with queue._connection.lane() as identity:
+        return await run(queue, name, *identity, *args)
+
+
+@pytest.fixture
+async def crowded(queue: ReliableQueue) -> ReliableQueue:
+    """Two items of each of many clients, five of none, and 1,200 claims."""
+    names = [f"c{number}" for number in range(CLIENTS)]
+    for _ in range(2):
+        for start in range(0, CLIENTS, 650):
+            await queue.enqueue_many([NewItem(name, client=name) for name in names[start : start + 650]])
+    held = 0
+    while held < 1200:
+        held += len(await queue.claim(600, wait=0))
+    await queue.enqueue_many(["none"] * 5)
+    await queue.enqueue_many([NewItem("later", delay=60)] * 3)
+    return queue
+
+
+LEFT = 2 * CLIENTS - 1200 + 5
+
+
+async def test_a_flush_of_many_claims_and_clients_takes_several_calls(crowded: ReliableQueue) -> None:
+    _, reply = await call(crowded, "flush")
+    main, busy, delayed, failed, more = map(int, reply.split())
+    assert (busy, delayed, failed, more) == (1000, 3, 0, 1)
+    assert 5 + 500 <= main <= 5 + 1000
+    assert await lengths(crowded) == Lengths(main=LEFT - main, busy=200)
+    assert (await crowded.stats())["flushed"] == main + 1003
+    removed = await crowded.flush()
+    assert removed == {State.MAIN: LEFT - main, State.BUSY: 200, State.DELAYED: 0, State.FAILED: 0}
+    stats = await crowded.stats()
+    assert stats["flushed"] == stats["enqueued"] == 2 * CLIENTS + 8
+    assert await crowded.claim(9, wait=0) == []
+
+
+async def test_what_a_part_of_a_flush_left_is_a_whole_queue(crowded: ReliableQueue) -> None:
+    _, reply = await call(crowded, "flush")
+    left = LEFT - int(reply.split()[0])
+    claims: list[Claim] = []
+    while page := await crowded.claim(1000, wait=0):
+        claims += page
+    assert len(claims) == left
+    assert {one.verdict for one in await crowded.done(claims)} == {Verdict.DONE}
+    assert await lengths(crowded) == Lengths(busy=200)
+
+
+async def test_a_flush_of_large_items_frees_a_bounded_number_of_bytes_in_a_call(queue: ReliableQueue) -> None:
+    for client in "abcd":
+        await queue.enqueue_many([NewItem(b"x" * MIB, client=client) for _ in range(4)])
+    _, reply = await call(queue, "flush")
+    assert reply == b"8 0 0 0 1"
+    assert await queue.flush() == {State.MAIN: 8, State.BUSY: 0, State.DELAYED: 0, State.FAILED: 0}
+
+
+async def test_a_deletion_of_many_keeps_the_policy_until_its_last_call(
+    server: Server, crowded: ReliableQueue
+) -> None:
+    owner = Owner("cluster", "media", "thumbs", "uid-1")
+    await internals(crowded).own(owner)
+    _, reply = await call(crowded, "delete", 0, owner.words())
+    first = [int(word) for word in reply.split()]
+    assert first[4] == 1
+    assert server.call("HGET", "cq:{q}:config", "owner")
+    with pytest.raises(StoreMisused, match="belongs to another owner"):
+        await internals(crowded).delete_owned(Owner("cluster", "media", "other", "uid-2"))
+    removed = await internals(crowded).delete_owned(owner)
+    assert removed is not None
+    assert removed[State.MAIN] == LEFT - first[0]
+    assert [key for key in contents(server) if ":calls:" not in key] == []
+
+
+async def test_workers_come_in_pages(store: claimq.Server, queue: ReliableQueue) -> None:
+    names = [f"w{number}" for number in range(1_003)]
+    seen = [word for number, name in enumerate(names) for word in (str(1000 + number), name)]
+    await queue._connection.command("ZADD", queue._keys["workers"], *seen)
+    assert [word.decode() for word in (await run(queue, "workers", 1_000, 1_000))[::3]] == names[1_000:]
+    assert sorted(info.worker for info in await queue.workers()) == sorted(names)
+
+
+async def test_many_tokens_of_a_worker_come_in_pages(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(requeue_limit=5))
+    for _ in range(6):
+        await queue.enqueue_many(["x"] * 1000)
+    tokens = {claim.token for _ in range(6) for claim in await queue.claim(1000, wait=0)}
+    cursor, *page = await run(queue, "held", "w1", "0")
+    assert cursor != b"0"
+    assert 1000 <= len(page) < 2000
+    assert {token.decode() for token in page} < tokens
+    assert (await queue.release_worker("w1")).requeued == 6000
+    assert await lengths(queue) == Lengths(main=6000)
+
+
+async def test_the_claim_calls_of_busy_items_are_found_in_a_long_log(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 3)
+    first, second = [(await queue.claim(1, wait=0))[0] for _ in range(2)]
+    calls = [word for n in range(2_500) for word in (str(n), f"{n} 1 nonce{n:03} gone")]
+    await queue._connection.command("ZADD", queue._keys["claims"], *calls)
+    shown = {located.name: located.claimed_at for located in await queue.items(State.BUSY)}
+    assert shown == {claim.token: pytest.approx(claim.claimed_at, abs=0.002) for claim in (first, second)}
+
+
+async def test_peek_goes_on_over_the_turns_of_many_clients(crowded: ReliableQueue) -> None:
+    shown = [item.text for item in await crowded.peek(10_000)]
+    assert [item.text for item in await crowded.peek(400, offset=1_200)] == shown[1_200:1_600]
+    assert await crowded.peek(9, offset=LEFT) == []
+    claimed: list[str] = []
+    while page := await crowded.claim(1000, wait=0):
+        claimed += [claim.item.text for claim in page]
+    assert shown == claimed
+    assert len(shown) == LEFT
+
+
+async def test_peek_over_many_clients_looks_at_a_bounded_number_of_lists(queue: ReliableQueue) -> None:
+    for _ in range(3):
+        await queue.enqueue_many([NewItem("x", client=f"c{number}") for number in range(1000)])
+    for start in range(1000, 3000, 1000):
+        await queue.enqueue_many([NewItem("x", client=f"c{start + n}") for n in range(1000)])
+    more, place, *page = await run(queue, "peek", 2_500, 1000)
+    assert (more, place, page) == (1, b"500 0 2000 0", [])
+    more, place, *page = await run(queue, "peek", place, 1000)
+    assert (more, place, len(page)) == (1, b"0 1 0 1", 500)
+    assert len(await queue.peek(9_000)) == 5_000
+
+
+async def test_done_frees_a_bounded_number_of_bytes_in_a_call(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([b"x" * MIB] * 11)
+    claims: list[Claim] = []
+    while page := await queue.claim(1000, wait=0):
+        claims += page
+    tokens = [claim.token for claim in claims]
+    _, reply = await call(queue, "done", 1, "w1", 11, *tokens)
+    assert reply.split() == [b"done"] * 8 + [b"later"] * 3
+    assert await lengths(queue) == Lengths(busy=3)
+    assert [one.verdict for one in await queue.done(claims)] == [Verdict.LOST] * 8 + [Verdict.DONE] * 3
+
+
+async def test_done_with_followers_of_large_items_takes_several_calls(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([b"x" * MIB] * 11)
+    claims: list[Claim] = []
+    while page := await queue.claim(1000, wait=0):
+        claims += page
+    said = await queue.done([Done(claim, [f"after {n}"]) for n, claim in enumerate(claims)])
+    assert [one.verdict for one in said] == [Verdict.DONE] * 11
+    assert [item.text for item in await queue.peek(20)] == [f"after {n}" for n in range(11)]
+
+
+async def test_removing_large_failed_items_by_name_is_bounded(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem(b"x" * 600_000, id=str(n)) for n in range(9)])
+    while claims := await queue.claim(1000, wait=0):
+        await queue.fail(claims, "no", permanent=True)
+    reply = await call(queue, "remove_failed", "", 0, 0, "-inf", 0, 1, 0, 0, "", *map(str, range(9)))
+    assert reply[1].split()[:2] == [b"4", b"4"]
+    assert await lengths(queue) == Lengths(failed=5)
+
+
+async def test_a_call_removes_a_bounded_number_of_items_over_max_items(queue: ReliableQueue) -> None:
+    for _ in range(2):
+        await queue.enqueue_many(["x"] * 1000)
+        await queue.fail(await queue.claim(1000, wait=0), "no", permanent=True)
+    await queue.update_policy(failed=FailedPolicy(max_items=1))
+    await queue.enqueue_many(["x"] * 300)
+    await queue.fail(await queue.claim(300, wait=0), "no", permanent=True)
+    assert await lengths(queue) == Lengths(failed=2_300 - 1_000)

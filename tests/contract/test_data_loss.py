@@ -114,6 +114,43 @@ async def test_a_repeated_claim_call_finds_nothing_of_other_data(
     assert await judge(queue, "done", new) is Verdict.DONE
 
 
+@pytest.mark.parametrize("how", ["flushed", "deleted and recreated"])
+@pytest.mark.parametrize("before", ["claimed", "found nothing"])
+async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
+    server: Server, store: claimq.Server, queue: ReliableQueue, how: str, before: str
+) -> None:
+    """The reply that was kept to make it stale is lost, too."""
+    if before == "claimed":
+        await queue.enqueue("old")
+    await queue.claim(wait=0)
+    connection = store._connection
+    late = connection.take_lane()
+    known = connection.incarnations["cq:{q}:main"]
+    await connection.run("withdraw", ["cq:{q}:main"], [*connection.next_on_lane(late), late[2]])
+    await lose_all(server, queue, how)
+    server.call("DEL", f"cq:{{q}}:calls:{connection.instance}")
+    await store.queue("q", worker="another").enqueue("new")
+    async with claimq.connect(server.url) as another:
+        claims = await another.queue("q", worker="w2").claim(wait=0)
+        await another.queue("q", worker="w2").unclaim(claims)
+    said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
+    assert said[0] == b"LOST"
+    assert (await queue.lengths())[State.MAIN] == 1
+    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["new"]
+
+
+@pytest.mark.parametrize("pause", [0, 0.2])
+async def test_a_worker_goes_on_after_a_loss_of_everything_without_an_error(
+    server: Server, queue: ReliableQueue, pause: float
+) -> None:
+    await queue.enqueue("old")
+    assert await queue.claim(wait=0)
+    server.call("FLUSHALL")
+    assert await queue.claim(wait=pause) == []
+    await queue.enqueue("new")
+    assert [claim.item.text for claim in await queue.claim(wait=pause)] == ["new"]
+
+
 @pytest.fixture
 def durable(request: pytest.FixtureRequest, start_server: ServerFactory) -> Server:
     return start_server(request.param, DURABLE)

@@ -91,7 +91,8 @@ class Claiming(QueuePart):
         call = self._connection.take_lane()
         nonce = new_nonce()
         keys: list[str] = [self._keys.main]
-        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce]
+        incarnations = self._connection.incarnations
+        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce, incarnations.get(keys[0], "")]
         try:
             if pause is None:
                 reply = await self._connection.run("claim", keys, words)
@@ -111,14 +112,23 @@ class Claiming(QueuePart):
             raise
         self._connection.give_lane(call)
         self._fits = min(BATCH, 2 * self._fits)
+        if reply[0] == b"LOST":
+            incarnations[keys[0]] = reply[1].decode()
+            return await self._claim_once(count, None)
+        return await self._read_reply(reply, nonce)
+
+    async def _read_reply(self, reply: list[Any], nonce: str) -> Claimed:
         if reply[0] == b"EMPTY":
             return await self._without_claims(reply)
-        _, now, first, _, lease_end, overdue = map(int, reply[1].split())
+        *numbers, incarnation = reply[1].split()
+        _, now, first, _, lease_end, overdue = map(int, numbers)
+        self._connection.incarnations[self._keys.main] = incarnation.decode()
         if overdue:
             self._connection.in_background(self._reap_and_repair(overdue))
         return Claimed(self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000))
 
     async def _without_claims(self, reply: list[Any]) -> Claimed:
+        self._connection.incarnations[self._keys.main] = reply[6].decode()
         now, due = int(reply[1]), reply[3]
         return Claimed(
             [],

@@ -85,6 +85,8 @@ class Connection:
         self.lost_claims = LostClaims(self)
         self.durable: dict[tuple[str, ...], str] = {}
         """Main keys of a call -> the durability that their queues require, where it is known."""
+        self.incarnations: dict[str, str] = {}
+        """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
         self._may_come_late = False
         self._closed = False

@@ -85,7 +85,7 @@ class LostClaims:
         reply = await self._run("withdraw", lost, [lost.call[2]])
         if not reply[1]:
             return []
-        _, _, first, count, *_ = map(int, reply[1].split())
+        first, count = map(int, reply[1].split()[2:4])
         return [make_token(lost.worker, number, lost.nonce) for number in range(first, first + count)]
 
     async def _give_back(self, lost: LostClaim, tokens: list[str]) -> None:

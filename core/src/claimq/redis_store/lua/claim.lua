@@ -3,10 +3,13 @@
 -- use: queue call envelope main take
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call
--- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is something
---   to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
---   {"EMPTY", now, wait_ms ("" for ever), next_due or "", overdue 0|1, paused 0|1}, {"STALE"}; errors: NOPERM, WRONGTYPE
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call,
+--   7 the incarnation of the queue's data that the caller knows, or "" before its first reply
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is
+--   something to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
+--   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, paused 0|1, incarnation};
+--   {"LOST", incarnation}: the data that the caller knows is lost, and with it what withdrew this call; nothing has changed. A caller that still
+--   waits for the reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), '.' .. ARGV[6]
@@ -20,6 +23,9 @@ if kept then
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
+-- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone.
+local known = ARGV[7] or ''
+if known ~= '' and known ~= q.incarnation then return {'LOST', q.incarnation} end
 check_permissions(q.base, {'HDEL'})  -- every verdict needs it: what could not be ended is not claimed
 local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
 local paused = config[1] == '1' or config[4] == '1'
@@ -33,10 +39,14 @@ q.wake_tokens = redis.call('LLEN', q.wake)
 q.first = math.max(q.totals.number + 1, q.now * 1000)
 local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.workers, whole(q.now), worker) end
+if q.incarnation == '' then  -- the nonce of the first claim names the data
+  q.incarnation = ARGV[6]
+  redis.call('HSET', q.stats, 'incarnation', q.incarnation)
+end
 if #envelopes == 0 then
   touch(q)
   local wait = config[3] == '' and '' or whole(setting(config[3], 1000, 0, 86400000))
-  return {'EMPTY', whole(q.now), wait, due or '', overdue, paused and 1 or 0}
+  return {'EMPTY', whole(q.now), wait, due or '', overdue, paused and 1 or 0, q.incarnation}
 end
 local lease_end = whole(q.now + lease_ms(config[2]))
 local holding, leasing, prefix, first = {}, {}, worker .. '/', q.first
@@ -52,6 +62,6 @@ if leased <= 1 and calls > 0 then redis.call('DEL', q.claims) end  -- nothing wa
 redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. ARGV[6] .. ' ' .. worker)
 if q.left > 0 then leave_wake_token(q) end
 close(q, {claimed = #envelopes, number = first + #envelopes - 1 - q.totals.number, adopted = q.adopted, client_items = q.more_client_items or 0})
-local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0)
+local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0) .. ' ' .. q.incarnation
 keep_reply(q, text)
 return {'OK', text, unpack(envelopes)}

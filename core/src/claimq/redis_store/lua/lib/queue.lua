@@ -119,7 +119,7 @@ local function new_queue(main_key)
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
   }
 end
--- Fields that open() sets: now (ms), seq (number of this transition), totals (counters that it read), client_items (items in all clients' lists),
+-- Fields that open() sets: incarnation (names this data; "" before the first claim), now (ms), seq (number of this transition), totals (counters that it read), client_items (items in all clients' lists),
 --   main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms),
 --   stepped (boolean: write the clock's fields), server (names the server process), server_since (ms).
 -- Fields that a call sets as it goes: counts (counter -> how many more), more_client_items (change of client_items), bytes (of items read, for
@@ -152,13 +152,14 @@ local function open(main_key)
   local q = new_queue(main_key)
   check_permissions(q.base, WRITES)
   local seen = redis.call('HMGET', q.stats, 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from',
-    'number', 'server', 'server_since', 'largest')
+    'number', 'server', 'server_since', 'largest', 'incarnation')
   local time = redis.call('TIME')
   q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
   q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
   q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
   q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
   q.seq, q.largest = (tonumber(seen[1]) or 0) + 1, tonumber(seen[14]) or 0
+  q.incarnation = seen[15] or ''
   read_clock(q, time[1] * 1000 + math.floor(time[2] / 1000))
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).

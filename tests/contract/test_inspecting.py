@@ -352,6 +352,10 @@ async def test_the_report_says_what_is_unsafe_and_what_to_set(server: Server, st
     messages = {warning.code: warning.message for warning in report.warnings}
     assert "appendonly yes" in messages["NoAppendOnly"]
     assert "set it to always" in messages["FsyncNotAlways"]
+    assert "SIGKILL of the server too" in messages["FsyncNotAlways"]
+    server.call("CONFIG", "SET", "appendfsync", "no")
+    messages = {warning.code: warning.message for warning in (await store.report()).warnings}
+    assert messages["FsyncNotAlways"].startswith("appendfsync is no: a power loss can lose the last second or more;")
     server.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     server.call("CONFIG", "SET", "appendonly", "yes")
     server.call("CONFIG", "SET", "appendfsync", "always")

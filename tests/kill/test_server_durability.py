@@ -1,7 +1,9 @@
 """The durability table of docs/guarantees.md: what survives SIGKILL, a failover and eviction, by server settings."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ import claimq.blocking
 from claimq import StoreFull
 from claimq.blocking import BlockingQueue
 from testkit.plugin import ServerFactory
+from testkit.resp import Connection
 from testkit.server import DURABLE, Server, free_port
 from testkit.waiting import eventually_sync
 
@@ -61,6 +64,34 @@ def test_sigkill_takes_at_most_the_last_items_where_the_file_is_stored_every_sec
     kill_and_restart(server)
     found = kept(server)
     assert found == payloads[: len(found)]
+
+
+def stored_bytes(server: Server) -> int:
+    """The size of the append-only file once the server has stored all that was written before, with fsync."""
+    connection = Connection(server.unix_path, 10)
+    connection.call("SET", "marker", "x")
+    assert connection.call("WAITAOF", 1, 0, 9000) == [1, 0]
+    connection.close()
+    return append_only_file(server).stat().st_size
+
+
+def append_only_file(server: Server) -> Path:
+    (file,) = (server.dir / "appendonlydir").glob("*.incr.aof")
+    return file
+
+
+@pytest.mark.parametrize("fsync", ["everysec", "no"])
+def test_a_power_loss_takes_what_came_after_the_last_fsync(start_server: ServerFactory, fsync: str) -> None:
+    """The server's process is killed and its file cut where the last fsync left it: at worst, no later page is stored."""
+    server = start_server("valkey", {**APPENDING, "appendfsync": "everysec"})
+    before = enqueued(server, 0, 10)
+    size = stored_bytes(server)
+    server.call("CONFIG", "SET", "appendfsync", fsync)
+    enqueued(server, 10, 10)
+    server.kill9()
+    os.truncate(append_only_file(server), size)
+    server.start()
+    assert kept(server) == before
 
 
 def test_sigkill_takes_what_came_after_the_last_snapshot(start_server: ServerFactory) -> None:

@@ -138,8 +138,10 @@ class Server:
         if fsync in ("always", None):
             return []
         fsync = fsync if _WORD.fullmatch(str(fsync)) else "of another value"
-        text = f"appendfsync is {fsync}: a power loss can lose the last second or more; set it to always"
-        return [ServerWarning("FsyncNotAlways", text)]
+        lost = "a power loss can lose the last second or more"
+        if fsync == "everysec":
+            lost = "a power loss can lose the last two seconds, and SIGKILL of the server too while its disk is slow"
+        return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: {lost}; set it to always")]
 
 
 def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:

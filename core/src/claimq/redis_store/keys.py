@@ -10,7 +10,7 @@
 ``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call)
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
-``claims``             zset    call that claimed, "FIRST COUNT WORKER" -> when (ms)
+``claims``             zset    call that claimed, "FIRST COUNT NONCE WORKER" -> when (ms)
 ``workers``            zset    worker -> last seen (ms)
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope

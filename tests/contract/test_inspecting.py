@@ -355,7 +355,9 @@ async def test_the_report_says_what_is_unsafe_and_what_to_set(server: Server, st
     assert "SIGKILL of the server too" in messages["FsyncNotAlways"]
     server.call("CONFIG", "SET", "appendfsync", "no")
     messages = {warning.code: warning.message for warning in (await store.report()).warnings}
-    assert messages["FsyncNotAlways"].startswith("appendfsync is no: a power loss can lose the last second or more;")
+    assert messages["FsyncNotAlways"].startswith(
+        "appendfsync is no: a power loss can lose the last second or more;"
+    )
     server.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     server.call("CONFIG", "SET", "appendonly", "yes")
     server.call("CONFIG", "SET", "appendfsync", "always")

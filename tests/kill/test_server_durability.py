@@ -82,7 +82,7 @@ def append_only_file(server: Server) -> Path:
 
 @pytest.mark.parametrize("fsync", ["everysec", "no"])
 def test_a_power_loss_takes_what_came_after_the_last_fsync(start_server: ServerFactory, fsync: str) -> None:
-    """The server's process is killed and its file cut where the last fsync left it: at worst, no later page is stored."""
+    """SIGKILL, and the file is cut where the last fsync left it: at worst, no later page is stored."""
     server = start_server("valkey", {**APPENDING, "appendfsync": "everysec"})
     before = enqueued(server, 0, 10)
     size = stored_bytes(server)

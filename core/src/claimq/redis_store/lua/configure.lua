@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: sets fields of the queue's policy. A handful of short words, and what gets a full server out of its trouble: so it may go
---   over the server's memory.
+-- Purpose: sets fields of the queue's policy. It may exceed the server's memory limit: a pause or a smaller policy is what helps a full server.
 -- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: stats, config (HASH)
 -- ARGV: 1 field, 2 its value, and so on

@@ -21,7 +21,7 @@ local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
 local waits = durability(config[2] == '1' and config[1])
 local refusal = check_groups(followers, {})
 if refusal then return refusal end
-for _, group in ipairs(claims) do let_go(q, group.busy, group.live) end
+for _, group in ipairs(claims) do end_claims(q, group.busy, group.live) end
 for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done' end end
 for _, group in ipairs(followers) do write_group(group) end
 local counts = {done = #verdicts - lost, lost = lost}

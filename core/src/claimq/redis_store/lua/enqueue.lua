@@ -4,8 +4,8 @@
 -- KEYS: one cq:{NAME}:main (LIST) for each queue; the others are derived from it: main:CLIENT, clients (LIST), heads, delayed, ids (ZSET),
 --   config, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
--- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items known already)
---   with "|replicated" or "|fsynced" at its end where the caller is to wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
+-- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
+--   with "|replicated" or "|fsynced" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 local queues, duplicates = {}, {}
 for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = open(main_key) end end

@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
--- Purpose: writes onto items that a worker gave back as crashed why they were: who can tell (the kubelet) does so a moment later.
+-- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet reports the cause a moment after the crash.
 -- use: queue envelope
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
--- ARGV: 1 worker, 2 cause, 3 how long ago the crash may be (ms), 4 limit, 5 how many places earlier calls have looked at; the beginning of a cause up to its first ":" marks one as told
--- Replies: {"OK", items that were told, 5 of the next call, 0|1 whether it is worth making}. Only the newest `limit` of each list and state are looked at; sent again it tells nobody twice.
--- Cost: O(limit), and O(log n) for each item that is told
+-- ARGV: 1 worker, 2 cause; an item has it already if its last error begins like the cause, up to the first ":", 3 longest time since the crash (ms),
+--   4 limit: how many of the newest items of each list and state to look at, 5 how many items earlier calls have looked at
+-- Replies: {"OK", number of items changed, 5 of the next call, 1 if that call may find more, else 0}. Sent again it changes no item twice.
+-- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 local mark, writes = string.match(cause, '^[^:]*:?'), {}
 
--- The envelope with the cause, or nil if it is not an item that this worker gave back as crashed just now.
-local function told(envelope)
+-- The envelope with the cause, or nil unless this worker has just given the item back as crashed.
+local function with_cause(envelope)
   local header = envelope and string.match(envelope, '^cq1![^\n]*')
   if not header or not string.find(header, worker, 1, true) then return nil end
   local item = parse(envelope, q.now, '0')
@@ -21,8 +22,8 @@ local function told(envelope)
   return format(item)
 end
 
-local function note(envelope, ...)
-  local changed = told(envelope)
+local function try_item(envelope, ...)
+  local changed = with_cause(envelope)
   if changed then
     writes[#writes + 1] = {changed, ...}
     if #writes >= CALL_MOVES then q.bytes = CALL_BYTES end
@@ -36,20 +37,20 @@ for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
   if not known[client] then known[client], lists[#lists + 1] = true, key_of(q, client) end
 end
 for _, list in ipairs(lists) do
-  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return note(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)
+  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)
 end
 local failed, stored = redis.call('ZRANGE', q.failed, 0, limit - 1, 'REV'), q.failed_items
 expect_hash(stored)
-look_at(#failed, function(i) return note(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
+look_at(#failed, function(i) return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
 local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
 look_at(#tokens, function(i)
   local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
-  return note(redis.call('HGET', busy, token), 'HSET', busy, token)
+  return try_item(redis.call('HGET', busy, token), 'HSET', busy, token)
 end)
 look_at(math.min(limit, redis.call('ZCARD', q.delayed)), function(i)
   local row = redis.call('ZRANGE', q.delayed, i, i, 'WITHSCORES')
-  return note(row[1], 'DELAYED', row[1], row[2])
+  return try_item(row[1], 'DELAYED', row[1], row[2])
 end)
 
 -- All is read; now write. What was due stays due at the same instant.

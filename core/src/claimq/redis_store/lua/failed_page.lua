@@ -5,7 +5,7 @@
 -- ARGV: 1 instant in ms at or before which they failed, or "" for now, 2 at least so many ms ago, 3 least times given up,
 --   4 from which instant (-inf: the oldest), 5 how many of that instant were skipped before, 6 chunk
 -- Replies: {"CHOSEN LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 4 and 5 of the next call, if the chosen are removed before it;
---   MORE is 1 if that is worth making; a page ends after 2 MiB), then FAILED_AT, FIELD, ENVELOPE of each that is chosen}
+--   MORE is 1 if that call may find more; a page ends after 2 MiB), then FAILED_AT, FIELD, ENVELOPE of each that is chosen}
 -- Cost: O(log failed + chunk)
 local q = open(KEYS[1])
 local until_ms = math.min(tonumber(ARGV[1]) or q.now, q.now - tonumber(ARGV[2]))

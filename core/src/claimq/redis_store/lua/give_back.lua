@@ -1,17 +1,60 @@
 #!lua flags=allow-oom
--- Purpose: the verdicts fail, permanent, drop, requeue, crash and interrupt: the item goes where its counters and the policy say.
--- use: queue call envelope main claims removed settle answer
+-- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item goes where its counters and the policy say.
+-- use: queue call envelope main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail, 7 delay in ms or "" for the policy's, 8.. claims as lib/claims.lua reads them
--- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (for which there was no room) for each claim; {"STALE"}. If all are lost nothing is written.
--- Cost: O(claims log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail, 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
+-- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
+--   If all are lost nothing is written.
+-- Cost: O(claims log n), at most 500 items or 2 MiB; for the head also reading up to 1,000 items (2 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local verdicts, changed = give_back(q, 8, ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]))
+
+-- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest first, since what goes to the head later
+-- stands before what went there earlier: those that are left for another call must be older.
+local function give_back(q, at, kind, error, detail, delay)
+  local groups = read_claims(q, at)
+  local verdicts, lost = find_held(q, groups)
+  if lost == #verdicts then return verdicts end
+  local policy, held, items, decided = policy_of(q), {}, {}, {}
+  q.counts = {}
+  for _, group in ipairs(groups) do
+    for i, token in ipairs(group.tokens) do
+      local position = group.first + i
+      if verdicts[position] == '' then
+        verdicts[position], held[#held + 1] = 'later', {group = group, token = token, number = tonumber(number_of(token)), position = position}
+      end
+    end
+    group.live = {}
+  end
+  local newest_first = kind == 'interrupt'
+  table.sort(held, function(a, b) if newest_first then return a.number > b.number end return a.number < b.number end)
+  for i, claim in ipairs(held) do
+    local group, position = claim.group, claim.position
+    local envelope = redis.call('HGET', group.busy, claim.token)
+    group.live[#group.live + 1], verdicts[position] = claim.token, 'lost'
+    if envelope then
+      local item = parse(envelope, q.now, number_of(claim.token))
+      length_of(q, item.client)
+      item.number = claim.number
+      item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
+      verdicts[position], items[#items + 1] = item.verdict, item
+      if item.delay and item.delay > 0 then verdicts[position] = verdicts[position] .. ':' .. item.delay end
+      if not has_room(q, #envelope) or #items == CALL_MOVES then break end
+    end
+  end
+  table.sort(items, function(a, b) return a.number < b.number end)
+  for i, item in ipairs(items) do decided[i] = item.verdict end
+  place(q, policy, items, decided)
+  for _, group in ipairs(groups) do end_claims(q, group.busy, group.live) end
+  if COUNTER[kind] then q.counts[kind == 'permanent' and 'fails' or COUNTER[kind]] = #items end
+  return verdicts, true
+end
+
+local verdicts, has_changed = give_back(q, 8, ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]))
 local text = table.concat(verdicts, ' ')
-if changed then
+if has_changed then
   close(q, q.counts)
   keep_reply(q, text)
 end

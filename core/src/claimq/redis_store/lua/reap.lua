@@ -50,7 +50,7 @@ for _, envelope in ipairs(due) do
 end
 q.counts = {}
 place(q, policy, items, verdicts)
-for _, token in ipairs(ended) do let_go(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
+for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
 if #arrived > 0 then leave_wake_token(q) end

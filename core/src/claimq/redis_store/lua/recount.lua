@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
--- Purpose: counts as crashes what a worker gave back as interrupted, when it turns out that its own use ended it: the kubelet can tell, a
---   moment later. What waits again goes to the tail or to failed; what is in other hands by now stays there, and at the limit is spent.
+-- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later that the worker itself was the cause.
+--   An item that waits goes to the tail or to failed; one that another worker holds stays there, and goes to failed at its next give-back if it
+--   is at its limit (meta.spent).
 -- use: queue envelope main take removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, stats (HASH)
--- ARGV: 1 worker, 2 cause, 3 how long ago the interruption may be (ms), 4 limit, 5 how many places earlier calls have looked at
--- Replies: {"OK", items that were counted, 5 of the next call, 0|1 whether it is worth making}. Only the `limit` next items of each list and newest claims are looked at; sent again it counts
---   nothing twice, since it finds no interruption any more.
--- Cost: O(limit log n); clients are looked for among the 100 next ones only
+-- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of each list and of the newest claims
+--   to look at, 5 how many items earlier calls have looked at
+-- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent again it counts no item twice: the
+--   interruption is gone from the item's history.
+-- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in a call
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 

@@ -34,7 +34,7 @@ for i = 1, looked_at do found[#found + 1] = items[kind == 'interrupt' and looked
 items = found
 for i, item in ipairs(items) do verdicts[i] = settle(q, policy, item, kind, ARGV[6], worker) end
 place(q, policy, items, verdicts)
-let_go(q, busy, held)
+end_claims(q, busy, held)
 local n = q.counts
 local text = format_text('%d %d %d %d %d', n.requeued or 0, n.delayed or 0, n.failed or 0, n.unclaimed or 0, looked_at)
 if kind == 'crash' then n.crashes = #items end

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Purpose: removes failed items for good and answers what they were.
+-- Purpose: removes failed items and replies them.
 -- use: queue call envelope failed removed
 -- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats, calls:INSTANCE (HASH), removed (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 instant in ms at or before which they failed, or "" for now, 5 at least so many ms ago,
 --   6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of that instant were skipped before, 9 chunk,
 --   10 how many of the newest to leave, 11 how many to answer, 12 reason to note them by in the log of removed items, or "" for
---   not at all, 13.. ids: if any are given just these are removed, whatever the filters
--- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if it is worth making), then FAILED_AT, FIELD, ENVELOPE for up to
+--   not at all, 13.. ids: only these are removed, whatever the filters; without any id, what the filters choose
+-- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if that call may find more), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
 -- Cost: O(chunk log failed); at most 2 MiB of items, or the item that reaches that
 local q = open(KEYS[1])

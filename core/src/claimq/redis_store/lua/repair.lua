@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: mends in small bounded steps what a crash, a foreign client or a lost key left: work without a wake token, items in busy without
+-- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
 --   a lease, a bare payload at the head of main, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope claim_calls repair
@@ -26,14 +26,14 @@ local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + l
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
-local worker, cursor, bereft = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
+local worker, cursor, without_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
 if worker then
   cursor = scan(q, q.base .. 'busy:' .. worker, cursor, limit, function(token)
-    if not redis.call('ZSCORE', leases, token) then bereft[#bereft + 1] = token end
+    if not redis.call('ZSCORE', leases, token) then without_lease[#without_lease + 1] = token end
   end)
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
-local failed, ring = look_at_failed(q, limit), look_at_ring(q, limit)
+local failed, ring = check_failed(q, limit), check_ring(q, limit)
 local idle = {}
 for _, name in ipairs(quiet) do
   if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then idle[#idle + 1] = name end
@@ -44,12 +44,12 @@ local adopted = bare and not enqueued_at(bare) and 1 or 0
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
-for _, token in ipairs(bereft) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
+for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
-local mended = mend_failed(q, failed) + mend_ring(q, ring)
+local repaired_count = repair_failed(q, failed) + repair_ring(q, ring)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
-if #bereft + adopted + mended > 0 then close(q, {repaired = #bereft + mended, adopted = adopted}) else touch(q) end
-return {'OK', #bereft, #ended}
+if #without_lease + adopted + repaired_count > 0 then close(q, {repaired = #without_lease + repaired_count, adopted = adopted}) else touch(q) end
+return {'OK', #without_lease, #ended}

@@ -4,7 +4,7 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
 --   7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant were skipped before, 10 chunk
--- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if it is worth making), {"STALE"}
+-- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
 local q = open(KEYS[1])
 local kept = kept_reply(q)

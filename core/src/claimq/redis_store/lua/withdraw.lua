@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Purpose: sees to it that an earlier claim call of the lane runs no more if it has not run, and tells what it claimed if it has.
+-- Purpose: withdraws an earlier claim call of the lane: if that call has not run, it never will; if it has, the reply says what it claimed.
 -- use: queue call
 -- KEYS: 1 cq:{NAME}:main; derived: stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 number of the call to withdraw
--- Replies: {"OK", the reply of that call, or "" if it has not run and never will}, {"STALE"}
+-- Replies: {"OK", the reply of that call, or "" if it has not run}, {"STALE"}
 -- Cost: O(1)
 local q = open(KEYS[1])
 local kept = kept_reply(q)

@@ -22,8 +22,8 @@ local function keep_reply(q, reply)
   if late then redis.call('PEXPIRE', q.calls, KEEP_MS) end
 end
 
--- What the caller is to wait for after a write: '' (nothing), 'replicated' (a replica has it) or 'fsynced' (it is on the disks of the server and of a
--- replica). Asks whether the caller may, before anything is written.
+-- What the caller must wait for after a write: '' (nothing), 'replicated' (a replica has it) or 'fsynced' (it is on the disks of the server and of a
+-- replica). Checks the permission before anything is written.
 local WAITS = {replicated = {'WAIT', '1', '0'}, fsynced = {'WAITAOF', '1', '1', '0'}}
 local function durability(text)
   local words = WAITS[text or '']

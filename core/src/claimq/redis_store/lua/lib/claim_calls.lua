@@ -6,7 +6,7 @@ local function look_through(q, page, stop_at_live)
   for i = 1, #page, 2 do
     local first, count, nonce, worker = string.match(page[i], '^(%d+) (%d+) (%S+) (.*)$')
     local live = false
-    if first then  -- a member of another form was put there by somebody else, and counts as ended
+    if first then  -- a member of another form is not from these scripts, and counts as ended
       local busy = q.base .. 'busy:' .. worker
       held[busy] = held[busy] or redis.call('HLEN', busy)
       if held[busy] > 0 then

@@ -61,8 +61,8 @@ local function verdict_text(verdicts, left)
   return table.concat(verdicts, ' ') .. string.rep(' later', left)
 end
 
--- Ends all claims of the groups that are held, and answers 'done' or 'lost' for each. A claim that is not held is in neither place, so
--- taking all of them away at once changes nothing for it; only when some were not there are the leases asked which.
+-- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all
+-- are removed at once; the leases are read only if some were not there, to learn which.
 local function end_held(q, groups)
   local verdicts, lost, seen = {}, 0, {}
   expect_zset(q.leases)
@@ -84,8 +84,8 @@ local function end_held(q, groups)
   return verdicts, lost
 end
 
--- Ends claims: takes them from leases and from their worker's hash.
-local function let_go(q, busy, tokens)
+-- Ends claims: removes them from leases and from the busy hash of their worker.
+local function end_claims(q, busy, tokens)
   sliced(tokens, 1000, function(list, from, to)
     redis.call('ZREM', q.leases, unpack(list, from, to))
     redis.call('HDEL', busy, unpack(list, from, to))

@@ -91,7 +91,7 @@ local function write_group(group)
   for _, envelope in ipairs(group.envelopes) do put_delayed(q, at, envelope) end
 end
 
--- What the caller is to wait for: the strictest of what its queues ask for.
+-- What the caller must wait for: the strictest durability of its queues.
 local function strictest(queues)
   local found = ''
   for _, q in ipairs(queues) do

@@ -41,6 +41,7 @@ local function plan_flush(q)
       free_key(q, plan, count)
     end
   end
+  if not plan.is_last then expect_zset(q.heads) end
   return plan
 end
 
@@ -53,7 +54,7 @@ local function flush(q, plan)
   for _, client in ipairs(plan.clients) do
     if client ~= '-' then
       redis.call('UNLINK', key_of(q, client))
-      redis.call('ZREM', q.heads, client)
+      if not plan.is_last then redis.call('ZREM', q.heads, client) end
     else redis.call('HSET', q.stats, 'main_in_ring', '0') end
   end
   if #plan.clients > 0 then redis.call('LTRIM', q.clients, 0, -(#plan.clients + 1)) end

@@ -4,7 +4,7 @@ local format_text = string.format
 local function whole(number) return format_text('%d', number) end
 
 -- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
--- moved key by key, and no script sees half of a queue or stops in the middle at a key that has gone.
+-- moved key by key, and no script sees half of a queue or stops halfway at a missing key.
 local function is_main(key) return string.sub(key, -5) == ':main' end
 
 -- The server keeps what a script wrote before it was refused a command. So every command that the script may write with (WRITES) is asked for

@@ -16,7 +16,7 @@ local function scan(q, key, cursor, count, see)
 end
 
 -- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
-local function look_at_failed(q, limit)
+local function check_failed(q, limit)
   local failed, stored, found = q.failed, q.failed_items, {bodies = {}, places = {}}
   local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
   found.rank, found.cursor = tonumber(at[1]) or 0, at[2] or '0'
@@ -31,7 +31,7 @@ local function look_at_failed(q, limit)
   return found
 end
 
-local function mend_failed(q, found)
+local function repair_failed(q, found)
   if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
     redis.call('HSET', q.stats, 'repair_failed_rank', found.next_rank, 'repair_failed_cursor', found.next_cursor)
   end
@@ -42,7 +42,7 @@ end
 
 -- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all.
 -- Where there are more than 1,000 clients their items are not counted, and the ring is looked at only if it is too short and has no more than 10,000.
-local function look_at_ring(q, limit)
+local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
   local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.stats, 'repair_heads')) or 0
   found.at, found.next_at = at, 0
@@ -68,7 +68,7 @@ local function look_at_ring(q, limit)
   return found
 end
 
-local function mend_ring(q, found)
+local function repair_ring(q, found)
   local stats = q.stats
   if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
   for _, client in ipairs(found.joining) do redis.call('LPUSH', q.clients, client) end

@@ -1,6 +1,6 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
 -- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
--- An item with meta.spent has had all its requeues while it was in somebody's hands (recount.lua): no interruption saves it.
+-- meta.spent: recount.lua counted a crash for an item that another worker held, and that reached the limit. Its next give-back is to failed.
 local READS_BETWEEN_WRITES = {'HEXISTS', 'HGET', 'HSTRLEN', 'ZCARD', 'ZRANGE'}
 local function policy_of(q)
   local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')

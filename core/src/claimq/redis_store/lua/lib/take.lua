@@ -12,7 +12,7 @@ local function adopt(q, got)
   end
 end
 
--- One list only: the oldest of it in one go. An item that has crashed a worker is handed out alone: the batch is just it, or ends before it.
+-- One list only: the oldest of it in one go. An item that has crashed a worker is claimed alone: it is the only one of its batch.
 local function take_list(q, client, want)
   local list = key_of(q, client)
   local got = read_oldest(q, list, 0, want)

@@ -8,6 +8,7 @@ one counts. Each content is measured in several rounds, of which the shortest co
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -69,18 +70,20 @@ class Stage:
     tokens: list[str] = field(default_factory=list[str])
     longest_ms: dict[str, float] = field(default_factory=dict[str, float])
     longest_cpu_ms: float = 0.0
+    _one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def meter_calls(self) -> None:
-        """Notes the processor time of each call that the store makes from now on."""
+        """Notes the processor time of each call that the store makes from now on. One runs at a time."""
         connection = self.store._connection  # noqa: SLF001 - each call of an operation, not the operation
         for name in ("run", "command"):
             setattr(connection, name, self._metered(getattr(connection, name)))
 
     def _metered(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def metered(*args: Any, **options: Any) -> Any:
-            before = self.bed.server_seconds()[1]
-            reply = await call(*args, **options)
-            spent = self.bed.server_seconds()[1] - before
+            async with self._one_call:
+                before = self.bed.server_seconds()[1]
+                reply = await call(*args, **options)
+                spent = self.bed.server_seconds()[1] - before
             self.longest_cpu_ms = max(self.longest_cpu_ms, spent * 1000)
             return reply
 

@@ -13,6 +13,7 @@ import pytest
 import claimq
 from claimq import Claim, NewItem, OnExpiry, Policy, Reason, ReliableQueue, State, StoreMisused, Verdict
 from claimq.queue.internals import internals
+from claimq.queue.token_groups import MOVES
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import waiting
@@ -189,8 +190,58 @@ async def test_one_call_moves_a_bounded_number_of_items(queue: ReliableQueue) ->
     claims = await queue.claim(1000, wait=0)
     tokens = [claim.token for claim in claims]
     _, reply = await call(queue, "give_back", "requeue", "", "", "", 1, "w1", 1000, *tokens)
-    assert reply.split().count(b"later") == 500
-    assert {one.verdict for one in await queue.requeue(claims[500:])} == {Verdict.REQUEUED}
+    assert reply.split().count(b"later") == 1000 - MOVES
+    assert {one.verdict for one in await queue.requeue(claims[MOVES:])} == {Verdict.REQUEUED}
+
+
+async def test_releases_and_sweeps_move_a_bounded_number_in_a_call(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 500)
+    claims = await queue.claim(500, wait=0)
+    tokens = [claim.token for claim in claims]
+    _, reply = await call(queue, "release_worker", "w1", "interrupt", "gone", *tokens)
+    assert reply.split()[3] == str(MOVES).encode()
+    await queue.release_worker("w1", Reason.INTERRUPTED)
+    await queue.claim(500, wait=0)
+    await move_clock(queue, 31)
+    swept = await queue.reap(1000)
+    assert (len(swept.expired), swept.more) == (MOVES, True)
+    while (await queue.reap(1000)).more:
+        pass
+    await queue.enqueue_many([NewItem("x", delay=1)] * 500)
+    await move_clock(queue, 2)
+    assert (await queue.reap(1000)).due == MOVES
+
+
+async def test_calls_on_failed_items_move_a_bounded_number(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 500)
+    await queue.fail(await queue.claim(500, wait=0), "no", permanent=True)
+    _, words = await call(queue, "requeue_failed", "", "", 0, "", "-inf", 0, 1000)
+    assert words.split()[0] == str(MOVES).encode()
+    await queue.fail(await queue.claim(500, wait=0), "no", permanent=True)
+    reply = await call(queue, "remove_failed", "", 0, 0, "-inf", 0, 1000, 0, 0, "policy")
+    assert (reply[1].split()[0], reply[1].split()[5]) == (str(MOVES).encode(), b"1")
+
+
+async def test_a_pass_over_max_items_goes_on_to_its_limit(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 500)
+    await queue.fail(await queue.claim(500, wait=0), "no", permanent=True)
+    await queue.update_policy(failed_max_items=10)
+    assert (await queue.apply_failed_policy(limit=450)).removed == 450
+    assert (await queue.apply_failed_policy(limit=450)).removed == 40
+
+
+@pytest.mark.parametrize("to_head", [True, False])
+async def test_many_claims_are_given_back_in_the_order_of_claiming(
+    queue: ReliableQueue, to_head: bool
+) -> None:
+    """However their caller lists them, and over several calls."""
+    await queue.enqueue_many([NewItem("x", id=str(n)) for n in range(500)])
+    claims = await queue.claim(500, wait=0)
+    mixed = claims[250:] + claims[:250]
+    outcomes = await (queue.unclaim(mixed) if to_head else queue.requeue(mixed))
+    assert [outcome.token for outcome in outcomes] == [claim.token for claim in mixed]
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.UNCLAIMED if to_head else Verdict.REQUEUED}
+    assert ids_of(await queue.peek(500)) == [str(n) for n in range(500)]
 
 
 MANY = 5000

@@ -117,8 +117,13 @@ class RedisCluster:
             node.call("CLUSTER", "SETSLOT", slot, "NODE", target_id)
 
     def add_replica(self, of: Server) -> Server:
-        """Starts a node that follows one of the primaries, and waits until it does."""
+        """Starts a node that follows one of the primaries, and waits until it does.
+
+        It takes over only when a test asks for it: a primary that a loaded machine lets wait for longer than the node
+        timeout stays the primary.
+        """
         replica = self._node(self.flavour)
+        replica.options["cluster-replica-no-failover"] = "yes"
         self.replicas.append(replica)
         replica.start()
         of_id = of.call("CLUSTER", "MYID")

@@ -242,7 +242,9 @@ class FailedItems(QueuePart):
             )
         if failed.max_items is not None:
             over = _Walk()
-            await self._remove_chunk(over, limit, keep=failed.max_items, reason=RemovalReason.MAX_ITEMS)
+            remove = partial(self._remove_chunk, keep=failed.max_items, reason=RemovalReason.MAX_ITEMS)
+            while over.moved < limit and await remove(over, limit - over.moved):
+                pass
             removed += over.moved
         if failed.requeue_min_age is not None:
             age, most = failed.requeue_min_age, failed.requeue_max_given_up_count

@@ -13,11 +13,9 @@ from claimq.queue.failed_items import read_policy
 from claimq.queue.index import add_name
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.removal import Removal
-from claimq.queue.token_groups import BATCH
+from claimq.queue.token_groups import BATCH, MOVES
 from claimq.redis_store.connection import Arg
 from claimq.tokens import number_of
-
-_RELEASED_AT_ONCE = 500
 
 
 class Maintaining(QueuePart):
@@ -107,7 +105,7 @@ class Maintaining(QueuePart):
         head and not counted.
 
         Safe to repeat: only claims that are still held are given back. Raises StoreUnavailable. O(held log n), in calls
-        of 500 items after one call for their tokens.
+        of 200 items after one call for their tokens.
         """
         check_name("worker", worker)
         kind = Reason(reason)
@@ -116,7 +114,7 @@ class Maintaining(QueuePart):
         while tokens:
             # Items that go to the head go there in reverse order.
             last_first = kind is Reason.INTERRUPTED
-            part = tokens[-_RELEASED_AT_ONCE:] if last_first else tokens[:_RELEASED_AT_ONCE]
+            part = tokens[-MOVES:] if last_first else tokens[:MOVES]
             with self._connection.lane() as call:
                 args = [*call, worker, kind.value, kept_error(error), *part]
                 reply = await self._connection.run("release_worker", [self._keys.main], args)

@@ -3,7 +3,7 @@
 -- use: queue call main flush
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but calls:INSTANCE, which expires
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 "1": only if there is no item in any state, "0": in any case;
---   5 "CLUSTER NAMESPACE NAME UID": only if the queue has no other owner, "": whoever owns it
+--   5 "CLUSTER NAMESPACE NAME UID": only if the queue has no other owner, "": in any case
 -- Replies: {"OK", "MAIN BUSY DELAYED FAILED MORE"}: how many items this call removed from each state; MORE is 1 if another call is needed: until
 --   then the policy and the counters stay. {"HELD" or "OTHER", "MAIN BUSY DELAYED FAILED 0"}: how many there are; nothing has changed. {"STALE"}
 -- Cost: as flush

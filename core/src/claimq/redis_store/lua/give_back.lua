@@ -6,7 +6,7 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail, 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
 --   If all are lost nothing is written.
--- Cost: O(claims log n), at most 500 items or 2 MiB; for the head also reading up to 1,000 items (2 MiB) that were given back before
+-- Cost: O(claims log n), at most 200 items or 2 MiB; for the head also reading up to 1,000 items (2 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end

@@ -1,11 +1,10 @@
 #!lua flags=no-writes
 -- Purpose: a page of the items of busy, delayed or failed, oldest first (busy by lease end, delayed by due time, failed by failing).
 -- use: queue
--- KEYS: 1 cq:{NAME}:main; derived: leases, delayed, failed (ZSET), busy:WORKER, failed:items (HASH), claims (ZSET)
+-- KEYS: 1 cq:{NAME}:main; derived: leases, delayed, failed (ZSET), busy:WORKER, failed:items (HASH)
 -- ARGV: 1 state, 2 skip, 3 count
--- Replies: {calls, 0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, or field in failed, or ""), score in ms, envelope or false}; calls: the live part of the
---   log of claim calls, as lines that are in turn "FIRST COUNT NONCE WORKER" and the instant in ms (busy only)
--- Cost: O(skip + count), and O(claim calls that are live) for busy
+-- Replies: {0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, field in failed, or ""), score in ms, envelope or false}
+-- Cost: O(log n + count)
 local q = open(KEYS[1])
 local state, skip, count = ARGV[1], tonumber(ARGV[2]), count_of(ARGV[3], 1)
 local reply = {0}

@@ -8,7 +8,7 @@
 --   not at all, 13.. ids: only these are removed, whatever the filters; without any id, what the filters choose
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if that call may find more), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
--- Cost: O(chunk log failed); at most 2 MiB of items, or the item that reaches that
+-- Cost: O(chunk log failed); at most 200 items that are noted in the log, and 2 MiB of items, or the item that reaches that
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
@@ -17,6 +17,7 @@ local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5])
 local least, log, ids, scores, from, skip = tonumber(ARGV[6]) or 0, tonumber(ARGV[11]), {}, {}, ARGV[7], tonumber(ARGV[8])
 for i = 13, #ARGV do ids[#ids + 1] = ARGV[i] end
 local named, chunk, looked = count_of(#ids, 0) > 0, count_of(ARGV[9], 1), 0
+if ARGV[12] ~= '' then chunk = math.min(chunk, CALL_MOVES) end  -- a line of the log costs as much as a move
 if not named then
   local over = redis.call('ZCARD', failed) - tonumber(ARGV[10])
   if over > 0 then ids, scores = page_of(failed, from, skip, until_ms, math.min(chunk, over)) end

@@ -67,7 +67,7 @@ local function end_held(q, groups)
   local verdicts, lost, seen = {}, 0, {}
   expect_zset(q.leases)
   check_permissions(q.base, {'ZMSCORE'})
-  if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
+  if #groups > 1 then for _, group in ipairs(groups) do expect_hash(group.busy) end end
   for _, group in ipairs(groups) do
     sliced(group.tokens, 1000, function(tokens, from, to)
       local ended = redis.call('HDEL', group.busy, unpack(tokens, from, to))

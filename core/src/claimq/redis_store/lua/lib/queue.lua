@@ -19,7 +19,7 @@ end
 
 -- What one call handles, so that none blocks the server for long: items, items that it moves (parsed and written again), and bytes of items.
 -- A call ends with the item that reaches the bound of bytes: at least one, whatever its size. Callers go on from where it ended.
-local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 500, 2097152
+local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 200, 2097152
 
 -- The server returns the memory of a large value to the kernel at once, which costs it about as long as copying it. So a call frees at most so many bytes.
 local FREED_BYTES = 8388608
@@ -119,9 +119,10 @@ local function new_queue(main_key)
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
   }
 end
--- Fields that open() sets: incarnation (names this data; "" before the first claim), now (ms), seq (number of this transition), totals (counters that it read), client_items (items in all clients' lists),
---   main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms),
---   stepped (boolean: write the clock's fields), server (names the server process), server_since (ms).
+-- Fields that open() sets: incarnation (names this data; "" before the first claim), now (ms), seq (number of this transition), totals (counters that
+--   it read), client_items (items in all clients' lists), main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and
+--   has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms), stepped (boolean: write the
+--   clock's fields), server (names the server process), server_since (ms).
 -- Fields that a call sets as it goes: counts (counter -> how many more), more_client_items (change of client_items), bytes (of items read, for
 --   has_room), lengths (client -> items in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua),
 --   limit, id_window, durability, known, old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped (lib/take.lua),

@@ -89,7 +89,7 @@ local function take(q, want)
     expect_zset(q.heads)
     local only = redis.call('LINDEX', clients, -1)
     if in_main > 0 and not q.main_in_ring then
-      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do redis.call('LLEN', key_of(q, client)) end
+      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do expect_list(key_of(q, client)) end
       redis.call('LPUSH', clients, '-')
       redis.call('HSET', q.stats, 'main_in_ring', '1')
       q.main_in_ring, ring = true, ring + 1

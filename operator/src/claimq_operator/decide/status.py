@@ -14,7 +14,7 @@ from claimq_operator.decide.conditions import View, all_conditions, with_transit
 from claimq_operator.kubernetes_api.labels import selector_text
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.timestamps import format_time
-from claimq_spec.scaling import Decision, Seen
+from claimq_spec.scaling import Decision, Seen, document
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
 _AGE_TOLERANCE = 0.2
@@ -86,27 +86,8 @@ def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
 def _scaling(decision: Decision, seen: Seen | None, before: Mapping[str, Any], now_text: str) -> Json:
     last = part(before, "scaling")
     is_same = last.get("rule") == decision.rule.value and last.get("replicas") == decision.replicas
-    found: Json = {"rule": decision.rule.value, "reason": decision.reason}
-    if decision.replicas is not None:
-        found["replicas"] = decision.replicas
-    found["at"] = last["at"] if is_same and "at" in last else now_text
-    if seen is not None:
-        inputs: Json = {
-            "main": seen.main,
-            "busy": seen.busy,
-            "delayedDue": seen.delayed_due,
-            "replicas": seen.replicas,
-            "ready": seen.ready,
-            "starting": seen.starting,
-            "busyWorkers": seen.busy_workers,
-        }
-        if seen.delayed_soon:
-            inputs["delayedSoon"] = seen.delayed_soon
-        if seen.oldest_age is not None:
-            inputs["oldestAge"] = round(seen.oldest_age, 1)
-        found["inputs"] = inputs
-        found["estimates"] = decision.state.estimates.to_json()
-    elif "estimates" in last:
+    found = {**document(decision, seen), "at": last["at"] if is_same and "at" in last else now_text}
+    if seen is None and "estimates" in last:  # the next operator continues from them
         found["estimates"] = last["estimates"]
     return found
 

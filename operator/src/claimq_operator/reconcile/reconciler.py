@@ -159,6 +159,7 @@ class Reconciler:
         self._context.metrics.set_queue(self.key, observed.snapshot, counts)
         if planned.decision is not None:
             self._context.metrics.decisions.labels(*self.key, planned.decision.rule.value).inc()
+            self._context.metrics.set_scaling(self.key, planned.decision)
 
     def _pause(self, observed: Observed, planned: Plan) -> float:
         """Seconds until the next pass."""

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_operator.kubernetes_api.queue_resource import Key
+from claimq_spec.scaling import Decision
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _QUEUE = ("namespace", "name")
@@ -41,6 +42,7 @@ class Metrics:
         self.decisions = self._counter(
             "claimq_scaling_decisions_total", "Scaling decisions, by rule.", "rule"
         )
+        self._of_scaling()
         self.released = self._counter(
             "claimq_claims_given_back_total", "Claims of terminated containers that were returned.", "reason"
         )
@@ -60,6 +62,24 @@ class Metrics:
             buckets=_SECONDS,
         )
         self._of_the_process()
+
+    def _of_scaling(self) -> None:
+        self.arrivals = self._gauge(
+            "claimq_scaling_arrivals_per_second", "Estimated items that arrive per second."
+        )
+        self.service = self._gauge("claimq_scaling_service_seconds", "Estimated seconds that an item takes.")
+        self.start = self._gauge(
+            "claimq_scaling_start_seconds", "Estimated seconds until a new worker claims its first item."
+        )
+        self.wanted = self._gauge(
+            "claimq_scaling_wanted_workers",
+            "Workers that a rule of the scaling asks for: deadlines, arrivals, items_per_replica.",
+            "rule",
+        )
+        self.needed = self._gauge(
+            "claimq_scaling_needed_workers",
+            "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
+        )
 
     def _of_the_process(self) -> None:
         self.requests = Counter(
@@ -105,6 +125,17 @@ class Metrics:
         if snapshot is not None:
             self._transitions.counts[key] = snapshot.counters
 
+    def set_scaling(self, key: Key, decision: Decision) -> None:
+        """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
+        why = decision.explanation
+        self.needed.labels(*key).set(decision.needed)
+        self.arrivals.labels(*key).set(_nan if why is None else why.arrivals.value)
+        self.service.labels(*key).set(_nan if why is None else why.service.value)
+        self.start.labels(*key).set(_nan if why is None else why.start.value)
+        for field, rule in _RULES.items():
+            count = None if why is None else getattr(why, field)
+            self.wanted.labels(*key, rule).set(_nan if count is None else count)
+
     def forget_queue(self, key: Key) -> None:
         """Removes every series of a queue that is gone."""
         self._transitions.counts.pop(key, None)
@@ -149,3 +180,5 @@ def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 _nan = float("nan")
+_RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
+"""Fields of an explanation, and the rules under which they are exported."""

@@ -127,7 +127,9 @@ _CONDITION: Schema = {
     "type": "object",
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
     "properties": {
-        "type": _text("Ready, RedisReachable, WorkersAvailable, ScalingActive, Stalled or Suspended."),
+        "type": _text(
+            "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled or Suspended."
+        ),
         "status": {
             "type": "string",
             "enum": ["True", "False", "Unknown"],
@@ -189,6 +191,13 @@ STATUS: Schema = _object(
             "A new operator continues from it.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
+        demand={
+            "type": "object",
+            "description": "The arithmetic of the decision: estimates with their errors, and workers by rule.",
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        limit=_text("Why the target cannot be met, as one word in CamelCase. Absent: it can."),
+        needed=_count("Workers that would meet the target if there were no limit."),
     ),
     redis=_object(
         "The server that holds the items.",

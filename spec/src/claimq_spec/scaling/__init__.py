@@ -12,9 +12,11 @@ were enough, never below the workers that hold claims; to zero when idle. What i
 
 from claimq_spec.scaling.decision import LONGEST_GAP, decide
 from claimq_spec.scaling.estimates import Estimates
+from claimq_spec.scaling.explanation import document
 from claimq_spec.scaling.values import (
     MOST_WANTED,
     Decision,
+    Explanation,
     Limit,
     ScalingRule,
     ScalingState,
@@ -27,10 +29,12 @@ __all__ = [
     "MOST_WANTED",
     "Decision",
     "Estimates",
+    "Explanation",
     "Limit",
     "ScalingRule",
     "ScalingState",
     "Seen",
     "StepPeriod",
     "decide",
+    "document",
 ]

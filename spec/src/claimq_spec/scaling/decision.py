@@ -8,6 +8,7 @@ from dataclasses import replace
 from claimq_spec.duration import format_duration, readable_duration
 from claimq_spec.manifest.scaling_spec import ScalingMode, ScalingSpec
 from claimq_spec.scaling.demand import Demand, demand
+from claimq_spec.scaling.explanation import explained
 from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
 from claimq_spec.scaling.values import Decision, Limit, ScalingRule, ScalingState, Seen
 
@@ -31,15 +32,24 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
         reason = "the queue could not be observed; the workers stay as they are"
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
     state = _remembered(spec, seen, state, now)
+    asked = demand(spec.target_age, seen, state.estimates)
+    unbounded = _wanted(spec, seen, state, now, asked)
+    decision = _decided(spec, seen, state, now, asked, unbounded)
+    explanation = explained(spec, seen, state.estimates, asked, unbounded.replicas)
+    return replace(decision, explanation=explanation)
+
+
+def _decided(
+    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, unbounded: Wish
+) -> Decision:
+    """What the rules ask for, within the bounds, the steps and the windows."""
     if _may_go_to_zero(spec, state, now):
         reason = f"idle for {readable_duration(idle_after(spec, state))} or longer"
         return Decision(0, ScalingRule.IDLE, reason, state)
-    asked = demand(spec.target_age, seen, state.estimates)
-    unbounded = _wanted(spec, seen, state, now, asked)
     wish = within_bounds(spec, unbounded)
     state = replace(state, wanted=noted(state.wanted, now, wish.replicas, window(spec, state)))
     move = up if wish.replicas > seen.replicas else down
-    decision = _with_limit(spec, move(spec, seen, state, now, wish), unbounded, asked)
+    decision = _with_limit(spec, seen, move(spec, seen, state, now, wish), unbounded, asked)
     if decision.replicas == seen.replicas:
         return decision
     return replace(decision, state=replace(decision.state, changed_at=now))
@@ -127,10 +137,14 @@ def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:
     return spec.min_replicas == 0 and is_idle
 
 
-def _with_limit(spec: ScalingSpec, decision: Decision, unbounded: Wish, asked: Demand) -> Decision:
+def _with_limit(
+    spec: ScalingSpec, seen: Seen, decision: Decision, unbounded: Wish, asked: Demand
+) -> Decision:
     """The decision with the reason why the target cannot be met, if it cannot."""
-    if unbounded.rule is ScalingRule.TARGET_AGE and unbounded.replicas > spec.max_replicas:
-        return replace(decision, limit=Limit.MAX_REPLICAS, needed=unbounded.replicas)
+    is_by_items = unbounded.rule in (ScalingRule.TARGET_AGE, ScalingRule.ITEMS_PER_REPLICA)
+    if is_by_items and (seen.waiting or seen.delayed_soon) and asked.replicas > spec.max_replicas:
+        limit = Limit.LONG_ITEMS if asked.service > spec.target_age else Limit.MAX_REPLICAS
+        return replace(decision, limit=limit, needed=asked.replicas)
     start = decision.state.estimates
     if start.starts >= 1 and start.start > spec.target_age and spec.min_replicas == 0:
         return replace(decision, limit=Limit.SLOW_START, needed=max(1, asked.balance))

@@ -34,6 +34,7 @@ class Limit(StrEnum):
     """Why the target cannot be met, whatever is decided."""
 
     MAX_REPLICAS = "MaxReplicas"
+    LONG_ITEMS = "LongItems"
     SLOW_START = "SlowStart"
 
 
@@ -110,6 +111,38 @@ MOST_WANTED = 32
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A learned number, and one standard deviation of its error."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The arithmetic of one decision: estimates, and workers by rule."""
+
+    arrivals: Estimate
+    """Items per second; the error is that of a Poisson process."""
+    service: Estimate
+    """Seconds that an item takes; the error is for items that differ as much as their mean."""
+    start: Estimate
+    """Seconds until a new worker claims; the error is the spread of the observed times."""
+    deadlines: int
+    """Workers that start every waiting item in time."""
+    balance: int
+    """Workers that keep up with the arrivals and bring the queue back to its length."""
+    items_per_replica: int | None
+    """Workers for ``itemsPerReplica``; None: it is not set."""
+    useful: int
+    """More workers than that would be idle."""
+    wanted: int
+    """What the rules ask for together, before ``minReplicas``, ``maxReplicas``, steps and windows."""
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """How many workers (None: leave them as they are), what determined the number, why in words, and the
     next state."""
@@ -121,3 +154,5 @@ class Decision:
     limit: Limit | None = None
     """Set when the target cannot be met; ``needed`` workers would be necessary."""
     needed: int = 0
+    explanation: Explanation | None = None
+    """The arithmetic; None where the queue does not decide, or is unknown."""

@@ -236,3 +236,25 @@ def test_workers_that_start_slower_than_the_target_are_reported(
     (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
     assert (limited["status"], limited["reason"]) == ("True", "SlowStart")
     assert "a worker takes 42s to start, longer than spec.scaling.targetAge (10s)" in limited["message"]
+
+
+def test_a_queue_at_its_maximum_stays_limited_until_fewer_workers_are_wanted(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    scaling = {"maxReplicas": 2, "targetAge": "30s"}
+
+    def limited(look: Observed, before: Body | None) -> Body:
+        resource = replace(look.resource, status=before or {})
+        return plan(replace(look, resource=resource), Memory(), settings, now=0.0, clock=0.0).status
+
+    def condition(status: Body) -> tuple[str, str]:
+        (found,) = [one for one in status["conditions"] if one["type"] == "ScalingLimited"]
+        return found["status"], found["reason"]
+
+    first = limited(observed(replicas=2, main=5000, age=100.0, scaling=scaling), None)
+    assert condition(first) == ("True", "MaxReplicas")
+    pods = [pod_body("a"), pod_body("b")]
+    held = observed(replicas=2, pods=pods, main=1, age=1.0, scaling=scaling)
+    assert condition(limited(held, first)) == ("True", "MaxReplicas"), "it is still at the maximum"
+    assert condition(limited(held, None))[0] == "False"
+    assert condition(limited(observed(replicas=0, scaling=scaling), first))[0] == "False"

@@ -83,3 +83,14 @@ def test_failed_items_are_counted_since_the_previous_pass(observed: Look) -> Non
     assert items_failed(observed(unknown=True), state) == []
     notes = items_failed(observed(seen=snapshot(counters={"failed": 7})), state)
     assert notes[0].message.startswith("2 items moved to failed; ")
+
+
+def test_a_limit_causes_one_event_when_it_is_reached() -> None:
+    free, at_limit = (
+        conditions(ScalingLimited=("False", "NotLimited")),
+        conditions(ScalingLimited=("True", "MaxReplicas")),
+    )
+    notes = changed_conditions(free, at_limit)
+    assert [(note.reason, note.warning) for note in notes] == [("ScalingLimited", True)]
+    assert changed_conditions(at_limit, at_limit) == []
+    assert changed_conditions(at_limit, free) == []

@@ -4,6 +4,8 @@ import math
 
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_operator.telemetry.metrics import Metrics
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Decision, ScalingState, Seen, decide
 
 KEY = ("team", "thumbs")
 
@@ -20,6 +22,12 @@ def snapshot(**counters: int) -> Snapshot:
         next_due_in=None,
         paused=False,
     )
+
+
+def decision(main: int) -> Decision:
+    """The decision on a queue at 8 items per worker."""
+    spec = ScalingSpec(max_replicas=2, items_per_replica=8)
+    return decide(spec, Seen(main=main, busy=0, replicas=0, ready=0), ScalingState(), 0.0)
 
 
 def series(metrics: Metrics, start: str) -> dict[str, float]:
@@ -73,9 +81,30 @@ def test_all_series_of_a_queue_are_removed_with_it() -> None:
     for key in (KEY, other):
         metrics.set_queue(key, snapshot(), {"desired": 1, "ready": 1, "busy": 0})
         metrics.decisions.labels(*key, "Hold").inc()
+        metrics.set_scaling(key, decision(main=40))
         metrics.released.labels(*key, "crashed").inc()
         metrics.passes.labels(*key, "ok").inc()
     assert b'name="thumbs"' in metrics.render()
     metrics.forget_queue(KEY)
     assert b'name="thumbs"' not in metrics.render()
     assert b'name="videos"' in metrics.render()
+
+
+def test_the_inputs_of_a_decision_are_exported_by_rule() -> None:
+    metrics = Metrics()
+    metrics.set_scaling(KEY, decision(main=40))
+    wanted = series(metrics, "claimq_scaling_wanted_workers{")
+    labels = 'claimq_scaling_wanted_workers{name="thumbs",namespace="team",rule='
+    assert set(wanted) == {labels + '"deadlines"}', labels + '"arrivals"}', labels + '"items_per_replica"}'}
+    assert wanted[labels + '"items_per_replica"}'] == 5
+    assert series(metrics, "claimq_scaling_service_seconds{").popitem()[1] > 0
+
+
+def test_a_decision_without_arithmetic_exports_no_stale_inputs() -> None:
+    metrics = Metrics()
+    metrics.set_scaling(KEY, decision(main=40))
+    metrics.set_scaling(KEY, decide(ScalingSpec(), None, ScalingState(), 0.0))
+    for name in ("wanted_workers{", "arrivals_per_second{", "service_seconds{", "start_seconds{"):
+        found = series(metrics, f"claimq_scaling_{name}")
+        assert found
+        assert all(map(math.isnan, found.values())), name

@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
+from claimq_operator.kubernetes_api.port import parts
 from claimq_spec.duration import format_duration
-from claimq_spec.scaling import Limit
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Decision, Limit
 
 TYPE = "ScalingLimited"
+_OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)
 
 
 def scaling_limited(view: View) -> Condition:
-    """True while no decision of the operator can meet the target; the message has the number of workers needed."""
+    """True while no decision of the operator can meet the target; the message has the number of workers needed.
+
+    At the maximum it stays True until fewer workers are wanted: a queue near its limit reports it once.
+    """
     decision, spec = view.decision, view.observed.resource.spec
-    if decision is None or spec is None or decision.limit is None:
-        return Condition(
-            TYPE, FALSE, "NotLimited", "no limit keeps the number of workers below the number needed"
-        )
-    scaling, target = spec.scaling, format_duration(spec.scaling.target_age)
-    if decision.limit is Limit.MAX_REPLICAS:
-        message = (
-            f"{decision.needed} workers are needed to start every item within {target}, but spec.scaling.maxReplicas "
-            f"is {scaling.max_replicas}: raise it, or accept a longer spec.scaling.targetAge"
-        )
-        return Condition(TYPE, TRUE, decision.limit.value, message)
-    start = format_duration(round(decision.state.estimates.start))
-    message = (
-        f"a worker takes {start} to start, longer than spec.scaling.targetAge ({target}): keep at least "
-        f"{decision.needed} with spec.scaling.minReplicas, or make workers start faster"
+    if decision is not None and spec is not None:
+        if decision.limit is not None:
+            return Condition(TYPE, TRUE, decision.limit.value, _message(decision, spec.scaling))
+        if decision.replicas == spec.scaling.max_replicas and (before := _limited_before(view)) is not None:
+            return before
+    return Condition(
+        TYPE, FALSE, "NotLimited", "no limit keeps the number of workers below the number needed"
     )
-    return Condition(TYPE, TRUE, decision.limit.value, message)
+
+
+def _limited_before(view: View) -> Condition | None:
+    """The condition of the status, if it reports that the maximum is reached."""
+    for one in parts(view.observed.resource.status, "conditions"):
+        if one.get("type") == TYPE and one.get("status") == TRUE and one.get("reason") in _OF_MAXIMUM:
+            return Condition(TYPE, TRUE, str(one["reason"]), str(one.get("message", "")))
+    return None
+
+
+def _message(decision: Decision, scaling: ScalingSpec) -> str:
+    target = format_duration(scaling.target_age)
+    if decision.limit is Limit.SLOW_START:
+        start = format_duration(round(decision.state.estimates.start))
+        return (
+            f"a worker takes {start} to start, longer than spec.scaling.targetAge ({target}): keep at least "
+            f"{decision.needed} with spec.scaling.minReplicas, or make workers start faster"
+        )
+    long = ", and an item takes longer than that" if decision.limit is Limit.LONG_ITEMS else ""
+    shorter = "make items shorter, " if decision.limit is Limit.LONG_ITEMS else ""
+    return (
+        f"{decision.needed} workers are needed to start every item within {target}{long}, but "
+        f"spec.scaling.maxReplicas is {scaling.max_replicas}: raise it, {shorter}or accept a longer "
+        "spec.scaling.targetAge"
+    )

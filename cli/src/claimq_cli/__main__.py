@@ -18,6 +18,7 @@ from claimq_cli.commands.inspection import check, find, items, peek, queues, sta
 from claimq_cli.commands.policy import policy
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
+from claimq_cli.commands.why import why
 from claimq_cli.output import terminal
 
 
@@ -44,6 +45,7 @@ for command in (
     check,
     url,
     queues,
+    why,
     simulate_command,
 ):
     cli.add_command(command)

@@ -107,6 +107,10 @@ class LocalMode:
         for runner in self.runners:
             runner.look()
 
+    def decided(self) -> None:
+        """A scaling decision has changed: saves the state."""
+        self._write()
+
     async def _run(self, earlier: RunState | None) -> None:
         serving: asyncio.Task[None] | None = None
         try:
@@ -249,6 +253,7 @@ class LocalMode:
                 for child in self.processes()
             ],
             claim_names=self._claim_names,
+            decisions={runner.board.name: runner.decision for runner in self.runners},
         )
 
     def _write(self) -> None:

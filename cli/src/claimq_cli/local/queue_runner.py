@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import claimq
 from claimq.background_work import in_background, run_every
@@ -25,7 +26,7 @@ from claimq_cli.local.worker import ToRelease, Worker, WorkerContext
 from claimq_cli.output.answers import count
 from claimq_cli.server_choice import settings_for
 from claimq_spec.manifest import Manifest
-from claimq_spec.scaling import ScalingState, Seen, decide
+from claimq_spec.scaling import ScalingState, Seen, decide, document
 
 PERIOD = 1.0
 """Seconds between two observations of the queue."""
@@ -54,6 +55,8 @@ class QueueRunner:
         self._context = context
         self._server = claimq.connect(settings=connection_settings(url, manifest))
         self.queue = self._server.queue(spec.queue_name)
+        self.decision: dict[str, Any] = {}
+        """The last scaling decision, as `claimq why` shows it."""
         self._scaling = ScalingState()
         self._busy: dict[str, int] = {}
         self._patience = Patience(drain=spec.worker.drain_timeout)
@@ -153,6 +156,7 @@ class QueueRunner:
         seen = None if self.snapshot is None else self._seen_for_scaling(self.snapshot, workers)
         decision = decide(self.manifest.spec.scaling, seen, self._scaling, time.monotonic())
         self._scaling = decision.state
+        self._keep(document(decision, seen))
         before = sum(worker.drain is None for worker in workers)
         change = plan.change(workers, decision.replicas)
         self.board.decide(decision, before)
@@ -164,6 +168,12 @@ class QueueRunner:
             self._add_worker()
         for number in change.drain:
             self.workers[number].begin_drain()
+
+    def _keep(self, decided: dict[str, Any]) -> None:
+        """Saves the decision for `claimq why` if it differs from the last one."""
+        if {**self.decision, "at": None} != {**decided, "at": None}:
+            self.decision = {**decided, "at": time.time()}  # noqa: TID251 - shown to people
+            self._context.decided()
 
     def _seen_for_scaling(self, snapshot: Snapshot, workers: list[plan.WorkerSeen]) -> Seen:
         slots = self.manifest.spec.worker.concurrency

@@ -51,6 +51,8 @@ class RunState:
     processes: list[Running] = field(default_factory=list[Running])
     claim_names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Queue name to the names under which its sidecars claim."""
+    decisions: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Queue name to its last scaling decision, like ``status.scaling`` of a ReliableQueue."""
 
 
 class StateDirectory:
@@ -141,6 +143,6 @@ def _has_room_for_sockets(place: Path) -> bool:
 
 
 def _state_of(found: Mapping[str, Any]) -> RunState:
-    known = {name: found[name] for name in RunState.__dataclass_fields__}
+    known = {name: found[name] for name in RunState.__dataclass_fields__ if name in found}
     known["processes"] = [Running(**cast("dict[str, Any]", one)) for one in found["processes"]]
     return RunState(**known)

@@ -46,6 +46,10 @@ class WorkerContext(Protocol):
         """A process was started or has ended: saves the state and triggers the next pass."""
         ...
 
+    def decided(self) -> None:
+        """A scaling decision has changed: saves the state."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ToRelease:

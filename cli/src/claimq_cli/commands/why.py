@@ -1,0 +1,134 @@
+"""`claimq why`: shows the arithmetic of a queue's last scaling decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from claimq import local_mode
+from claimq_cli.errors import UNAVAILABLE, CommandError
+from claimq_cli.kubectl import kubectl_json
+from claimq_cli.output import terminal
+from claimq_cli.output.answers import Answers, count, iso_instant, rounded
+
+Json = dict[str, Any]
+_NO_DECISION = "no decision was made yet"
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Show the queue of the `claimq up` with this state directory.",
+)
+@click.option(
+    "-n", "--namespace", help="Namespace of the ReliableQueue (default: that of kubectl's context)."
+)
+@click.option("--context", "cluster", help="Context of kubectl's configuration (default: the current one).")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def why(name: str, data: Path | None, namespace: str | None, cluster: str | None, output: str) -> None:
+    """Show why the queue NAME has its number of workers.
+
+    NAME is a queue of a running `claimq up`, or else a ReliableQueue, which is read with kubectl.
+    """
+    found = None if namespace or cluster else _local(name, data)
+    if found is None:
+        found = _on_cluster(name, namespace, cluster)
+    _show(found, Answers(output))
+
+
+def _local(name: str, data: Path | None) -> Json | None:
+    """The decision of a running local mode; None if none runs this queue. CommandError if --data has no such queue."""
+    places = [data] if data else [*local_mode.running_near(), *local_mode.running_anywhere()]
+    for place in places:
+        state = local_mode.read_state(place) if local_mode.is_running(place) else None
+        decisions: Json = (state or {}).get("decisions") or {}
+        if name in decisions:
+            return {"queue": name, "source": str(place), **_with_instant(decisions[name])}
+    if data is not None:
+        raise CommandError(
+            f"no `claimq up` with the queue {name} is running in {data}; start it, or omit --data"
+        )
+    return None
+
+
+def _with_instant(decision: Json) -> Json:
+    return {**decision, "at": iso_instant(decision["at"])} if "at" in decision else decision
+
+
+def _on_cluster(name: str, namespace: str | None, cluster: str | None) -> Json:
+    where = [f"--namespace={namespace}"] if namespace else []
+    where += [f"--context={cluster}"] if cluster else []
+    body = kubectl_json("get", f"reliablequeues.claimq.dev/{name}", *where)
+    metadata, status = cast("Json", body["metadata"]), cast("Json", body.get("status") or {})
+    decision: Json = status.get("scaling") or {}
+    listed: list[Json] = status.get("conditions") or []
+    limited = [one for one in listed if one["type"] == "ScalingLimited" and one["status"] == "True"]
+    found: Json = {
+        "queue": f"{metadata['namespace']}/{metadata['name']}",
+        "source": "ReliableQueue",
+        **decision,
+    }
+    if limited:
+        found["limited"] = limited[0]["message"]
+    return found
+
+
+def _show(found: Json, answers: Answers) -> None:
+    if "rule" not in found:
+        message = f"{found['queue']}: {_NO_DECISION}; is the operator running?"
+        raise CommandError(message, UNAVAILABLE)
+    if answers.is_json:
+        answers.give(found)
+        return
+    wanted = count(found["replicas"], "worker") if "replicas" in found else "the number is not changed"
+    terminal.say(f"{found['queue']}: {wanted} ({found['rule']}), since {found['at']}")
+    terminal.say(found["reason"])
+    if "limited" in found or "limit" in found:
+        needed = f"{found.get('limit')}: {count(found.get('needed', 0), 'worker')} would meet the target"
+        terminal.say(f"limited: {found.get('limited', needed)}")
+    rows = [*_inputs(found.get("inputs", {})), *_demand(found.get("demand", {}))]
+    if rows:
+        terminal.say("")
+        terminal.say_table(["what", ">value", ">±"], rows)
+
+
+def _inputs(inputs: Mapping[str, Any]) -> list[list[str]]:
+    names = {
+        "main": "items waiting",
+        "busy": "items in progress",
+        "delayedSoon": "delayed items due soon",
+        "replicas": "workers ordered",
+        "ready": "workers ready",
+        "starting": "workers starting",
+        "busyWorkers": "workers with claims",
+    }
+    rows = [[text, f"{inputs[name]:,}", ""] for name, text in names.items() if name in inputs]
+    if "oldestAge" in inputs:
+        rows.insert(1, ["age of the oldest item", rounded(inputs["oldestAge"]), ""])
+    return rows
+
+
+def _demand(demand: Mapping[str, Any]) -> list[list[str]]:
+    if not demand:
+        return []
+    estimates = {
+        "arrivalsPerSecond": "arrivals per second",
+        "secondsPerItem": "seconds per item",
+        "secondsToStart": "seconds until a new worker claims",
+    }
+    rules = {
+        "forDeadlines": "workers to start every item in time",
+        "forArrivals": "workers to keep up with arrivals",
+        "forItemsPerReplica": "workers for itemsPerReplica",
+        "mostUseful": "workers that would have an item",
+        "wanted": "workers wanted, before limits",
+        "minReplicas": "minReplicas",
+        "maxReplicas": "maxReplicas",
+    }
+    rows = [[text, f"{demand[name]:,}", f"{demand[f'{name}Error']:,}"] for name, text in estimates.items()]
+    return rows + [[text, f"{demand[name]:,}", ""] for name, text in rules.items() if name in demand]

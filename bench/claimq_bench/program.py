@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claimq_bench import blocking, cycle, reaping, scale, through_sidecar, wake
+from claimq_bench import blocking, consuming, cycle, reaping, scale, through_sidecar, wake
 from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.meter import Bed, Spread, WrongResult
 
-PARTS = ("cycle", "waiting", "busy", "clients", "wake", "reap", "sidecar")
+PARTS = ("cycle", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar")
 """What runs without `--only`."""
 
 
@@ -23,6 +23,8 @@ class Plan:
     """How much to measure. `settings`: of the cycle, the main one (batch 100, 100 bytes) first."""
 
     settings: tuple[Setting, ...]
+    consume_items: int
+    consume_rounds: int
     scale_rounds: int
     wake_samples: int
     sidecar_items: int
@@ -41,6 +43,8 @@ FULL = Plan(
         Setting(100, 10_000, 2_000, 7),
         Setting(500, 10_000, 3_000, 7),
     ),
+    consume_items=20_000,
+    consume_rounds=7,
     scale_rounds=60,
     wake_samples=1_000,
     sidecar_items=40_000,
@@ -58,6 +62,8 @@ QUICK = Plan(
         Setting(100, 10_000, 500, 3),
         Setting(500, 10_000, 500, 3),
     ),
+    consume_items=4_000,
+    consume_rounds=3,
     scale_rounds=12,
     wake_samples=150,
     sidecar_items=10_000,
@@ -198,6 +204,34 @@ def _short(rival: str) -> str:
     return "cycle" if rival == "claimq" else rival
 
 
+async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
+    report.heading(
+        f"consume(), a handler per item, chunks of 100: {plan.consume_rounds} rounds of {plan.consume_items:,}"
+    )
+    found = await consuming.measure(bed, items=plan.consume_items, rounds=plan.consume_rounds)
+    for name, costs in (("lists", found.lists), ("consume", found.inline)):
+        middle = [
+            Spread.of(us).median for us in zip(*((c.server_us, c.client_us) for c in costs), strict=True)
+        ]
+        report.note(f"{name}: server {middle[0]:.1f} us/item, client {middle[1]:.1f} us/item")
+    rate = Spread.of([cost.rate for cost in found.inline])
+    report.of_rounds("consume_per_item_per_second", "items/s in this process", rate, unit="/s")
+    report.of_rounds(
+        "consume_per_item_vs_lists_b100",
+        "items/s against lists in pipelines of 100",
+        found.against_lists(),
+        least=0.6,
+        limit="Python's time for an item, and the scripts' where other programs run",
+    )
+    report.of_rounds(
+        "consume_two_processes_vs_one",
+        "items/s of two processes against one",
+        found.two_against_one(),
+        least=1.6,
+        limit="the server's core, and two cores for three processes",
+    )
+
+
 async def _waiting(report: Report, bed: Bed, plan: Plan) -> None:
     report.heading("Claim + done, 1,000,000 items waiting against 1,000 (batches of 100)")
     compared = await scale.waiting(bed, many=1_000_000, few=1_000, rounds=plan.scale_rounds)
@@ -307,6 +341,7 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
 
 _PARTS = {
     "cycle": _cycle,
+    "consume": _consume,
     "waiting": _waiting,
     "busy": _busy,
     "clients": _clients,

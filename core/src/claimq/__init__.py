@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
-    from claimq.queue.consume_run import Consumed, OnFailure
+    from claimq.queue.consume_options import Consumed, OnFailure
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done

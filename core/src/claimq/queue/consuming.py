@@ -12,10 +12,10 @@ from typing import Any
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.queue.claiming import Claiming
-from claimq.queue.consume_run import Consumed, ConsumeRun, OnFailure, Options, QueueCalls
+from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCalls
+from claimq.queue.consume_run import ConsumeRun
 from claimq.queue.handling import Handler
 from claimq.queue.internals import internals
-from claimq.queue.lease_keeper import LeaseKeeper
 from claimq.queue.settling import Settling
 from claimq.queue.token_groups import BATCH
 
@@ -46,9 +46,14 @@ class Consuming(Claiming, Settling):
         ``handler`` is a coroutine function, or a plain function, which runs in a thread. If it returns, the item is
         *done*. If it raises, the item *fails* with the exception's class and text, or goes where ``on_failure`` says:
         "requeue" (by the policy), "fail" (straight to failed), "drop". The exception is logged, and its last frames
-        are kept with the item (``error_detail``). ``chunk`` items are claimed at once; with ``process_all`` the
-        handler gets the list of them in one call. Leases are renewed while handlers run. ``pause``: seconds between
-        chunks.
+        are kept with the item (``error_detail``). With ``process_all`` the handler gets a list of ``chunk`` items in
+        one call. ``pause``: seconds between chunks.
+
+        ``chunk`` items are claimed at once, and the next ones when half of them are left; with a chunk of 1 nothing is
+        claimed before a loop is free for it. Leases are renewed until the verdict is stored. Verdicts that become
+        ready while a call is in flight share the next call, so a loop may begin with its next item before the
+        verdict of the last one is stored. A coroutine must not block the event loop: no verdict is sent and no lease
+        renewed while it does.
 
         Ends when ``max_items`` have been claimed and finished, after ``max_seconds``, at the first error
         (``die_on_error``, which then raises it), when ``stop`` is set, and on SIGINT or SIGTERM unless
@@ -71,7 +76,7 @@ class Consuming(Claiming, Settling):
         )  # fmt: skip
         calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
-        run = ConsumeRun(self, calls, options, LeaseKeeper(self), threads)
+        run = ConsumeRun(self, calls, options, threads)
         await _run_loops(run, concurrency, limit, stop, handle_signals=handle_signals)
         if run.error is not None:
             raise run.error
@@ -89,11 +94,15 @@ async def _run_loops(
     loop = asyncio.get_running_loop()
     installed = _install_signals(run) if handle_signals else []
     timer = None if max_seconds is None else loop.call_later(max_seconds, run.end, "max_seconds")
-    beside = [asyncio.ensure_future(run.keeper.run())]
+    beside = [asyncio.ensure_future(run.in_hand.keeper.run())]
     if stop is not None:
         beside.append(asyncio.ensure_future(_end_with(stop, run)))
     try:
-        await _all_or_first_error([run.loop() for _ in range(concurrency)])
+        try:
+            await _all_or_first_error([run.ahead.fetch(), *(run.loop() for _ in range(concurrency))])
+            await run.verdicts.settled()
+        finally:
+            await asyncio.shield(run.finish())
     finally:
         for task in beside:
             task.cancel()
@@ -103,8 +112,6 @@ async def _run_loops(
         for number in installed:
             loop.remove_signal_handler(number)
         run.threads.shutdown(wait=False)
-        if run.giving_back is not None:
-            await asyncio.shield(run.giving_back)
 
 
 async def _end_with(stop: asyncio.Event | threading.Event, run: ConsumeRun) -> None:

@@ -5,26 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from claimq.frames import last_frames
 
 Handler = Callable[[Any], Awaitable[object] | object]
+Caller = Callable[[object], Coroutine[Any, Any, tuple[BaseException | None, bool]]]
 
 
-async def call_handler(
-    handler: Handler, argument: object, threads: ThreadPoolExecutor
-) -> tuple[BaseException | None, bool]:
-    """Calls the handler. Returns what it raised (also SystemExit and KeyboardInterrupt), and whether the caller was
-    cancelled while it ran and still has to end.
+def handler_caller(handler: Handler, threads: ThreadPoolExecutor) -> Caller:
+    """A function that calls the handler. It returns what the handler raised (also SystemExit and KeyboardInterrupt),
+    and whether the caller was cancelled while it ran and still has to end.
 
     A cancellation of the caller interrupts a coroutine. A plain function runs in a thread, which cannot be interrupted:
     the cancellation waits for its end. An awaitable that it returns is awaited.
     """
-    if inspect.iscoroutinefunction(handler):
-        return await _awaited(handler(argument)), False
+
+    async def call_coroutine(argument: object) -> tuple[BaseException | None, bool]:
+        return await _awaited(cast("Awaitable[object]", handler(argument))), False
+
+    async def call_function(argument: object) -> tuple[BaseException | None, bool]:
+        return await _in_thread(handler, argument, threads)
+
+    return call_coroutine if inspect.iscoroutinefunction(handler) else call_function
+
+
+async def _in_thread(
+    handler: Handler, argument: object, threads: ThreadPoolExecutor
+) -> tuple[BaseException | None, bool]:
     context, loop = contextvars.copy_context(), asyncio.get_running_loop()
 
     def call() -> tuple[object, BaseException | None]:

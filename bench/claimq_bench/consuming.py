@@ -1,0 +1,129 @@
+"""`consume` with a handler per item beside lists in pipelines of 100; two processes beside one."""
+
+import asyncio
+import multiprocessing
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+import claimq
+from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.rivals import Lists, new_payloads
+
+BATCH, SIZE = 100, 100
+CONCURRENCY = 4
+LONGEST = 300.0
+
+
+@dataclass
+class Found:
+    """What lists and consume cost, round by round; items per second of consume in one and in two processes."""
+
+    lists: list[Cost] = field(default_factory=list[Cost])
+    inline: list[Cost] = field(default_factory=list[Cost])
+    one: list[float] = field(default_factory=list[float])
+    two: list[float] = field(default_factory=list[float])
+
+    def against_lists(self) -> Spread:
+        return ratios(self.inline, self.lists, lambda cost: cost.rate)
+
+    def two_against_one(self) -> Spread:
+        return Spread.of([a / b for a, b in zip(self.two, self.one, strict=True)])
+
+
+async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
+    """The ways in turns. Raises WrongResult when items do not add up."""
+    found = Found()
+    lists = Lists(bed)
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue("consume", worker="bench")
+        for number in range(rounds + 1):
+            costs = await _of_lists(bed, lists, items), await _inline(bed, queue, items)
+            rates = [await _in_processes(bed, queue, items, count) for count in (1, 2)]
+            if number:  # the first round warms up
+                found.lists.append(costs[0])
+                found.inline.append(costs[1])
+                found.one.append(rates[0])
+                found.two.append(rates[1])
+    bed.empty()
+    return found
+
+
+async def _of_lists(bed: Bed, lists: Lists, items: int) -> Cost:
+    payloads = new_payloads(items, SIZE)
+    await lists.enqueue(payloads, BATCH)
+    with bed.measured(items) as cost:
+        took = await lists.work_off(items, BATCH)
+    must(took == payloads, "lists: other items came out")
+    return cost
+
+
+async def _inline(bed: Bed, queue: claimq.ReliableQueue, items: int) -> Cost:
+    payloads = new_payloads(items, SIZE)
+    await queue.enqueue_many(payloads)
+    with bed.measured(items) as cost:
+        took = await _consume(queue)
+    must(sorted(took) == payloads, "consume: an item is lost or repeated")
+    return cost
+
+
+async def _consume(queue: claimq.ReliableQueue) -> list[bytes]:
+    took: list[bytes] = []
+
+    async def handler(item: claimq.Item) -> None:
+        took.append(item.payload)
+
+    consumed = await queue.consume(handler, concurrency=CONCURRENCY, chunk=BATCH, return_when_empty=True)
+    must(consumed.done == len(took), "consume: a claim was lost")
+    return took
+
+
+async def _in_processes(bed: Bed, queue: claimq.ReliableQueue, items: int, count: int) -> float:
+    """Each process is connected before the first begins; the clock stops when the last one is done."""
+    payloads = new_payloads(items, SIZE)
+    spawning = multiprocessing.get_context("spawn")
+    pipes = [spawning.Pipe() for _ in range(count)]
+    processes = [
+        spawning.Process(target=_work, args=(bed.url, theirs), daemon=True, name=f"bench-{number}")
+        for number, (_, theirs) in enumerate(pipes)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        for ours, theirs in pipes:
+            theirs.close()
+            must(ours.poll(LONGEST), "a consuming process does not start")
+            ours.recv()
+        await queue.enqueue_many(payloads)
+        start = time.perf_counter()
+        for ours, _ in pipes:
+            ours.send("go")
+        took: list[bytes] = []
+        ends: list[float] = []
+        for ours, _ in pipes:
+            must(ours.poll(LONGEST), "a consuming process does not end")
+            end, own = ours.recv()
+            ends.append(end)
+            took += own
+    finally:
+        for process in processes:
+            process.join(5)
+            process.kill()
+    must(sorted(took) == payloads, f"consume in {count} processes: an item is lost or repeated")
+    return items / (max(ends) - start)
+
+
+def _work(url: str, results: Connection) -> None:
+    """A process that consumes: says that it is connected, waits for its go, sends the instant of its end and what it
+    took (the clock is the machine's, the same for all processes)."""
+
+    async def main() -> None:
+        async with claimq.connect(url) as server:
+            queue = server.queue("consume")
+            await queue.consume(print, return_when_empty=True)
+            results.send("ready")
+            results.recv()
+            took = await _consume(queue)
+            results.send((time.perf_counter(), took))
+
+    asyncio.run(main())

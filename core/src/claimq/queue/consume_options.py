@@ -1,0 +1,65 @@
+"""What ``consume`` is called with, and what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from claimq.queue.claiming import Claimed
+from claimq.queue.handling import Handler
+
+RETRY_SECONDS = 1.0
+"""Seconds after which a run repeats a call that found no server."""
+
+
+class OnFailure(StrEnum):
+    """Where an item goes whose handler raised: requeued by the policy, straight to failed, or removed."""
+
+    REQUEUE = "requeue"
+    FAIL = "fail"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """Result of a ``consume``: items done, failed attempts, claims that were lost while their handler ran, and why it
+    ended: max_items, max_seconds, empty, paused, stop, SIGINT or SIGTERM."""
+
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+    stopped_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Arguments of ``consume``; see there."""
+
+    handler: Handler
+    chunk: int
+    max_items: int | None
+    return_when_empty: bool
+    process_all: bool
+    pause: float
+    die_on_error: bool
+    on_failure: OnFailure
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCalls:
+    """What a run needs of its queue besides verdicts."""
+
+    claim: Callable[[int, float], Awaitable[Claimed]]
+    lost_claims_recovered: Callable[[], Coroutine[Any, Any, None]]
+    in_background: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+async def wait(stop: asyncio.Event, seconds: float) -> None:
+    """Waits for the event, at most ``seconds``."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

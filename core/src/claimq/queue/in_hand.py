@@ -1,0 +1,82 @@
+"""The claims of one run of ``consume``, from the claim to the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from claimq.errors import StoreUnavailable
+from claimq.model import Claim
+from claimq.queue.consume_options import QueueCalls
+from claimq.queue.lease_keeper import LeaseKeeper
+from claimq.queue.settling import Settling
+
+_log = logging.getLogger("claimq.queue.consuming")
+
+
+class InHand:
+    """Counts the claims in hand, keeps their leases, and gives back those that no handler has finished."""
+
+    def __init__(self, queue: Settling, calls: QueueCalls) -> None:
+        self.queue = queue
+        self.calls = calls
+        self.keeper = LeaseKeeper(queue)
+        self.stop = asyncio.Event()
+        """Set when the run ends: no handler begins, and running ones finish."""
+        self.count = 0
+        self.suspects = 0
+        """How many of them have crashed a worker before."""
+        self._last_give_back: asyncio.Task[None] | None = None
+        self.version = 0
+        """Grows with every change of this object, and when a loop begins to wait for a claim."""
+        self._changed = asyncio.Event()
+
+    def take(self, claims: list[Claim]) -> None:
+        """Holds claims that have just been made."""
+        self.count += len(claims)
+        self.suspects += sum(claim.item.crash_count > 0 for claim in claims)
+        self.keeper.hold(claims)
+
+    def release(self, claims: Iterable[Claim]) -> None:
+        """Holds these no longer: they have a verdict, or are on their way back."""
+        listed = list(claims)
+        self.keeper.release(listed)
+        self.count -= len(listed)
+        self.suspects -= sum(claim.item.crash_count > 0 for claim in listed)
+        self.notify()
+
+    def notify(self) -> None:
+        """Wakes those that wait for a change."""
+        self.version += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def change_since(self, version: int) -> None:
+        """Waits until there has been a change since ``version``."""
+        while self.version == version:
+            await self._changed.wait()
+
+    def give_back(self, claims: list[Claim]) -> asyncio.Task[None]:
+        """Gives claims back uncounted and in order, also if the caller is cancelled.
+
+        Give-backs run one after another: a later one holds items that were claimed earlier, which go before the others.
+        """
+        before = self._last_give_back
+        self.release(claims)
+
+        async def give_back() -> None:
+            if before is not None:
+                await asyncio.wait({before})
+            try:
+                await self.queue.unclaim(claims)
+            except StoreUnavailable as error:
+                _log.warning("cannot give %d claims back; their leases will expire: %s", len(claims), error)
+
+        self._last_give_back = self.calls.in_background(give_back())
+        return self._last_give_back
+
+    async def given_back(self) -> None:
+        """Waits for the give-backs that have begun."""
+        if self._last_give_back is not None:
+            await asyncio.shield(self._last_give_back)

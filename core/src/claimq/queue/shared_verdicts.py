@@ -1,0 +1,129 @@
+"""Verdicts of one run of ``consume``: those that become ready while a call is in flight share the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from claimq.errors import StoreUnavailable
+from claimq.model import Claim, Outcome, Verdict
+from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
+from claimq.queue.handling import handler_frames
+from claimq.queue.in_hand import InHand
+from claimq.queue.token_groups import BATCH
+
+_log = logging.getLogger("claimq.queue.consuming")
+
+_QUICK, _LONGEST_WAIT = 0.001, 0.01
+"""Seconds. Quick handlers run one after another for so long while their verdicts wait for the call in flight."""
+_ERRORS = 8
+"""Calls with different errors that are made at a time."""
+
+Failed = tuple[Sequence[Claim], BaseException]
+
+
+class SharedVerdicts:
+    """Sends verdicts with one call at a time for all that are done, and up to eight for failures."""
+
+    def __init__(
+        self, in_hand: InHand, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
+    ) -> None:
+        self.total = Consumed()
+        self._in_hand = in_hand
+        self._on_failure = on_failure
+        self._on_defect = on_defect
+        self._done: list[Claim] = []
+        self._failed: list[Failed] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+        self._sent = asyncio.Event()
+        self._clock = asyncio.get_running_loop().time
+
+    async def add(self, claims: Sequence[Claim], error: BaseException | None, *, begun_at: float) -> None:
+        """Adds the verdict on claims that a handler has finished, which began at ``begun_at`` by the loop's clock.
+
+        Returns when the next handler may begin: at once while handlers are quick, else when the verdict is on its way.
+        """
+        if error is None:
+            self._done += claims
+        else:
+            self._failed.append((claims, error))
+        now = self._clock()
+        if self._sending is None:
+            self._sending = self._in_hand.calls.in_background(self._send())
+            await asyncio.sleep(0)  # it sends this verdict now
+        elif now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or self._waiting_count() >= BATCH:
+            await self._sent.wait()
+
+    def _waiting_count(self) -> int:
+        return len(self._done) + len(self._failed)
+
+    async def settled(self) -> None:
+        """Waits until no verdict is waiting or in flight."""
+        while self._sending is not None:
+            await asyncio.wait({self._sending})
+
+    async def earlier_settled(self) -> None:
+        """Waits for the verdicts that are in flight, and for those that wait to share the next call."""
+        for _ in range(2):
+            if self._sending is not None:
+                await self._sent.wait()
+
+    async def _send(self) -> None:
+        try:
+            while self._done or self._failed:
+                done, self._done = self._done[:BATCH], self._done[BATCH:]
+                failed, self._failed = self._failed[:_ERRORS], self._failed[_ERRORS:]
+                self._sent_at = self._clock()
+                sent, self._sent = self._sent, asyncio.Event()
+                sent.set()
+                calls = [self._settle(claims, error) for claims, error in failed]
+                if done:
+                    calls.append(self._settle(done, None))
+                await (calls[0] if len(calls) == 1 else asyncio.gather(*calls))
+        finally:
+            self._sending = None
+            self._sent.set()
+            self._in_hand.notify()
+
+    async def _settle(self, claims: Sequence[Claim], error: BaseException | None) -> None:
+        """Retries a verdict through an outage of any length. After a stop it gives up, and the leases decide."""
+        stop, queue = self._in_hand.stop, self._in_hand.queue
+        outcomes: list[Outcome] = []
+        while True:
+            try:
+                outcomes = await self._verdict(claims, error)
+                break
+            except StoreUnavailable as unavailable:
+                _log.warning("cannot settle claims of %s: %s", queue.name, unavailable)
+                if stop.is_set():
+                    break
+                if queue.is_closed:  # no outage: it will not end
+                    self._on_defect(unavailable)
+                    break
+                await wait(stop, RETRY_SECONDS)
+            except Exception as refused:  # noqa: BLE001 - consume raises it when the handlers have ended
+                self._on_defect(refused)
+                self._in_hand.give_back(list(claims))
+                return
+        self._in_hand.release(claims)
+        self._count(claims, outcomes, failed=error is not None)
+
+    async def _verdict(self, claims: Sequence[Claim], error: BaseException | None) -> list[Outcome]:
+        queue = self._in_hand.queue
+        if error is None:
+            return await queue.done(claims)
+        text = f"{type(error).__name__}: {error}"
+        if self._on_failure is OnFailure.DROP:
+            return await queue.drop(claims, text)
+        permanent = self._on_failure is OnFailure.FAIL
+        return await queue.fail(claims, text, permanent=permanent, detail=handler_frames(error))
+
+    def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], *, failed: bool) -> None:
+        kept = sum(outcome.verdict is not Verdict.LOST for outcome in outcomes)
+        total = replace(self.total, lost=self.total.lost + len(claims) - kept)
+        self.total = (
+            replace(total, failed=total.failed + kept) if failed else replace(total, done=total.done + kept)
+        )

@@ -1,0 +1,234 @@
+"""consume(): which verdicts share a call, how many claims are fetched ahead, and what faults do to both."""
+
+import asyncio
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import claimq
+from claimq import Item, Policy, RedisSettings, ReliableQueue, State, StoreMisused
+from testkit.handlers import Seen, fill
+from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.processes import Process
+from testkit.server import DURABLE, Server
+from testkit.waiting import eventually
+
+
+async def busy(queue: ReliableQueue) -> list[str]:
+    return sorted((located.item.text for located in await queue.items(State.BUSY)), key=int)
+
+
+async def test_verdicts_that_become_ready_during_a_call_share_the_next_one(
+    seen: Seen, valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(proxy.url) as server:
+        queue = server.queue("q", worker="w1")
+        await fill(queue, 20)
+        await server.ping(verdicts=True)  # connected
+        seen.may_go_on.clear()
+        consuming = asyncio.ensure_future(queue.consume(seen, concurrency=20, max_items=20))
+        await eventually(lambda: seen.running == 20)
+        proxy.black_hole("replies")
+        before = proxy.count("EVALSHA")
+        seen.may_go_on.set()
+        await eventually(lambda: seen.running == 0 and proxy.count("EVALSHA") > before)
+        proxy.heal()
+        assert (await consuming).done == 20
+        assert proxy.count("EVALSHA") <= before + 3
+
+
+@pytest.mark.parametrize("text", ["1", "bad 1"])
+async def test_no_verdict_waits_for_the_handler_of_another_item(queue: ReliableQueue, text: str) -> None:
+    """Not even for that of the next item, with one handler at a time."""
+    await queue.set_policy(Policy(requeue_limit=0))
+    await queue.enqueue_many([text, "2"])
+
+    async def handler(item: Item) -> None:
+        if item.text == "2":
+            await eventually(lambda: _is_alone(queue, "2"))
+        elif item.text == "bad 1":
+            raise ValueError("bad")
+
+    consumed = await queue.consume(handler, chunk=2, max_items=2)
+    assert consumed.done + consumed.failed == 2
+
+
+async def _is_alone(queue: ReliableQueue, text: str) -> bool:
+    return [located.item.text for located in await queue.items(State.BUSY)] == [text]
+
+
+async def test_one_chunk_is_claimed_ahead_renewed_and_returned_in_order(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(busy_expiry=0.9))
+    await fill(queue, 15)
+    stop, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(item: Item) -> None:
+        if item.text == "1":
+            await may_go_on.wait()
+
+    consuming = asyncio.ensure_future(queue.consume(handler, chunk=4, stop=stop))
+    held = [str(number) for number in range(1, 8)]
+    await eventually(lambda: _holds(queue, held), why="0 is done, 1 runs, 2 and 3 wait, 4 to 7 are ahead")
+    first = max(await _lease_ends(queue))
+    await eventually(lambda: _all_later(queue, first + 1.8), why="all outlive two of their leases")
+    assert await busy(queue) == held
+    stop.set()
+    await eventually(lambda: _holds(queue, ["1"]))
+    may_go_on.set()
+    assert (await consuming).done == 2
+    assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(2, 15)]
+
+
+async def _holds(queue: ReliableQueue, texts: list[str]) -> bool:
+    return await busy(queue) == texts
+
+
+async def _lease_ends(queue: ReliableQueue) -> list[float]:
+    return [located.lease_until or 0.0 for located in await queue.items(State.BUSY)]
+
+
+async def _all_later(queue: ReliableQueue, than: float) -> bool:
+    return min(await _lease_ends(queue)) > than
+
+
+async def test_with_a_chunk_of_one_nothing_is_claimed_that_no_handler_has(
+    queue: ReliableQueue, seen: Seen
+) -> None:
+    await fill(queue, 9)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, max_items=9))
+    await eventually(lambda: seen.running == 3)
+    for _ in range(5):
+        assert len(await busy(queue)) == 3
+    seen.may_go_on.set()
+    assert (await consuming).done == 9
+
+
+async def test_nothing_is_claimed_ahead_beside_an_item_that_has_crashed_a_worker(
+    queue: ReliableQueue,
+) -> None:
+    await queue.enqueue("0")
+    await queue.crash(await queue.claim(), "died")
+    await queue.enqueue_many("12345")
+    seen: list[list[str]] = []
+
+    async def handler(item: Item) -> None:
+        if item.crash_count:
+            seen.extend([await busy(queue) for _ in range(10)])
+
+    await queue.enqueue_many("6789")
+    assert (await queue.consume(handler, chunk=4, max_items=10)).done == 10
+    assert seen == [["0"]] * 10
+
+
+async def test_a_cancellation_completes_the_verdicts_of_finished_handlers(
+    seen: Seen, valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(proxy.url) as server:
+        queue = server.queue("q", worker="w1")
+        await fill(queue, 6)
+        await server.ping(verdicts=True)
+        seen.may_go_on.clear()
+        consuming = asyncio.ensure_future(queue.consume(seen, concurrency=4))
+        await eventually(lambda: seen.running == 4)
+        proxy.black_hole("replies")
+        seen.may_go_on.set()
+        await eventually(lambda: seen.running == 0)
+        consuming.cancel()
+        ended, _ = await asyncio.wait({consuming}, timeout=0.2)
+        assert not ended, "the verdicts have no answer yet"
+        proxy.heal()
+        with pytest.raises(asyncio.CancelledError):
+            await consuming
+        assert set(await busy(queue)) <= {"4", "5"}
+        await eventually(lambda: _holds(queue, []), why="what was claimed last goes back in the background")
+        assert [item.text for item in await queue.peek(9)] == ["4", "5"]
+
+
+async def test_a_verdict_that_the_server_refuses_ends_it_with_that_error(
+    queue: ReliableQueue, seen: Seen, valkey: Server
+) -> None:
+    await fill(queue, 3)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, max_items=3))
+    await eventually(lambda: seen.running == 3)
+    valkey.call("RENAME", "cq:{q}:stats", "aside")
+    valkey.call("SET", "cq:{q}:stats", "in the way")
+    seen.may_go_on.set()
+    with pytest.raises(StoreMisused, match=r"^done: .* cq:\{q\}:stats is a string"):
+        await consuming
+    valkey.call("RENAME", "aside", "cq:{q}:stats")
+    assert await busy(queue) == ["0", "1", "2"]
+
+
+async def test_cuts_lost_replies_and_a_killed_server_lose_no_item(
+    start_server: ServerFactory, start_proxy: ProxyFactory
+) -> None:
+    valkey = start_server("valkey", DURABLE)
+    proxy = start_proxy(valkey)
+    handled: list[str] = []
+    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=0.2)) as server:
+        queue = server.queue("q", worker="w1")
+        await queue.set_policy(Policy(requeue_limit=100))
+        payloads = await fill(queue, 300)
+
+        def restart() -> None:
+            valkey.kill9()
+            valkey.start()
+
+        faults: dict[int, Callable[[], object]] = {
+            40: proxy.cut,
+            80: proxy.drop_reply,
+            120: lambda: proxy.cut_request(after=30),
+            160: restart,
+            200: lambda: (proxy.drop_reply(), proxy.drop_reply(2)),
+            240: restart,
+        }
+
+        async def handler(item: Item) -> None:
+            handled.append(item.text)
+            if fault := faults.pop(len(handled), None):
+                fault()
+
+        consumed = await queue.consume(handler, concurrency=3, chunk=20, return_when_empty=True)
+        assert not faults
+        assert set(handled) == set(payloads)
+        assert consumed.done + consumed.lost == len(handled)
+        assert sum((await queue.lengths()).values()) == 0
+
+
+PROGRAM = """
+    import asyncio, claimq, sys
+    async def handler(item):
+        print("end", item.text, flush=True)
+    async def main():
+        async with claimq.connect(sys.argv[1]) as server:
+            await server.queue("q", worker="victim").consume(handler, concurrency=2, chunk=10)
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("at", [1, 37, 150])
+async def test_a_killed_process_leaves_no_item_behind(
+    queue: ReliableQueue, seen: Seen, valkey: Server, tmp_path: Path, at: int
+) -> None:
+    payloads = await fill(queue, 400)
+    log = tmp_path / "log"
+    with Process([sys.executable, "-c", textwrap.dedent(PROGRAM), valkey.url], log=log) as program:
+        await eventually(lambda: len(list(_ended(log))) >= at)
+        program.kill9()
+    await queue.release_worker("victim")
+    consumed = await queue.consume(seen, chunk=50, return_when_empty=True)
+    assert ((await queue.stats())["done"], consumed.lost) == (400, 0)
+    assert {*_ended(log), *seen.payloads} == set(payloads)
+
+
+def _ended(log: Path) -> Iterator[str]:
+    for line in log.read_text().splitlines():
+        if line.startswith("end "):
+            yield line.removeprefix("end ")

@@ -230,18 +230,36 @@ async def test_a_pass_over_max_items_goes_on_to_its_limit(queue: ReliableQueue) 
     assert (await queue.apply_failed_policy(limit=450)).removed == 40
 
 
+@pytest.mark.parametrize("clients", [0, 1, 7])
+async def test_a_claim_takes_a_bounded_number_of_items_with_a_history(
+    queue: ReliableQueue, clients: int
+) -> None:
+    items = [NewItem("x", id=str(n), client=f"c{n % clients}" if clients else None) for n in range(600)]
+    await queue.enqueue_many(items)
+    first = await queue.claim(1000, wait=0)
+    assert len(first) == 600
+    await queue.unclaim(first, why="stopped")
+    pages = [await queue.claim(1000, wait=0) for _ in range(3)]
+    assert [len(page) for page in pages] == [250, 250, 100]
+    again = [claim.item for page in pages for claim in page]
+    for client in {item.client for item in again}:  # the order across clients is not promised
+        assert ids_of([item for item in again if item.client == client]) == [
+            claim.item.id for claim in first if claim.item.client == client
+        ]
+
+
 @pytest.mark.parametrize("to_head", [True, False])
 async def test_many_claims_are_given_back_in_the_order_of_claiming(
     queue: ReliableQueue, to_head: bool
 ) -> None:
     """However their caller lists them, and over several calls."""
-    await queue.enqueue_many([NewItem("x", id=str(n)) for n in range(500)])
-    claims = await queue.claim(500, wait=0)
-    mixed = claims[250:] + claims[:250]
+    await queue.enqueue_many([NewItem("x", id=str(n)) for n in range(1500)])
+    claims = [*await queue.claim(1000, wait=0), *await queue.claim(500, wait=0)]
+    mixed = claims[750:] + claims[:750]
     outcomes = await (queue.unclaim(mixed) if to_head else queue.requeue(mixed))
     assert [outcome.token for outcome in outcomes] == [claim.token for claim in mixed]
     assert {outcome.verdict for outcome in outcomes} == {Verdict.UNCLAIMED if to_head else Verdict.REQUEUED}
-    assert ids_of(await queue.peek(500)) == [str(n) for n in range(500)]
+    assert ids_of(await queue.peek(1500)) == [str(n) for n in range(1500)]
 
 
 MANY = 5000

@@ -44,7 +44,7 @@ def test_a_queue_of_a_reliable_queue_is_refused_and_unchanged(
 ) -> None:
     up = start_up(SPEC, "--redis", valkey.url, UNTIL_EMPTY, wait=False)
     assert up.process.wait() == 4
-    assert "the queue trial is owned by the ReliableQueue thumbs in the namespace media" in up.text
+    assert "the queue trial is owned by the ReliableQueue media/thumbs" in up.text
     assert f"set another spec.queueName, or take it over with --take-over {owned}" in up.text
     assert on_trial(valkey, lambda queue: queue.policy()).requeue_limit == 7
     assert on_trial(valkey, lambda queue: internals(queue).owner()) == owned

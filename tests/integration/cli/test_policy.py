@@ -76,6 +76,25 @@ def test_a_field_given_twice_is_refused(q: Claimq) -> None:
     assert "requeue_limit is given twice" in q("policy", "q", "requeue_limit=1", "requeue_limit=2").err
 
 
+def test_commands_that_people_run_on_an_owned_queue_name_its_owner(q: Claimq, queue_do: QueueDo) -> None:
+    """They do what they are asked: the record binds operators (docs/decisions/0029)."""
+    assert q("pause", "q").err == ""
+    q("resume", "q")
+    queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))
+    paused = q("pause", "q")
+    assert (paused.code, paused.out) == (0, "q: paused\n")
+    assert "q, which the ReliableQueue media/thumbs owns, stays paused until `claimq resume q`" in paused.err
+    for command, what in (
+        (["flush", "q"], "every item"),
+        (["failed", "remove", "q", "--all"], "every failed item"),
+    ):
+        asked = q(*command)
+        assert asked.code == 2
+        assert f"removes {what} of q, which the ReliableQueue media/thumbs owns, permanently" in asked.err
+    assert q("flush", "q", "--yes").code == 0
+    assert queue_do(lambda queue: queue.length()) == 0
+
+
 def test_a_change_warns_that_the_operator_may_revert_it(q: Claimq, queue_do: QueueDo) -> None:
     queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))
     assert q("policy", "q").err == ""

@@ -7,7 +7,9 @@ import click
 from claimq.model import Reason, State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
+from claimq_cli.output.owners import owner_note
 
 
 @click.command()
@@ -16,7 +18,10 @@ from claimq_cli.output.answers import count
 async def pause(context: Context, name: str) -> None:
     """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
     async with context.changed_queue(name) as queue:
+        note = await owner_note(queue)
         await queue.pause()
+    if note:
+        terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
 
 
@@ -71,8 +76,8 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     With --client only the items of CLIENT that wait in main are removed.
     """
     which = "every item" if client is None else f"all items of the client {client} in main"
-    confirm(f"this removes {which} of {name} permanently", is_given=yes)
     async with context.changed_queue(name) as queue:
+        confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
         if client is None:
             removed = {state.value: number for state, number in (await queue.flush()).items()}
         else:

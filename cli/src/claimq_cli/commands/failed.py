@@ -14,6 +14,7 @@ from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
+from claimq_cli.output.owners import owner_note
 
 
 @click.group()
@@ -173,15 +174,11 @@ async def remove(
     Name the items by their IDS, or select all that match the filters with --all.
     """
     _check_selection(ids, everything=everything, filtered=bool(min_given_up_count or min_age))
-    if everything:
-        which = (
-            "all failed items that match the filters"
-            if min_given_up_count or min_age
-            else "every failed item"
-        )
-        confirm(f"this removes {which} of {name} permanently", is_given=yes)
+    is_filtered = min_given_up_count or min_age
+    which = "all failed items that match the filters" if is_filtered else "every failed item"
     async with context.queue(name) as queue:
         if everything:
+            confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
             number = (await queue.remove_failed(min_age=min_age, min_given_up_count=min_given_up_count)).count
             missing = list[str]()
         else:

@@ -16,6 +16,7 @@ from claimq.queue.internals import internals
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output import terminal
+from claimq_cli.output.owners import owner_text
 from claimq_spec.duration import format_duration, parse_duration
 from claimq_spec.quantity import format_size, parse_size
 
@@ -158,6 +159,6 @@ def _shown(field: str, value: Any) -> str:
 
 def _warning(name: str, owner: Owner) -> str:
     return (
-        f"warning: the operator sets the policy of {name} from the ReliableQueue {owner.namespace}/{owner.name}; it "
+        f"warning: the operator sets the policy of {name} from {owner_text(owner)}; it "
         "reverts changes of fields that the manifest sets, so change those in the manifest"
     )

@@ -13,9 +13,7 @@ import claimq
 from claimq.owner import Owner
 from claimq.queue.internals import internals
 from claimq_cli.errors import REFUSED, LocalModeError
-
-_CLUSTER = "local"
-"""The cluster in the owner record of a queue that local mode has taken over."""
+from claimq_cli.output.owners import LOCAL_CLUSTER, owner_text
 
 
 async def ensure_ownership(queue: claimq.ReliableQueue, directory: Path, take_over: Sequence[str]) -> None:
@@ -39,14 +37,11 @@ def local_owner(queue: str, directory: Path) -> Owner:
     host = re.sub("[^A-Za-z0-9.-]", "-", socket.gethostname()).strip("-.")[:200] or "localhost"
     place = f"{host}\0{os.getuid()}\0{directory}"
     uid = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
-    return Owner(_CLUSTER, host, re.sub("[^A-Za-z0-9.-]", "-", queue).strip("-."), uid)
+    return Owner(LOCAL_CLUSTER, host, re.sub("[^A-Za-z0-9.-]", "-", queue).strip("-."), uid)
 
 
 def _refusal(queue: str, owner: Owner) -> str:
-    kind = (
-        "a local mode on" if owner.cluster == _CLUSTER else f"the ReliableQueue {owner.name} in the namespace"
-    )
     return (
-        f"the queue {queue} is owned by {kind} {owner.namespace}; set another spec.queueName, or take it over with "
+        f"the queue {queue} is owned by {owner_text(owner)}; set another spec.queueName, or take it over with "
         f"--take-over {owner}"
     )

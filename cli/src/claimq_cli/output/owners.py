@@ -1,0 +1,23 @@
+"""The owner of a queue, in words."""
+
+from __future__ import annotations
+
+import claimq
+from claimq.owner import Owner
+from claimq.queue.internals import internals
+
+LOCAL_CLUSTER = "local"
+"""The cluster in the owner record of a queue that local mode has taken over."""
+
+
+def owner_text(owner: Owner) -> str:
+    """Names an owner for people."""
+    if owner.cluster == LOCAL_CLUSTER:
+        return f"a local mode on {owner.namespace}"
+    return f"the ReliableQueue {owner.namespace}/{owner.name}"
+
+
+async def owner_note(queue: claimq.ReliableQueue) -> str:
+    """Text to put behind the name of a queue, with its owner; empty if it has none."""
+    owner = await internals(queue).owner()
+    return "" if owner is None else f", which {owner_text(owner)} owns,"

@@ -89,8 +89,9 @@ bench-blocking: setup-runtime ## how long each operation blocks the server on a 
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py --only blocking $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
 .PHONY: simulate
-simulate: setup-runtime ## the scaling rule beside other autoscalers, simulated; JSON=FILE writes the figures, QUICK=1 takes two minutes
-	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+simulate: setup-runtime ## the scaling rule beside other autoscalers, simulated; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE gets the tables, BASELINES=1 computes the other autoscalers again
+	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) \
+	  $(if $(DOCS),--docs "$(DOCS)") $(if $(BASELINES),--baselines)
 
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements again, by hash

@@ -10,7 +10,8 @@ import click
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import Answers, rounded
-from claimq_cli.simulation.scalers import Claimq, Keda, KedaSettings, Knative, Scaler
+from claimq_cli.simulation.rule import Claimq
+from claimq_cli.simulation.scalers import Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
 from claimq_cli.simulation.world import PodSettings

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from claimq_cli.simulation.world import Victims, View
-from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Decision, ScalingState, Seen, decide
 
 
 class Scaler(Protocol):
@@ -89,8 +87,8 @@ class Keda:
         if view.waiting > 0:
             self._active_at = view.now
             return max(view.replicas, least, 1)
-        if view.now - self._active_at >= self.settings.cooldown:
-            return least
+        if least == 0 and view.now - self._active_at >= self.settings.cooldown:
+            return 0
         return max(view.replicas, least)
 
     def _sync(self, view: View) -> int:
@@ -182,44 +180,9 @@ class Fixed:
     victims: Victims = Victims.NEWEST
 
     def next_look(self, now: float) -> float:
-        """Once at the start is enough; looking again changes nothing."""
-        return now + 600.0
+        """Once at the start is enough; looking again only notices the end."""
+        return now + 30.0
 
     def decide(self, _view: View) -> int | None:
         """The number that was chosen."""
         return self.replicas
-
-
-@dataclass(slots=True)
-class Claimq:
-    """claimq's own rule: the function that the operator calls, on what the operator sees."""
-
-    spec: ScalingSpec
-    slots: int = 1
-    period: float = 1.0
-    name: str = "claimq"
-    victims: Victims = Victims.IDLE
-    state: ScalingState = field(default_factory=ScalingState)
-    last: Decision | None = None
-
-    def next_look(self, now: float) -> float:
-        """Every second, as the operator does while there are items or workers."""
-        return now + self.period
-
-    def decide(self, view: View) -> int | None:
-        """What :func:`claimq_spec.scaling.decide` says."""
-        seen = Seen(
-            main=view.waiting,
-            busy=view.busy,
-            replicas=view.replicas,
-            ready=view.ready,
-            busy_workers=view.busy_pods,
-            starting=view.replicas - view.ready,
-            oldest_age=view.oldest_age,
-            claimed=view.done + view.busy,
-            slots=self.slots,
-            starting_for=view.starting,
-        )
-        self.last = decide(self.spec, seen, self.state, view.now)
-        self.state = self.last.state
-        return self.last.replicas

@@ -13,12 +13,13 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
     """Items by the second at which they are enqueued (ascending), and how long each takes, in seconds."""
 
@@ -32,6 +33,13 @@ class Trace:
         """Seconds of work in all items: the least possible pod-seconds of workers that take one item at a
         time."""
         return sum(self.services)
+
+    @cached_property
+    def ticks(self) -> tuple[list[int], list[int]]:
+        """Arrivals and service times in milliseconds; an item takes at least one."""
+        return [round(at * 1000) for at in self.arrivals], [
+            max(1, round(took * 1000)) for took in self.services
+        ]
 
 
 Rate = Callable[[float], float]

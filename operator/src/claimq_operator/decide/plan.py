@@ -120,6 +120,7 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
         starting=replicas - ready,
         delayed_due=1 if snapshot.next_due_in == 0 else 0,
         delayed_soon=snapshot.due_soon,
+        next_due_in=snapshot.next_due_in,
         oldest_age=snapshot.ages[State.MAIN],
         claimed=snapshot.counters["claimed"],
         slots=slots,

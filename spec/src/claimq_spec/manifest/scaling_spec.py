@@ -47,7 +47,7 @@ class ScaleDownSpec:
         "Workers are taken away only down to the highest number that was wanted in this time, as a duration.",
         least="0s",
         most="1h",
-        absent="half as long as workers take to start, at least 6s",
+        absent="a quarter of the time that workers take to start, at least 6s",
     )
 
 
@@ -96,7 +96,7 @@ class ScalingSpec:
         "When there has been no item and no claim for so long, as a duration, all workers go, if minReplicas is 0.",
         least="0s",
         most="168h",
-        absent="as long as workers take to start, at least 6s",
+        absent="6s; 15s or as long as workers take to start, if the next item is likely to come in that time",
     )
     scale_up: ScaleUpSpec = nested(
         "How fast workers are added.", ScaleUpSpec, absent="its fields have theirs"

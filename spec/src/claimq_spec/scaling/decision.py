@@ -3,17 +3,23 @@ next state."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from claimq_spec.duration import format_duration, readable_duration
 from claimq_spec.manifest.scaling_spec import ScalingMode, ScalingSpec
 from claimq_spec.scaling.demand import Demand, demand
+from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.explanation import explained
 from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
 from claimq_spec.scaling.values import Decision, Limit, ScalingRule, ScalingState, Seen
 
 LONGEST_GAP = 60.0
 """Seconds between two decisions beyond which what happened in between counts as unknown."""
+_DOUBTED = 1.2
+"""Doubt about the service time from which the reason shows it."""
+_SPARE_AGE = 0.2
+"""Share of the target after which a second worker is ordered where the first may start too late."""
 
 
 def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float) -> Decision:
@@ -31,9 +37,12 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
         unknown = replace(state, seen_at=None, idle_since=None, wanted=())
         reason = "the queue could not be observed; the workers stay as they are"
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
+    is_new = state.seen_at is None and not state.estimates.ended
     state = _remembered(spec, seen, state, now)
     asked = demand(spec.target_age, seen, state.estimates)
     unbounded = _wanted(spec, seen, state, now, asked)
+    if is_new:
+        unbounded = _careful(seen, unbounded)
     decision = _decided(spec, seen, state, now, asked, unbounded)
     explanation = explained(spec, seen, state.estimates, asked, unbounded.replicas)
     return replace(decision, explanation=explanation)
@@ -87,7 +96,7 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
         starting_for=seen.starting_for,
         horizon=2 * spec.target_age,
     )
-    is_idle = seen.load == 0 and seen.busy_workers == 0 and not seen.delayed_soon
+    is_idle = seen.load == 0 and seen.busy_workers == 0 and not _is_due_soon(seen, estimates)
     idle_since = (now if state.idle_since is None else state.idle_since) if is_idle else None
     return replace(state, seen_at=now, idle_since=idle_since, estimates=estimates)
 
@@ -103,7 +112,7 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
     if seen.is_paused:
         reason = f"the queue is paused; {_items(seen)}"
         return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
-    wishes = [_for_target(spec, seen, asked)]
+    wishes = [_for_target(spec, seen, state.estimates, asked)]
     if spec.items_per_replica is not None:
         enough = -(-seen.load // spec.items_per_replica)
         reason = f"{_items(seen)} at {spec.items_per_replica} per worker need {workers(enough)}"
@@ -111,12 +120,29 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
             enough = min(enough, seen.replicas)
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
     wish = max(wishes, key=lambda one: one.replicas)
-    if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or seen.delayed_soon):
+    is_due = _is_due_soon(seen, state.estimates)
+    if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or is_due):
         return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker; starting 1")
     return wish
 
 
-def _for_target(spec: ScalingSpec, seen: Seen, asked: Demand) -> Wish:
+def _careful(seen: Seen, wish: Wish) -> Wish:
+    """The first wish for workers that another process ordered, before anything is learned about the items."""
+    most = 2 * seen.replicas
+    if wish.rule is not ScalingRule.TARGET_AGE or seen.replicas == 0 or wish.replicas <= most:
+        return wish
+    reason = f"{wish.reason}; at most twice as many until a service time is known"
+    return replace(wish, replicas=most, reason=reason)
+
+
+def _is_due_soon(seen: Seen, estimates: Estimates) -> bool:
+    """Whether a delayed item becomes due before a worker that is ordered now could claim it."""
+    return seen.delayed_soon > 0 or (
+        seen.next_due_in is not None and seen.next_due_in <= estimates.slow_start
+    )
+
+
+def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand) -> Wish:
     """The workers that start every item within the target."""
     if not seen.waiting and not seen.delayed_soon and seen.replicas <= seen.busy_workers:
         count = min(seen.replicas, max(1, seen.busy_workers))
@@ -125,11 +151,26 @@ def _for_target(spec: ScalingSpec, seen: Seen, asked: Demand) -> Wish:
     if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason for more than there are
         count = min(count, seen.replicas)
     old = "" if seen.oldest_age is None else f", the oldest {readable_duration(seen.oldest_age)} old"
+    takes = readable_duration(asked.service)
+    if asked.more and estimates.doubt >= _DOUBTED:
+        takes += f" (maybe {readable_duration(asked.service * estimates.doubt)}: that was learned long ago)"
     reason = (
-        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {readable_duration(asked.service)}: "
+        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
-    return Wish(max(1, count), ScalingRule.TARGET_AGE, reason)
+    if _needs_spare(spec, seen, estimates):
+        longest = readable_duration(estimates.start + 2.5 * math.sqrt(estimates.start_variance))
+        reason += f"; 2, since a worker may take {longest} to start"
+        return Wish(max(2, count), ScalingRule.TARGET_AGE, reason)
+    return Wish(max(1, count), ScalingRule.TARGET_AGE, reason, asked.patience)
+
+
+def _needs_spare(spec: ScalingSpec, seen: Seen, estimates: Estimates) -> bool:
+    """Whether items wait for the only worker to start, and one start in a hundred takes longer than they may
+    wait."""
+    is_old = (seen.oldest_age or 0.0) >= _SPARE_AGE * spec.target_age
+    is_single = seen.ready == 0 and 1 <= seen.replicas <= 2
+    return is_old and is_single and seen.waiting > 0 and estimates.may_start_late(spec.target_age)
 
 
 def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:
@@ -145,6 +186,8 @@ def _with_limit(
     if is_by_items and (seen.waiting or seen.delayed_soon) and asked.replicas > spec.max_replicas:
         limit = Limit.LONG_ITEMS if asked.service > spec.target_age else Limit.MAX_REPLICAS
         return replace(decision, limit=limit, needed=asked.replicas)
+    if seen.held_back and (seen.oldest_age or 0.0) > spec.target_age:
+        return replace(decision, limit=Limit.HELD_BACK, needed=max(1, asked.balance))
     start = decision.state.estimates
     if start.starts >= 1 and start.start > spec.target_age and spec.min_replicas == 0:
         return replace(decision, limit=Limit.SLOW_START, needed=max(1, asked.balance))
@@ -157,4 +200,6 @@ def _items(seen: Seen) -> str:
         parts.append(f"{seen.waiting:,} {'item' if seen.waiting == 1 else 'items'} waiting")
     if seen.delayed_soon:
         parts.append(f"{seen.delayed_soon:,} due soon")
+    if seen.held_back:
+        parts.append(f"{seen.held_back:,} held back by a limit")
     return ", ".join([*parts, f"{seen.busy:,} in progress"])

@@ -11,7 +11,9 @@ shrinks with the square root of the number of workers.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 
 from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.values import Seen
@@ -23,7 +25,9 @@ _STEERED_AGE = 0.4
 """Share of the target around which the age of the queue is kept."""
 _CORRECTION = 1.0
 """Targets (in time) in which a queue that is longer or shorter than that is brought back."""
-_CHANCE = 1.5
+_LEAST_BALANCE = 0.75
+"""Share of the workers that keep up which stay although the queue is shorter than that."""
+_CHANCE = 1.0
 """Deviations of a Poisson number of starts that are held in reserve."""
 _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
 """Share of the target that an item is assumed to take until some have been done, and the seconds it is at
@@ -43,6 +47,8 @@ class Demand:
     most: int
     service: float
     rate: float
+    patience: float
+    """Seconds for which ``more`` can wait without an item being late."""
 
     @property
     def replicas(self) -> int:
@@ -55,17 +61,17 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     O(groups log workers)."""
     service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
     rate, start = estimates.arrival_rate, estimates.slow_start
-    supply = _Supply(seen, service, start)
+    supply = _Supply.of(seen, service * estimates.doubt, start)
     deadlines = _deadlines(target, seen, estimates, rate)
-    more = _missing(deadlines, supply, start)
+    more, patience = _missing(deadlines, supply, start)
     fewest = seen.replicas if more or not seen.load else _fewest(deadlines, supply, seen.replicas)
-    exact = (
-        service / seen.slots * (rate + (seen.waiting - rate * _STEERED_AGE * target) / (_CORRECTION * target))
-    )
-    is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= 1
+    little = rate * service / seen.slots
+    surplus = (seen.waiting - rate * _STEERED_AGE * target) * service / seen.slots
+    exact = max(little + surplus / (_CORRECTION * target), _LEAST_BALANCE * little)
+    is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= max(1.0, 0.6 * math.sqrt(seen.replicas))
     balance = seen.replicas if is_near else max(0, math.ceil(exact))
-    most = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
-    return Demand(more, fewest, balance, most, service, rate)
+    useful = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
+    return Demand(more, fewest, balance, useful, service, rate, patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,60 +114,61 @@ def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Supply:
-    """How many items workers start within a time."""
+    """How many items workers start within a time. ``rests``: seconds until each starting worker claims,
+    soonest first."""
 
-    seen: Seen
+    replicas: int
+    ready: int
+    slots: int
+    busy: int
     service: float
     start: float
+    rests: tuple[float, ...]
 
-    def within(self, seconds: float, replicas: int | None = None) -> float:
-        """Items that are started within so many seconds by the workers that are there, or by ``replicas``
-        of them."""
-        seen = self.seen
-        keep = seen.replicas if replicas is None else replicas
-        ready = min(seen.ready, keep)
-        later = ready * seen.slots * seconds / self.service
-        started = max(0, ready * seen.slots - seen.busy) + max(0.0, later - _CHANCE * math.sqrt(later))
-        for rest in self._rests()[: keep - ready]:
-            if seconds >= rest:
-                started += seen.slots * (1 + (seconds - rest) / self.service)
+    @classmethod
+    def of(cls, seen: Seen, service: float, start: float) -> _Supply:
+        """What is there. A worker whose age is unknown needs the whole time."""
+        known = sorted(max(1.0, start - waited) for waited in seen.starting_for)
+        unknown = max(0, seen.replicas - seen.ready - len(known))
+        rests = (*known, *[start] * unknown)
+        return cls(seen.replicas, seen.ready, seen.slots, seen.busy, service, start, rests)
+
+    def within(self, seconds: float, replicas: int) -> float:
+        """Items that are started within so many seconds by so many of the workers that are there."""
+        ready = min(self.ready, replicas)
+        later = ready * self.slots * seconds / self.service
+        started = max(0, ready * self.slots - self.busy) + max(0.0, later - _CHANCE * math.sqrt(later))
+        for rest in self.rests[: replicas - ready]:
+            if rest > seconds:
+                break
+            started += self.slots * (1 + (seconds - rest) / self.service)
         return started
 
     def of_new_worker(self, seconds: float) -> float:
         """Items that one worker starts within so many seconds from now when it is ordered now; 0: it comes
         too late."""
         rest = seconds - self.start
-        return self.seen.slots * (1 + rest / self.service) if rest >= 0 else 0.0
-
-    def _rests(self) -> list[float]:
-        """Seconds until the workers that are starting claim; of those whose age is unknown, the whole time."""
-        known = sorted(max(1.0, self.start - waited) for waited in self.seen.starting_for)
-        unknown = self.seen.replicas - self.seen.ready - len(known)
-        return known + [self.start] * max(0, unknown)
+        return self.slots * (1 + rest / self.service) if rest >= 0 else 0.0
 
 
-def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> int:
-    """Workers to add now. Items for which any new worker comes too late are caught up with soon after the
-    new workers are ready."""
-    more = 0
+def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:
+    """Workers to add, and the seconds for which the order can wait. Items for which any new worker comes too
+    late are caught up with soon after the new workers are ready."""
+    more, patience = 0, math.inf
     for deadline in deadlines:
         within = deadline.within if deadline.within > start else 1.5 * start
-        short = deadline.items - supply.within(within)
+        short = deadline.items - supply.within(within, supply.replicas)
         if short > 0:
             more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))
-    return more
+            patience = min(patience, deadline.within - start)
+    return more, patience
 
 
 def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:
-    """The smallest number of the present workers that meets every deadline."""
-
-    def is_enough(count: int) -> bool:
-        return all(supply.within(max(0.0, one.within), count) >= one.items for one in deadlines)
-
-    if not is_enough(replicas):
-        return replicas
-    low, high = 1, max(1, replicas)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
-    return low
+    """The smallest number of the present workers that meets every deadline; all of them, if none does."""
+    fewest = 1
+    for one in deadlines:
+        enough = partial(supply.within, max(0.0, one.within))
+        if fewest < replicas and enough(fewest) < one.items:
+            fewest = bisect_left(range(replicas), one.items, lo=fewest + 1, key=enough)
+    return min(fewest, replicas)

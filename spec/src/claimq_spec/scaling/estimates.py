@@ -20,9 +20,11 @@ SLOW, LONGEST_SLOW = 60.0, 3600.0
 averages over a quarter of that: with a long target a few items at once are no lasting rate."""
 LONGEST_SAMPLE = 60.0
 """Seconds between two observations beyond which they are not compared."""
-MEMORY, RECENT = 200.0, 30.0
+MEMORY, RECENT = 300.0, 40.0
 """Ended claims that the service time averages over; and those that count alone when they took far longer."""
-_FAR_LONGER = 1.4
+_FAR_LONGER = 1.8
+_DOUBTED_AFTER, _PROOF = 600.0, 10.0
+"""Seconds in which most of the doubt about a service time returns, and claims that must end to remove most of it."""
 _PRIOR_WEIGHT, _PRIOR_UNTIL = 2.0, 30.0
 """The assumed service time counts as two claims at first, and no longer after 30 have ended."""
 _MOST_BUCKETS, _MOST_STARTING = 16, 16
@@ -53,6 +55,8 @@ class Estimates:
     """The same of about the last 30 claims."""
     unended_for: float = 0.0
     """Seconds with items in progress since a claim last ended."""
+    unproven: float = 0.0
+    """Seconds since claims last ended; a few that end prove the service time again."""
     start: float = _FIRST_START
     start_variance: float = (_FIRST_START * 0.3) ** 2
     starts: float = 0.0
@@ -74,15 +78,25 @@ class Estimates:
 
     @property
     def arrival_rate(self) -> float:
-        """Items per second: the slow estimate, or the fast one where it is higher by more than chance
+        """Items per second: the slow estimate, or the fast one where they differ by more than chance
         explains."""
         noise = math.sqrt(max(self.slow, 1e-9) / (self.span / 4))
-        return self.fast if self.fast > self.slow + 2 * noise else self.slow
+        return self.fast if abs(self.fast - self.slow) > 2 * noise else self.slow
+
+    @property
+    def doubt(self) -> float:
+        """How many times as long as :meth:`service` an item may take: 1, and up to 3 when that was learned long
+        ago."""
+        return 3.0 - 2.0 * math.exp(-self.unproven / _DOUBTED_AFTER)
 
     @property
     def slow_start(self) -> float:
         """Seconds that most workers need at most until they claim."""
         return self.start + math.sqrt(self.start_variance)
+
+    def may_start_late(self, seconds: float) -> bool:
+        """Whether one of a hundred workers takes longer than this to start, although most do not."""
+        return self.starts >= 1 and self.start < seconds < self.start + 2.5 * math.sqrt(self.start_variance)
 
     def after(
         self,
@@ -96,27 +110,28 @@ class Estimates:
         horizon: float,
     ) -> Estimates:
         """The estimates with one more observation. ``horizon``: seconds for which arrivals are remembered."""
-        seen = replace(
-            self,
-            at=now,
-            main=main,
-            busy=busy,
-            claimed=claimed,
-            ready=ready,
-            span=min(max(SLOW, horizon), LONGEST_SLOW),
-            starting_for=tuple(sorted(starting_for, reverse=True)[:_MOST_STARTING]),
-        )
+        changes: dict[str, Any] = {
+            "at": now,
+            "main": main,
+            "busy": busy,
+            "claimed": claimed,
+            "ready": ready,
+            "span": min(max(SLOW, horizon), LONGEST_SLOW),
+            "starting_for": tuple(sorted(starting_for, reverse=True)[:_MOST_STARTING]),
+        }
         if self.at is None:
-            return seen
+            return replace(self, **changes)
         passed = now - self.at
         if not 0 < passed <= LONGEST_SAMPLE:
-            return replace(seen, arrivals=())
-        seen = _with_starts(seen, self, passed)
+            return replace(self, **changes, arrivals=())
+        changes |= _starts(self, ready, passed)
         if claimed is None or self.claimed is None or claimed < self.claimed:
-            return replace(seen, arrivals=())
+            return replace(self, **changes, arrivals=())
         came = max(0, main - self.main + claimed - self.claimed)
         ended = max(0, claimed - self.claimed - (busy - self.busy))
-        return _with_arrivals(_with_service(seen, self, passed, ended), self, passed, came, horizon)
+        changes |= _service(self, busy, passed, ended)
+        changes |= _arrivals(self, now, changes["span"], came, horizon)
+        return replace(self, **changes)
 
     def to_json(self) -> dict[str, float]:
         """What the next process continues from: rounded numbers, a few bytes."""
@@ -153,49 +168,54 @@ def _usable(stored: Mapping[str, Any], name: str, absent: float) -> float:
     return float(value)
 
 
-def _with_starts(seen: Estimates, before: Estimates, passed: float) -> Estimates:
+def _starts(before: Estimates, ready: int, passed: float) -> dict[str, float]:
     """Workers that have become ready had been starting for as long as the oldest of the last observation,
     and half of the time since."""
-    for waited in before.starting_for[: max(0, seen.ready - before.ready)]:
-        took = min(waited + passed / 2, _LONGEST_START)
-        weight = max(0.1, 1 / (seen.starts + 2))
-        error = took - seen.start
-        seen = replace(
-            seen,
-            start=seen.start + weight * error,
-            start_variance=seen.start_variance + weight * (error * error - seen.start_variance),
-            starts=seen.starts + 1,
-        )
-    return seen
+    start, variance, starts = before.start, before.start_variance, before.starts
+    for waited in before.starting_for[: max(0, ready - before.ready)]:
+        weight = max(0.1, 1 / (starts + 2))
+        error = min(waited + passed / 2, _LONGEST_START) - start
+        start += weight * error
+        variance += weight * (error * error - variance)
+        starts += 1
+    return {"start": start, "start_variance": variance, "starts": starts}
 
 
-def _with_service(seen: Estimates, before: Estimates, passed: float, ended: int) -> Estimates:
-    in_progress = passed * (seen.busy + before.busy) / 2
-    total, count = seen.busy_seconds + in_progress, seen.ended + ended
-    lately, recent = seen.recent_seconds + in_progress, seen.recent + ended
-    unended_for = 0.0 if ended or not seen.busy else seen.unended_for + passed
-    if unended_for and seen.ended and unended_for > 3 * before.service(0.0):
-        total, lately = seen.busy_seconds, seen.recent_seconds  # nothing ends any more: see service()
+def _service(before: Estimates, busy: int, passed: float, ended: int) -> dict[str, float]:
+    in_progress = passed * (busy + before.busy) / 2
+    total, count = before.busy_seconds + in_progress, before.ended + ended
+    lately, recent = before.recent_seconds + in_progress, before.recent + ended
+    unended_for = 0.0 if ended or not busy else before.unended_for + passed
+    if unended_for and before.ended and unended_for > 3 * before.service(0.0):
+        total, lately = before.busy_seconds, before.recent_seconds  # nothing ends any more: see service()
     if count > MEMORY:
         total, count = total * MEMORY / count, MEMORY
     if recent > RECENT:
         lately, recent = lately * RECENT / recent, RECENT
-    return replace(
-        seen, busy_seconds=total, ended=count, recent_seconds=lately, recent=recent, unended_for=unended_for
-    )
-
-
-def _with_arrivals(seen: Estimates, before: Estimates, passed: float, came: int, horizon: float) -> Estimates:
-    at = seen.at or 0.0
-    kept = [one for one in before.arrivals if at - one[0] <= horizon]
-    if came:
-        since = at - passed
-        if kept and since - kept[-1][0] < horizon / (_MOST_BUCKETS - 2):
-            kept[-1] = (kept[-1][0], kept[-1][1] + came)
-        else:
-            kept.append((since, came))
-    rates = {
-        name: rate + (1 - math.exp(-passed / span)) * (came / passed - rate)
-        for name, rate, span in (("fast", before.fast, seen.span / 4), ("slow", before.slow, seen.span))
+    return {
+        "busy_seconds": total,
+        "ended": count,
+        "recent_seconds": lately,
+        "recent": recent,
+        "unended_for": unended_for,
+        "unproven": (before.unproven + passed) * math.exp(-ended / _PROOF),
     }
-    return replace(seen, arrivals=tuple(kept[-_MOST_BUCKETS:]), fast=rates["fast"], slow=rates["slow"])
+
+
+def _arrivals(before: Estimates, now: float, span: float, came: int, horizon: float) -> dict[str, Any]:
+    since = before.at or 0.0
+    passed = now - since
+    kept = before.arrivals
+    if kept and now - kept[0][0] > horizon:
+        kept = tuple(one for one in kept if now - one[0] <= horizon)
+    if came:
+        if kept and since - kept[-1][0] < horizon / (_MOST_BUCKETS - 2):
+            kept = (*kept[:-1], (kept[-1][0], kept[-1][1] + came))
+        else:
+            kept = (*kept, (since, came))[-_MOST_BUCKETS:]
+    fast, slow = (1 - math.exp(-passed / seconds) for seconds in (span / 4, span))
+    return {
+        "arrivals": kept,
+        "fast": before.fast + fast * (came / passed - before.fast),
+        "slow": before.slow + slow * (came / passed - before.slow),
+    }

@@ -16,10 +16,13 @@ from claimq_spec.scaling.values import (
     StepPeriod,
 )
 
-_SMALL_STEP = 0.2
-"""Share of the workers up to which more of them may wait for the next step: many small steps are bundled."""
-_SMALL_STEP_WINDOWS = 3
+_SMALL_STEP = 0.3
+"""Share of the workers that a small step changes at most: many small steps are bundled."""
+_SMALL_STEP_WINDOWS = 10
 """Windows that pass between a change and a small step down: removing one worker after the other is not worth it."""
+_LIKELY, _LONGER_KEEP = 0.5, 15.0
+"""Items expected while the last worker is kept from which on another one is likely, and the seconds for which it is
+kept then at least."""
 SHORTEST_KEEP = 6.0
 """Seconds that a worker is kept at least after it was last wanted, unless the manifest says otherwise."""
 
@@ -31,18 +34,23 @@ class Wish:
     replicas: int
     rule: ScalingRule
     reason: str
+    patience: float = 0.0
+    """Seconds for which an order of more can wait."""
 
 
 def idle_after(spec: ScalingSpec, state: ScalingState) -> float:
-    """Seconds without items after which all workers go. A worker is kept about as long as it takes to start
-    another."""
-    return max(SHORTEST_KEEP, state.estimates.start) if spec.idle_after is None else spec.idle_after
+    """Seconds without items after which all workers go. Where the next item is likely to come soon, the last one
+    is kept for as long as a start takes, and so long that it does not come and go with each item."""
+    if spec.idle_after is not None:
+        return spec.idle_after
+    keep = max(_LONGER_KEEP, state.estimates.start)
+    return keep if state.estimates.arrival_rate * keep >= _LIKELY else SHORTEST_KEEP
 
 
 def window(spec: ScalingSpec, state: ScalingState) -> float:
     """Seconds that a number of workers is kept after it was last wanted."""
     chosen = spec.scale_down.stabilization_window
-    return max(SHORTEST_KEEP, state.estimates.start / 2) if chosen is None else chosen
+    return max(SHORTEST_KEEP, state.estimates.start / 4) if chosen is None else chosen
 
 
 def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
@@ -59,11 +67,8 @@ def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
 def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
     """From what is there to the wish, as far as the step limit allows. Small steps for the target are at
     least a sixth of it apart."""
-    is_small = 0 < wish.replicas - seen.replicas <= max(1, _SMALL_STEP * seen.replicas)
-    if is_small and wish.rule is ScalingRule.TARGET_AGE and _changed_within(state, now, spec.target_age / 6):
-        return Decision(
-            seen.replicas, wish.rule, f"{wish.reason}; waiting, since the last change was recent", state
-        )
+    if wish.rule is ScalingRule.TARGET_AGE and _can_wait(spec, seen, state, now, wish):
+        return Decision(seen.replicas, wish.rule, f"{wish.reason}; waiting for a larger step", state)
     step, period = spec.scale_up.max_step, spec.scale_up.period
     allowed, last = wish.replicas, None
     if step is not None:
@@ -76,6 +81,13 @@ def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wis
         return Decision(allowed, wish.rule, wish.reason, state)
     reason = f"{wish.reason}; at most {step} more in {format_duration(period)}"
     return Decision(allowed, ScalingRule.STEP_UP, reason, state)
+
+
+def _can_wait(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> bool:
+    more, pause = wish.replicas - seen.replicas, spec.target_age / 6
+    if 0 < more <= max(1, _SMALL_STEP * seen.replicas) and wish.patience > pause:
+        return seen.replicas > 0
+    return 0 < more <= max(1, seen.replicas) and _changed_within(state, now, pause)
 
 
 def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:

@@ -35,7 +35,10 @@ class Limit(StrEnum):
 
     MAX_REPLICAS = "MaxReplicas"
     LONG_ITEMS = "LongItems"
+    """The maximum is reached because an item takes longer than the target: each needs a worker of its own."""
     SLOW_START = "SlowStart"
+    HELD_BACK = "HeldBack"
+    """A rate or concurrency limit keeps items from being claimed; more workers would not start them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,17 @@ class Seen:
     """Items that one worker works on at the same time."""
     starting_for: tuple[float, ...] = ()
     """For workers that are starting: seconds since each was ordered."""
+    held_back: int = 0
+    """Items of main that a rate or concurrency limit keeps from being claimed now; no worker could start them."""
+    next_due_in: float | None = None
+    """Seconds until the next delayed item is due; None: there is none, or it is not known."""
     is_paused: bool = False
     """Whether claims are paused: more workers would only wait, so one is enough until claims go on."""
 
     @property
     def waiting(self) -> int:
         """Items that could be claimed now, or within moments."""
-        return self.main + self.delayed_due
+        return max(0, self.main - self.held_back) + self.delayed_due
 
     @property
     def load(self) -> int:

@@ -1,0 +1,1 @@
+"""claimq's scaling rule judged in simulation: scenarios, stored baselines, the comparison and its report."""

@@ -1,0 +1,120 @@
+"""Traps of autoscalers that one decision shows: A2, A5, A7, A8, A12 and A15 of the table in docs/scaling.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Estimates, Limit, ScalingRule, ScalingState, Seen, decide
+
+SPEC = ScalingSpec(max_replicas=100, target_age=30.0)
+LEARNED = ScalingState(
+    estimates=Estimates.from_json({"busySeconds": 400.0, "ended": 200, "startSeconds": 8.0, "starts": 20})
+)
+
+
+def numbers(what: Seen, seconds: int, spec: ScalingSpec = SPEC, state: ScalingState = LEARNED) -> list[int]:
+    """What is decided each second on the same observation, but for the workers, which follow."""
+    found: list[int] = []
+    for now in range(seconds):
+        decision = decide(spec, what, state, float(now))
+        assert decision.replicas is not None
+        state, ready = decision.state, min(what.ready, decision.replicas)
+        what = replace(what, replicas=decision.replicas, ready=ready)
+        found.append(decision.replicas)
+    return found
+
+
+def test_a2_one_long_item_keeps_its_worker_while_nothing_waits() -> None:
+    held = Seen(main=0, busy=1, replicas=3, ready=3, busy_workers=1)
+    assert numbers(held, 600)[-1] == 1
+
+
+def test_a5_delayed_items_of_later_hold_no_worker() -> None:
+    # Failed items are no input at all.
+    later = Seen(main=0, busy=0, replicas=4, ready=4, next_due_in=3600.0)
+    assert numbers(later, 600)[-1] == 0
+
+
+def test_a7_a_clock_that_goes_back_orders_and_removes_nothing_wild() -> None:
+    what = Seen(main=20, busy=5, replicas=5, ready=5, busy_workers=5, oldest_age=4.0, claimed=100)
+    state = decide(SPEC, what, LEARNED, 1000.0).state
+    for now in (10.0, 5000.0, 5000.0, -3.0):
+        decision = decide(SPEC, replace(what, oldest_age=-2.0), state, now)
+        state = decision.state
+        assert decision.replicas is not None
+        assert 5 <= decision.replicas <= 10
+
+
+def test_a8_at_the_maximum_the_number_rests_and_the_limit_is_reported() -> None:
+    spec, what = replace(SPEC, max_replicas=10), Seen(main=5000, busy=0, replicas=0, ready=0, oldest_age=1.0)
+    assert set(numbers(what, 120, spec)) == {10}
+    decision = decide(spec, what, LEARNED, 0.0)
+    assert decision.limit is Limit.MAX_REPLICAS
+    assert decision.needed > 10
+
+
+def test_a12_the_first_decision_of_a_new_operator_at_most_doubles() -> None:
+    what = Seen(main=900, busy=4, replicas=4, ready=4, busy_workers=4, oldest_age=90.0)
+    first = decide(SPEC, what, ScalingState(), 0.0)
+    assert (first.replicas, first.rule) == (8, ScalingRule.TARGET_AGE)
+    assert "at most twice as many" in first.reason
+    assert (
+        numbers(Seen(main=1, busy=0, replicas=9, ready=9, oldest_age=0.0), 6, state=ScalingState())[-1] == 9
+    )
+
+
+def test_a15_workers_that_stay_pending_are_not_ordered_again() -> None:
+    pending = Seen(main=200, busy=0, replicas=0, ready=0, oldest_age=60.0)
+    ordered = numbers(pending, 600)
+    assert len(set(ordered)) == 1
+    recovered = replace(pending, main=0, replicas=ordered[-1], ready=ordered[-1], oldest_age=None)
+    assert numbers(recovered, 600)[-1] == 0
+
+
+# What else the rule promises ----------------------------------------------------------------------------------------
+
+
+def test_items_that_a_limit_holds_back_order_no_workers_and_are_reported() -> None:
+    what = Seen(main=500, busy=2, replicas=2, ready=2, busy_workers=2, oldest_age=60.0, held_back=500)
+    decision = decide(SPEC, what, LEARNED, 0.0)
+    assert (decision.replicas, decision.limit) == (2, Limit.HELD_BACK)
+    assert "500 held back by a limit" in decision.reason
+
+
+def test_items_longer_than_the_target_are_the_reason_when_the_maximum_is_reached() -> None:
+    long_items = ScalingState(estimates=Estimates.from_json({"busySeconds": 12_000.0, "ended": 200}))
+    what = Seen(main=50, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    decision = decide(replace(SPEC, max_replicas=10), what, long_items, 0.0)
+    assert (decision.limit, decision.needed) == (Limit.LONG_ITEMS, 50)
+
+
+def test_a_worker_is_started_before_a_delayed_item_is_due() -> None:
+    slow = ScalingState(estimates=replace(LEARNED.estimates, start=40.0, start_variance=0.0))
+    idle = Seen(main=0, busy=0, replicas=0, ready=0)
+    assert decide(SPEC, replace(idle, next_due_in=39.0), slow, 0.0).replicas == 1
+    assert decide(SPEC, replace(idle, next_due_in=60.0), slow, 0.0).replicas == 0
+
+
+def test_a_second_worker_is_ordered_where_the_first_may_start_too_late() -> None:
+    unsure = ScalingState(estimates=replace(LEARNED.estimates, start=22.0, start_variance=25.0))
+    what = Seen(main=1, busy=0, replicas=1, ready=0, starting_for=(7.0,), oldest_age=7.0)
+    decision = decide(SPEC, what, unsure, 0.0)
+    assert decision.replicas == 2
+    assert decision.reason.endswith("2, since a worker may take 34 s to start")
+    both = replace(what, replicas=2, starting_for=(10.0, 3.0), oldest_age=10.0)
+    assert decide(SPEC, both, unsure, 0.0).replicas == 2
+    sure = ScalingState(estimates=replace(unsure.estimates, start_variance=1.0))
+    assert decide(SPEC, what, sure, 0.0).replicas == 1
+
+
+@pytest.mark.parametrize(("unproven", "least", "most"), [(0.0, 60, 75), (3600.0, 100, 200)])
+def test_a_service_time_that_was_learned_long_ago_is_doubted(unproven: float, least: int, most: int) -> None:
+    state = ScalingState(estimates=replace(LEARNED.estimates, unproven=unproven, start_variance=0.0))
+    what = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    decision = decide(replace(SPEC, max_replicas=1000), what, state, 0.0)
+    assert decision.replicas is not None
+    assert least <= decision.replicas <= most
+    assert ("learned long ago" in decision.reason) == (unproven > 0)

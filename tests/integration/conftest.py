@@ -18,8 +18,9 @@ def start_sidecar() -> Iterator[StartSidecar]:
     """Starts sidecars of the test's own: start_sidecar(url, drain_timeout="1s"). All end with it."""
     mine: list[Sidecar] = []
 
-    def start(url: str, *, wait: bool = True, **settings: str) -> Sidecar:
+    def start(url: str, *, wait: bool = True, wrapper: tuple[str, ...] = (), **settings: str) -> Sidecar:
         mine.append(Sidecar(url, **settings))
+        mine[-1].wrapper = wrapper
         return mine[-1].start(wait=wait)
 
     yield start

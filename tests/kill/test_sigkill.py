@@ -6,7 +6,6 @@ CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS mak
 import os
 import random
 import secrets
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import claimq.blocking
 from testkit import lives
+from testkit.forked import ForkedProcess
 from testkit.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
@@ -24,8 +24,6 @@ from testkit.waiting import eventually_sync
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 """Of each producer."""
-SUPPORT = str(Path(lives.__file__).parents[1])
-ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([SUPPORT, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 class Cast:
@@ -45,11 +43,7 @@ class Cast:
         life = f"{name}#{self.lives[name]}"
         log = self.place / f"{name}.history"
         words = [kind, self.server.url, str(log), life, str(self.chance.randrange(10**9)), *rest]
-        self.running[name] = Process(
-            [sys.executable, "-P", "-m", "testkit.lives", *words],
-            log=self.place / f"{name}.out",
-            env=ENVIRONMENT,
-        )
+        self.running[name] = ForkedProcess("testkit.lives", *words, log=self.place / f"{name}.out", env={})
 
     def start_sidecar(self, name: str) -> Sidecar:
         """Kept under one name; its socket stays where it is."""
@@ -128,7 +122,6 @@ def drain(server: Server) -> None:
         queue = store.queue(lives.QUEUE)
         eventually_sync(
             lambda: sum(queue.lengths().values()) == queue.length("failed"),
-            within=300,
             why="the queue is drained",
         )
 

@@ -4,7 +4,6 @@ No pod runs here: what a kubelet would say of pods, the test says.
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from clusterkit import HarnessError
 from testkit import rights, tiers
 from testkit.api_server import ApiServer
 from testkit.chart import Chart, of_kind
+from testkit.forked import ForkedProcess
 from testkit.kubernetes_objects import replica_set
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
@@ -66,7 +66,7 @@ def started(api: ApiServer, namespaces: str, log: Path) -> Process:
         "CLAIMQ_NAMESPACES": namespaces,
         "CLAIMQ_RESYNC_PERIOD": "5s",
     }
-    return Process([sys.executable, "-m", "claimq_operator"], env=env, log=log)
+    return ForkedProcess("claimq_operator", env=env, log=log)
 
 
 def queue() -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_a_deleted_namespace_does_not_stop_the_operator_in_the_others(
     with started(api, "gone,media", log):
         api.kubectl("create", "-f", "-", stdin=json.dumps(queue()))
         made = ("get", "deployment/thumbs-worker", "--namespace=media")
-        eventually_sync(lambda: api.kubectl_run(*made).returncode == 0, within=60, why="media is served")
+        eventually_sync(lambda: api.kubectl_run(*made).returncode == 0, why="media is served")
     assert "event=namespace_not_listed namespace=gone" in log.read_text()
 
 
@@ -177,20 +177,17 @@ def _life_of_a_queue(api: ApiServer, log: Path) -> None:
         return log.read_text()[-3000:]
 
     api.kubectl("create", "-f", "-", stdin=json.dumps(queue()))
-    eventually_sync(lambda: condition("RedisReachable") == "True" or _fail(why), within=120)
+    eventually_sync(lambda: condition("RedisReachable") == "True" or _fail(why))
     for number in (1, 2):
         worker_pod(api, number)
-    eventually_sync(lambda: ready() == 2, within=120)
+    eventually_sync(lambda: ready() == 2)
     api.kubectl("scale", "rq/thumbs", "--namespace=media", "--replicas=1")
-    eventually_sync(
-        lambda: api.get("deployment/thumbs-worker", "--namespace=media")["spec"]["replicas"] == 1, within=120
-    )
+    eventually_sync(lambda: api.get("deployment/thumbs-worker", "--namespace=media")["spec"]["replicas"] == 1)
     api.kubectl("delete", "rq/thumbs", "--namespace=media", "--wait=false")
     # What the controllers would do when the Deployment goes to nothing.
     api.kubectl("delete", "pods", "--all", "--namespace=media", "--grace-period=0", "--force")
     eventually_sync(
         lambda: api.kubectl_run("get", "rq/thumbs", "--namespace=media").returncode != 0,
-        within=180,
         why=why(),
     )
 

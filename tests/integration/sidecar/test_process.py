@@ -31,7 +31,7 @@ def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
 
 def test_it_is_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:
     """How soon it is ready is for the benchmarks to say."""
-    assert start_sidecar(valkey.url).rss_mb < 50
+    assert start_sidecar(valkey.url, wrapper=("env",)).rss_mb < 50
 
 
 def test_a_taken_health_port_is_named(sidecar: Sidecar, valkey: Server) -> None:

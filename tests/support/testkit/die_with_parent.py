@@ -12,15 +12,15 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
-    """Asks for the signal, makes sure that it was not already too late, and becomes the program."""
+def die_with(parent: int) -> None:
+    """Asks for the signal, and makes sure that it was not already too late."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
-    if os.getppid() != int(sys.argv[1]):
+    if os.getppid() != parent:
         sys.exit("the parent is already gone")
-    os.execvp(sys.argv[2], sys.argv[2:])
 
 
 if __name__ == "__main__":
-    main()
+    die_with(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])

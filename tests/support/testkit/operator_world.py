@@ -2,16 +2,15 @@
 
 import json
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from typing import Any, cast
 
 from testkit.api_server import ApiServer
+from testkit.forked import ForkedProcess
 from testkit.kubernetes_objects import replica_set
 from testkit.places import new_directory
-from testkit.processes import Process
 from testkit.server import Server, free_port
 from testkit.waiting import eventually_sync
 
@@ -43,8 +42,8 @@ class Operator:
             "CLAIMQ_STATUS_PERIOD": "1s",
             "CLAIMQ_LEASE_DURATION": "3s",
         }
-        command = [sys.executable, "-m", "claimq_operator"]
-        self.process = Process(command, log=self.log, env={**api.environment(), **settings, **environment})
+        environment = {**api.environment(), **settings, **environment}
+        self.process = ForkedProcess("claimq_operator", log=self.log, env=environment)
 
     def get(self, path: str) -> tuple[int, str]:
         """A request to its port; status 0 while it does not listen."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from testkit.waiting import PATIENCE
 
@@ -17,6 +17,27 @@ WRAPPER = Path(__file__).parent / "die_with_parent.py"
 # The kernel's "parent" is the thread that forked. A test's own thread may end before its process should, so one
 # thread that lives as long as this process starts them all.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testkit-spawner")
+
+
+class Running(Protocol):
+    """What Process needs of subprocess.Popen."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """Waits for the end; returns the exit code. Raises subprocess.TimeoutExpired."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal, unless it has ended."""
+        ...
 
 
 class Process:
@@ -35,7 +56,7 @@ class Process:
     ) -> None:
         """Starts `command`. `env` is added to the environment of this process."""
         self.command = [str(part) for part in command]
-        self._popen = _spawner.submit(self._start, log, {**os.environ, **(env or {})}, cwd).result()
+        self._popen: Running = _spawner.submit(self._start, log, {**os.environ, **(env or {})}, cwd).result()
 
     def _start(self, log: Path | None, env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[bytes]:
         wrapped = [sys.executable, "-ISs", str(WRAPPER), str(os.getpid()), *self.command]

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from testkit.forked import ForkedProcess
 from testkit.processes import Process
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -100,7 +101,7 @@ class Sidecar:
         self.health_port = 0
         self.process: Process | None = None
         self.wrapper: tuple[str, ...] = ()
-        """A command that becomes the sidecar, which is its arguments."""
+        """A command that becomes the sidecar, which is its arguments; without one the sidecar is forked."""
         self._sessions: list[OpenSession] = []
         own = {"queue": queue, "worker": worker, "socket": str(self.socket), "health_port": "0"}
         base = {"redis_url": url, "lifecycle_key": KEY, **own}
@@ -112,9 +113,11 @@ class Sidecar:
         AssertionError if it does not get there, RuntimeError if it ends, both with its log.
         """
         seen = len(self.log_text)
-        self.process = Process(
-            [*self.wrapper, sys.executable, "-m", "claimq_sidecar"], log=self.log, env=self.env, cwd=self.dir
-        )
+        if self.wrapper:
+            command = [*self.wrapper, sys.executable, "-m", "claimq_sidecar"]
+            self.process = Process(command, log=self.log, env=self.env, cwd=self.dir)
+        else:
+            self.process = ForkedProcess("claimq_sidecar", log=self.log, env=self.env, cwd=self.dir)
 
         def serving() -> bool:
             if not self.running.is_running:

@@ -30,8 +30,8 @@ def _project(component: str) -> Any:
 def _asked(component: str) -> list[Requirement]:
     project = _project(component)
     texts: list[str] = list(project["dependencies"])
-    for extra in project.get("optional-dependencies", {}).values():
-        texts += extra
+    for name, extra in project.get("optional-dependencies", {}).items():
+        texts += extra if name != "plot" else ()
     return [Requirement(text) for text in texts]
 
 
@@ -52,6 +52,12 @@ def test_what_a_component_asks_for_is_locked(component: str) -> None:
         version = (versions | locked).get(canonicalize_name(wanted.name))
         assert version is not None, f"{wanted.name} is not in requirements/{file.removesuffix('.txt')}.in"
         assert wanted.specifier.contains(version), f"{wanted} but {version} is locked"
+
+
+def test_what_draws_plots_is_locked_for_the_checks_and_not_for_running() -> None:
+    (wanted,) = map(Requirement, _project("cli")["optional-dependencies"]["plot"])
+    assert wanted.specifier.contains(_locked("dev.txt")[canonicalize_name(wanted.name)])
+    assert canonicalize_name(wanted.name) not in _locked("runtime.txt")
 
 
 def test_what_is_locked_for_running_is_the_same_for_the_checks() -> None:

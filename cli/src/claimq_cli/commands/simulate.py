@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import Answers, rounded
+from claimq_cli.simulation.clairvoyant import Plan, clairvoyant
+from claimq_cli.simulation.plot import check_plot, draw
+from claimq_cli.simulation.recorded import read_trace
 from claimq_cli.simulation.rule import Claimq
 from claimq_cli.simulation.scalers import Keda, KedaSettings, Knative, Scaler
-from claimq_cli.simulation.simulate import Result, simulate
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
+from claimq_cli.simulation.simulate import Moment, Result, simulate
+from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
 from claimq_cli.simulation.world import PodSettings
 from claimq_spec.manifest import ScalingSpec
 
@@ -25,7 +31,7 @@ _SECONDS = Duration()
     "--trace",
     "file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="CSV file with recorded arrivals: column `at` and, if known, `seconds`.",
+    help="CSV file with recorded arrivals: column `at` and, if known, `count` and `seconds`.",
 )
 @click.option(
     "--shape",
@@ -87,6 +93,12 @@ _SECONDS = Duration()
     show_default=True,
     help="Seed of the random numbers; the same seed gives the same result.",
 )
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="PNG or SVG file that gets charts of the queue and the workers; needs the extra `plot`.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def simulate_command(
     file: Path | None,
@@ -100,6 +112,7 @@ def simulate_command(
     min_replicas: int,
     items_per_replica: int | None,
     seed: int,
+    plot_file: Path | None,
     output: str,
 ) -> None:
     """Simulate a queue and the scaling of its workers.
@@ -108,18 +121,13 @@ def simulate_command(
 
     \b
     claimq simulate --shape batch --service 2s --target-age 30s
-    claimq simulate --trace arrivals.csv --target-age 1m --max-replicas 20
+    claimq simulate --trace arrivals.csv --target-age 1m --max-replicas 20 --plot run.svg
     """
     if min_replicas > max_replicas:
         raise CommandError("--min-replicas is larger than --max-replicas", USAGE)
-    items = Service(service)
-    trace = (
-        make_trace(shape, seed, seconds=length, service=items)
-        if file is None
-        else read_trace(file, service=items, seed=seed)
-    )
-    if not trace.arrivals:
-        raise CommandError("no items arrive in this time; choose a longer --length or another --seed", USAGE)
+    if plot_file is not None:
+        check_plot(plot_file)
+    trace = _trace(file, shape, length, Service(service), seed)
     spec = ScalingSpec(
         target_age=target_age,
         max_replicas=max_replicas,
@@ -127,8 +135,25 @@ def simulate_command(
         items_per_replica=items_per_replica,
     )
     pods = PodSettings(start=start, slots=concurrency)
-    results = [_run(trace, scaler, pods, target_age, seed) for scaler in _scalers(spec, pods, service)]
-    _show(trace, results, target_age, Answers(output))
+    runs = list(_runs(trace, _scalers(spec, pods, service), pods, target_age, seed))
+    plan = clairvoyant(trace, pods, target_age=target_age, most=max_replicas, seed=seed)
+    _show(trace, [result for result, _ in runs], plan, target_age, Answers(output))
+    if plot_file is not None:
+        title = f"{trace.name}: {len(trace.arrivals):,} items, target {rounded(target_age)}"
+        draw(plot_file, title, {result.scaler: moments for result, moments in runs})
+
+
+def _trace(file: Path | None, shape: str, length: float, service: Service, seed: int) -> Trace:
+    if file is None:
+        trace = make_trace(shape, seed, seconds=length, service=service)
+    else:
+        try:
+            trace = read_trace(file, service=service, seed=seed)
+        except ValueError as error:
+            raise CommandError(str(error), USAGE) from error
+    if not trace.arrivals:
+        raise CommandError("no items arrive in this time; choose a longer --length or another --seed", USAGE)
+    return trace
 
 
 def _scalers(spec: ScalingSpec, pods: PodSettings, service: float) -> list[Scaler]:
@@ -144,40 +169,74 @@ def _scalers(spec: ScalingSpec, pods: PodSettings, service: float) -> list[Scale
     ]
 
 
-def _run(trace: Trace, scaler: Scaler, pods: PodSettings, target_age: float, seed: int) -> Result:
-    is_woken = isinstance(scaler, Claimq)
-    return simulate(trace, scaler, pods, target_age=target_age, seed=seed, is_woken=is_woken)
+def _runs(
+    trace: Trace, scalers: list[Scaler], pods: PodSettings, target_age: float, seed: int
+) -> Iterator[tuple[Result, list[Moment]]]:
+    """What came of each autoscaler, and what it looked at; with progress on a terminal's standard error."""
+    bar = click.progressbar(
+        scalers, label="simulating", file=sys.stderr, item_show_func=lambda one: one.name if one else ""
+    )
+    with bar as scalers_with_progress:
+        for scaler in scalers_with_progress:
+            moments: list[Moment] = []
+            is_woken = isinstance(scaler, Claimq)
+            yield (
+                simulate(
+                    trace,
+                    scaler,
+                    pods,
+                    target_age=target_age,
+                    seed=seed,
+                    is_woken=is_woken,
+                    watch=moments,
+                ),
+                moments,
+            )
 
 
-def _show(trace: Trace, results: list[Result], target_age: float, answers: Answers) -> None:
+def _show(trace: Trace, results: list[Result], plan: Plan, target_age: float, answers: Answers) -> None:
     document = {
         "trace": trace.name,
         "items": len(trace.arrivals),
         "seconds": round(trace.seconds),
         "target_age": target_age,
-        "results": [asdict(one) | {"share": one.share} for one in results],
+        "least_possible_pod_seconds": results[0].work,
+        "clairvoyant": asdict(plan),
+        "results": [_document(one, plan) for one in results],
     }
     columns = [
         "autoscaler",
         f">within {rounded(target_age)}",
         ">p99 wait",
         ">pod-seconds",
-        ">least possible",
-        ">pods started",
-        ">scalings",
+        ">by least work",
+        ">by clairvoyant",
+        ">scalings per hour",
         ">busy pods stopped",
     ]
-    answers.give_table(document, columns, [_row(one) for one in results])
+    lines = [_row(one, plan) for one in results]
+    known = [f"{plan.share:.1%}", "-", f"{plan.pod_seconds:,.0f}"]
+    lines.append(["clairvoyant", *known, f"{plan.pod_seconds / results[0].work:.2f}", "1.00", "-", "-"])
+    answers.give_table(document, columns, lines)
 
 
-def _row(one: Result) -> list[str]:
+def _document(one: Result, plan: Plan) -> dict[str, Any]:
+    return asdict(one) | {
+        "share": one.share,
+        "by_least_work": one.pod_seconds / one.work,
+        "by_clairvoyant": one.pod_seconds / plan.pod_seconds,
+        "scalings_per_hour": one.scalings / one.seconds * 3600,
+    }
+
+
+def _row(one: Result, plan: Plan) -> list[str]:
     return [
         one.scaler,
         f"{one.share:.1%}",
         f"{one.wait_p99:,.1f} s",
         f"{one.pod_seconds:,.0f}",
-        f"{one.work:,.0f}",
-        f"{one.pods_started:,}",
-        f"{one.scalings:,}",
+        f"{one.pod_seconds / one.work:.2f}",
+        f"{one.pod_seconds / plan.pod_seconds:.2f}",
+        f"{one.scalings / one.seconds * 3600:,.0f}",
         f"{one.busy_pods_stopped:,}",
     ]

@@ -7,14 +7,12 @@ reproducible.
 
 from __future__ import annotations
 
-import csv
 import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 HOUR = 3600.0
 
@@ -77,46 +75,6 @@ class Service:
             return rng.lognormvariate(mu, sigma) * factor
 
         return draw
-
-
-def read_trace(path: Path, *, service: Service | None = None, seed: int = 1) -> Trace:
-    """A trace from a CSV file with the columns ``at`` (seconds) and, if known, ``seconds`` (how long the
-    item took).
-
-    Raises ValueError that names the line of the first mistake.
-    """
-    rows: list[tuple[float, float | None]] = []
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        if "at" not in (reader.fieldnames or ()):
-            raise ValueError(f"{path}: the first line names the columns: at, and optionally seconds")
-        for number, row in enumerate(reader, start=2):
-            rows.append((_number(path, number, "at", row["at"]), _optional(path, number, row.get("seconds"))))
-    if not rows:
-        raise ValueError(f"{path}: there is no item in this file")
-    rows.sort(key=lambda row: row[0])
-    start, end = rows[0][0], rows[-1][0]
-    seconds = end - start + 60
-    draw = (service or Service()).drawer(random.Random(seed), seconds)  # noqa: S311 - a simulation, no secret
-    arrivals = tuple(at - start for at, _ in rows)
-    services = tuple(draw(at - start) if took is None else took for at, took in rows)
-    return Trace(path.stem, arrivals, services, seconds)
-
-
-def _optional(path: Path, line: int, text: str | None) -> float | None:
-    return None if text is None or text == "" else _number(path, line, "seconds", text)
-
-
-def _number(path: Path, line: int, column: str, text: str | None) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(
-            f"{path}, line {line}: {column} is {text!r}; write a number of seconds of at least 0"
-        )
-    return value
 
 
 # Shapes ------------------------------------------------------------------------------------------------------------

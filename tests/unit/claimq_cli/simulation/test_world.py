@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from claimq_cli.simulation.recorded import read_trace
 from claimq_cli.simulation.rule import Claimq
 from claimq_cli.simulation.scalers import Fixed, Keda, KedaSettings, Knative
 from claimq_cli.simulation.simulate import Result, simulate
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace, read_trace
+from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
 from claimq_cli.simulation.world import PodSettings, Victims, World
 from claimq_spec.manifest import ScalingSpec
 
@@ -204,6 +205,14 @@ def test_a_trace_is_read_from_a_file(tmp_path: Path) -> None:
     assert of.services[1] == 2.5
 
 
+def test_a_recorded_trace_has_comments_and_counts(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.csv"
+    path.write_text("# queue: mails\nat,count,seconds\n# a gap\n100,3,2.5\n101,0,\n102,,1\n")
+    of = read_trace(path)
+    assert of.arrivals == (0.0, 0.0, 0.0, 2.0)
+    assert of.services == (2.5, 2.5, 2.5, 1.0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -212,6 +221,9 @@ def test_a_trace_is_read_from_a_file(tmp_path: Path) -> None:
         ("at\n-1\n", "line 2: at is '-1'"),
         ("at,seconds\n1,nan\n", "line 2: seconds is 'nan'"),
         ("at\n", "there is no item"),
+        ("# made\nat,count\n1,1\n2,1.5\n", "line 4: count is '1.5'; write a whole number"),
+        ("at,count\n1,-1\n", "line 2: count is '-1'"),
+        ("at,count\n1,9000000\n", "more than 5,000,000 items"),
     ],
 )
 def test_a_trace_with_a_mistake_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import claimq
 from claimq.model import State
-from claimq_operator.kubernetes_api.port import QUEUES, Json, Kind, NotFound
+from claimq_operator.kubernetes_api.port import QUEUES, ClusterUnavailable, Json, Kind, NotFound
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -152,3 +152,130 @@ async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_pa
     assert api.objects["Deployment", "thumbs-worker"]["spec"]["replicas"] == 0
     messages = {body["reason"]: body["message"] for (kind, _), body in api.objects.items() if kind == "Event"}
     assert messages["ItemsRemoved"] == "the queue media.thumbs was deleted from the server with 1 item"
+
+
+class DownApi(MemoryApi):
+    """The same, and while it is down every request fails."""
+
+    is_down = False
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise ClusterUnavailable("the API server does not respond")
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        self._check()
+        return await super().get(kind, namespace, name)
+
+    def _write(self, kind: str, name: str, body: Json) -> Json:
+        self._check()
+        return super()._write(kind, name, body)
+
+
+def replicas(api: MemoryApi) -> int:
+    """The number of replicas of the Deployment; -1: there is none."""
+    found: int = api.objects.get(("Deployment", "thumbs-worker"), {}).get("spec", {}).get("replicas", -1)
+    return found
+
+
+def scaling(api: MemoryApi) -> Json:
+    found: Json = api.objects["ReliableQueue", "thumbs"].get("status", {}).get("scaling", {})
+    return found
+
+
+def passes(context: Context, outcome: str = "") -> float:
+    """The number of passes, of all outcomes or of one."""
+    return sum(
+        one.value
+        for metric in context.metrics.passes.collect()
+        for one in metric.samples
+        if one.name == "claimq_passes_total" and outcome in ("", one.labels["outcome"])
+    )
+
+
+async def more_passes(context: Context, number: int = 5) -> None:
+    before = passes(context)
+    await eventually(lambda: passes(context) >= before + number)
+
+
+async def test_an_outage_of_redis_leaves_the_number_of_workers_as_it_is(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    api, server = MemoryApi(), start_server("valkey")
+    async with operator(api, tmp_path) as context:
+        async with claimq.connect(server.url) as store:
+            await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
+        body = queue_body(server, scaling={"itemsPerReplica": 10, "maxReplicas": 20, "targetAge": "1h"})
+        context.cache.update_queue(await api.create(QUEUES, body))
+        await eventually(lambda: replicas(api) == 10)
+        server.kill9()
+        await eventually(lambda: conditions(api).get("ScalingActive") == "False Unknown")
+        estimates = scaling(api)["estimates"]
+        for number in range(20):  # passes that do not wait for the backoff of the connection
+            noted = {"metadata": {"annotations": {"number": str(number)}}}
+            context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", noted))
+            await more_passes(context, 1)
+        assert replicas(api) == 10
+        assert scaling(api)["rule"] == "Unknown"
+        assert scaling(api)["estimates"] == estimates, "the next operator continues from them"
+
+
+async def test_a_flush_of_the_server_misleads_neither_estimates_nor_number(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = MemoryApi()
+    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+        queue = store.queue("media.thumbs", worker="w")
+        await queue.enqueue_many(map(str, range(40)))
+        scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
+        await eventually(lambda: replicas(api) == 4)
+        claims = await queue.claim(20)
+        assert len(claims) == 20
+        await more_passes(context)
+        valkey.call("FLUSHALL")
+        await more_passes(context)
+        assert replicas(api) >= 1, "no number is lowered to zero at once"
+        estimates = scaling(api)["estimates"]
+        assert estimates["arrivalRate"] >= 0
+        assert estimates["busySeconds"] >= 0
+        await queue.enqueue_many(map(str, range(100)))
+        await eventually(lambda: replicas(api) == 10)
+        assert replicas(api) == 10, "what comes after the flush is scaled for as usual"
+
+
+async def test_an_outage_of_the_api_server_ends_with_the_number_the_queue_needs(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = DownApi()
+    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+        queue = store.queue("media.thumbs", worker="producer")
+        await queue.enqueue_many(map(str, range(20)))
+        scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
+        await eventually(lambda: replicas(api) == 2)
+        api.is_down = True
+        await queue.enqueue_many(map(str, range(60)))
+        before = passes(context, "cluster")
+        await eventually(lambda: passes(context, "cluster") > before)
+        assert replicas(api) == 2
+        api.is_down = False
+        await eventually(lambda: replicas(api) == 8)
+    assert conditions(api)["Stalled"] == "False NotStalled"
+
+
+async def test_a_new_operator_continues_from_the_estimates_in_the_status(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = MemoryApi()
+    learned = {"arrivalRate": 2.0, "busySeconds": 1200.0, "ended": 200.0, "startSeconds": 33.0, "starts": 9.0}
+    body = queue_body(valkey, scaling={"targetAge": "30s", "maxReplicas": 90})
+    body["status"] = {"scaling": {"rule": "Idle", "replicas": 0, "estimates": learned}}
+    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+        await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
+        context.cache.update_queue(await api.create(QUEUES, body))
+        await eventually(lambda: scaling(api).get("demand"))
+        assert scaling(api)["demand"]["secondsPerItem"] == 6.0
+        assert scaling(api)["demand"]["secondsToStart"] == 33.0
+        assert scaling(api)["estimates"]["ended"] == 200.0
+        await eventually(lambda: replicas(api) > 10)

@@ -37,6 +37,16 @@ class Observed:
         return 0 if self.deployment is None else int(self.deployment["spec"].get("replicas", 1))
 
     @property
+    def replicas_owners(self) -> set[str]:
+        """The field managers that own the Deployment's number of replicas."""
+        entries = [] if self.deployment is None else parts(self.deployment["metadata"], "managedFields")
+        return {
+            str(entry.get("manager"))
+            for entry in entries
+            if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
+        }
+
+    @property
     def live_pods(self) -> tuple[WorkerPod, ...]:
         """The pods that are not terminating."""
         return tuple(pod for pod in self.pods if not pod.is_terminating)

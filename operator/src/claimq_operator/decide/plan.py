@@ -15,12 +15,25 @@ from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.scale_down import Marks
 from claimq_operator.decide.status import build
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.labels import FIELD_MANAGER
-from claimq_operator.kubernetes_api.port import Json, part, parts
+from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, SCALE_MANAGER
+from claimq_operator.kubernetes_api.port import Json, part
 from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.manifest import QueueSpec
 from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
+
+CONTEST_SECONDS = 600.0
+"""How long another owner of the number of workers is reported after it set the number last."""
+_FIRST_APPLY = "before-first-apply"
+"""The owner that the API server enters for fields without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Another field manager that has set the number of workers, and when that was seen last, by the caller's clock."""
+
+    manager: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,7 @@ class Memory:
 
     scaling: ScalingState = field(default_factory=ScalingState)
     marks: Marks = field(default_factory=Marks)
+    contest: Contest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +73,10 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         return Plan(status=build(view, None, now=now), memory=memory)
     seen = seen_for_scaling(observed, spec.worker.concurrency, now)
     decision = decide(spec.scaling, seen, _continued(observed, memory), clock)
+    contest = _contest(observed, decision, memory, clock)
     wanted = _wanted(observed, spec, decision)
     made = deployment(resource, spec, settings, replicas=wanted if observed.deployment is None else None)
-    view = View(observed, decision, wanted, made.left_out)
+    view = View(observed, decision, wanted, made.left_out, "" if contest is None else contest.manager)
     if resource.is_paused:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
@@ -78,7 +93,7 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         replicas=replicas,
         status=build(view, seen, now=now),
         decision=decision,
-        memory=Memory(decision.state, marks),
+        memory=Memory(decision.state, marks, contest),
     )
 
 
@@ -133,6 +148,15 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
     )
 
 
+def _contest(observed: Observed, decision: Decision, memory: Memory, clock: float) -> Contest | None:
+    """Another client that sets the number of workers, although the operator does: an HPA, KEDA, or a user."""
+    others = sorted(observed.replicas_owners - {FIELD_MANAGER, SCALE_MANAGER, _FIRST_APPLY})
+    if others and decision.replicas is not None:
+        return Contest(others[0], clock)
+    is_recent = memory.contest is not None and 0 <= clock - memory.contest.at < CONTEST_SECONDS
+    return memory.contest if is_recent else None
+
+
 def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
     """The desired number of workers; while the queue is unknown, the current one."""
     if decision.replicas is not None:
@@ -166,9 +190,4 @@ def replicas_to_hold(observed: Observed) -> int | None:
     """
     if observed.deployment is None:
         return None
-    owners = {
-        entry.get("manager")
-        for entry in parts(observed.deployment["metadata"], "managedFields")
-        if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
-    }
-    return observed.replicas if owners == {FIELD_MANAGER} else None
+    return observed.replicas if observed.replicas_owners == {FIELD_MANAGER} else None

@@ -103,7 +103,8 @@ class KubernetesClient:
 
     async def create(self, kind: Kind, body: Json) -> Json:
         """Creates an object."""
-        return await self._request("create", kind, kind.path(body["metadata"]["namespace"]), body=body)
+        path, query = kind.path(body["metadata"]["namespace"]), {"fieldManager": "claimq-operator"}
+        return await self._request("create", kind, path, body=body, query=query)
 
     async def _request(
         self,

@@ -81,13 +81,28 @@ class Applier:
         has_drifted = kind == DEPLOYMENTS.kind and _generation(observed.deployment) != self._generation
         if text == was and not has_drifted and now - at < REAPPLY_SECONDS:
             return
-        current = await self._current(body, observed.resource)
-        applied = await self._cluster.apply(
-            _for_same_object(body, current), manager=FIELD_MANAGER, force=current is not None
-        )
+        uid = (await self._owned(body, observed.resource))["metadata"]["uid"]
+        # The uid keeps this from changing another object of the name, if this one was just deleted.
+        same = {**body, "metadata": {**body["metadata"], "uid": uid}}
+        applied = await self._cluster.apply(same, manager=FIELD_MANAGER)
         if kind == DEPLOYMENTS.kind:
             self._remember(applied)
         self._applied[kind] = (text, now)
+
+    async def _owned(self, body: Json, resource: QueueResource) -> Json:
+        """The child as it is on the API server, created if it is absent. Raises NotOurs, Conflict, ClusterError.
+
+        The creation fails if another client has created an object of the name in the meantime: server-side apply would
+        take that object over.
+        """
+        kind, metadata = BY_KIND[body["kind"]], body["metadata"]
+        current = await self._current(body, resource) or await self._cluster.create(kind, body)
+        entries = _as_applied(parts(current["metadata"], "managedFields"))
+        if entries is None:
+            return current
+        version = current["metadata"]["resourceVersion"]
+        changes = {"metadata": {"managedFields": entries, "resourceVersion": version}}
+        return await self._cluster.patch(kind, metadata["namespace"], metadata["name"], changes)
 
     async def _current(self, body: Json, resource: QueueResource) -> Json | None:
         """The object with the child's name; None if there is none. Raises NotOurs, ClusterError."""
@@ -167,11 +182,18 @@ class Applier:
             return
 
 
-def _for_same_object(body: Json, current: Json | None) -> Json:
-    """The child with the uid of the current object, so that a new object of the same name is not changed."""
-    if current is None:
-        return body
-    return {**body, "metadata": {**body["metadata"], "uid": current["metadata"]["uid"]}}
+def _as_applied(entries: list[Json]) -> list[Json] | None:
+    """The managedFields with the fields of the creation as applied ones; None: they are.
+
+    Otherwise the creation would own these fields as well, and a later apply could not remove them.
+    """
+    ours = [one for one in entries if one.get("manager") == FIELD_MANAGER and not one.get("subresource")]
+    created = [one for one in ours if one.get("operation") == "Update"]
+    if not created:
+        return None
+    if len(created) < len(ours):
+        return [one for one in entries if one not in created]
+    return [{**one, "operation": "Apply"} if one in created else one for one in entries]
 
 
 def _owner(body: Json) -> str:

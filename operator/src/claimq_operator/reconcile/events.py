@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_operator.decide.conditions.scaling_active import CONTESTED
+from claimq_operator.decide.conditions.scaling_active import TYPE as ACTIVE
 from claimq_operator.decide.conditions.scaling_limited import TYPE as LIMITED
 from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 from claimq_operator.decide.conditions.workers_available import TYPE as WORKERS
@@ -70,6 +72,8 @@ def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> EventNote | Non
         return EventNote("RedisReachable", message)
     if kind == "Stalled" and status == "True" and before != "True":
         return EventNote(reason, message, warning=True)
+    if kind == ACTIVE and reason == CONTESTED != last.get("reason"):
+        return EventNote("ReplicasContested", message, warning=True)
     if kind == LIMITED and status == "True" and before != "True":
         return EventNote("ScalingLimited", message, warning=True)
     if kind == WORKERS and status == "False" and before == "True" and reason != STARTING:

@@ -10,11 +10,11 @@ from claimq_operator.decide.conditions import View, all_conditions, with_transit
 from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import Condition
 from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, plan
+from claimq_operator.decide.plan import CONTEST_SECONDS, Memory, plan
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.worker_pods import PodProblem
 from claimq_operator.settings import OperatorSettings
-from testkit.kubernetes_objects import Body, pod_body, snapshot
+from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
 
 Look = Callable[..., Observed]
 
@@ -258,3 +258,39 @@ def test_a_queue_at_its_maximum_stays_limited_until_fewer_workers_are_wanted(
     assert condition(limited(held, first)) == ("True", "MaxReplicas"), "it is still at the maximum"
     assert condition(limited(held, None))[0] == "False"
     assert condition(limited(observed(replicas=0, scaling=scaling), first))[0] == "False"
+
+
+def scaling_active(status: Body) -> tuple[str, str, str]:
+    (found,) = [one for one in status["conditions"] if one["type"] == "ScalingActive"]
+    return found["status"], found["reason"], found["message"]
+
+
+def with_owner(look: Observed, manager: str) -> Observed:
+    """The observation, with the Deployment's number of replicas set by this field manager."""
+    return replace(look, deployment=deployment_body(look.replicas, owner=manager))
+
+
+def test_another_owner_of_the_number_is_reported_for_a_while_and_named(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(replicas=3, main=5)
+    first = plan(with_owner(look, "kube-controller-manager"), Memory(), settings, now=0.0, clock=0.0)
+    status, reason, message = scaling_active(first.status)
+    assert (status, reason) == ("True", "Contested")
+    assert '"kube-controller-manager" also sets the number of replicas' in message
+    ours = with_owner(look, "claimq-scale")
+    later = plan(ours, first.memory, settings, now=0.0, clock=CONTEST_SECONDS - 1)
+    assert scaling_active(later.status)[1] == "Contested", "the operator has just set it back"
+    assert scaling_active(plan(ours, later.memory, settings, now=0.0, clock=700.0).status)[1] == "Auto"
+
+
+def test_owners_that_are_no_contest_are_not_reported(observed: Look, settings: OperatorSettings) -> None:
+    auto, external = observed(replicas=3, main=5), observed(replicas=3, scaling={"mode": "External"})
+    for look, manager in (
+        (auto, "claimq-operator"),
+        (auto, "claimq-scale"),
+        (auto, "before-first-apply"),
+        (external, "kube-controller-manager"),
+    ):
+        status = plan(with_owner(look, manager), Memory(), settings, now=0.0, clock=0.0).status
+        assert scaling_active(status)[1] in ("Auto", "External")

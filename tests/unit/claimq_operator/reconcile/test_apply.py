@@ -30,6 +30,11 @@ class RefusingCluster:
         del kind, namespace, name
         raise NotFound("no such object")
 
+    async def create(self, kind: Kind, body: Json) -> Json:
+        del kind
+        created = await self.apply(body, manager="")
+        return {**created, "metadata": {**created["metadata"], "uid": "u-1"}}
+
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
         if body["kind"] == self.refused and set(body["spec"]) != {"replicas"}:
@@ -50,6 +55,11 @@ class ChangedMeanwhile:
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
         raise NotFound("no such object")
+
+    async def create(self, kind: Kind, body: Json) -> Json:
+        del kind
+        created = await self.apply(body, manager="")
+        return {**created, "metadata": {**created["metadata"], "uid": "u-1"}}
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force

@@ -94,3 +94,13 @@ def test_a_limit_causes_one_event_when_it_is_reached() -> None:
     assert [(note.reason, note.warning) for note in notes] == [("ScalingLimited", True)]
     assert changed_conditions(at_limit, at_limit) == []
     assert changed_conditions(at_limit, free) == []
+
+
+def test_another_owner_of_the_number_of_workers_is_one_event() -> None:
+    auto, contested = (
+        conditions(ScalingActive=("True", "Auto")),
+        conditions(ScalingActive=("True", "Contested")),
+    )
+    notes = changed_conditions(auto, contested)
+    assert [(note.reason, note.warning) for note in notes] == [("ReplicasContested", True)]
+    assert changed_conditions(contested, contested) == []

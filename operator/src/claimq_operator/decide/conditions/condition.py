@@ -20,6 +20,8 @@ class View:
     decision: Decision | None
     wanted: int
     left_out: tuple[str, ...] = ()
+    contested_by: str = ""
+    """The field manager of another client that sets the number of workers too; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from claimq_operator.kubernetes_api.labels import child_name
 from claimq_spec.scaling import ScalingRule
 
 TYPE = "ScalingActive"
+CONTESTED = "Contested"
 _NOT_AUTO = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN)
 
 
@@ -21,11 +22,22 @@ def scaling_active(view: View) -> Condition:
     if view.decision is None:
         return Condition(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec is invalid, see Stalled")
     decision = view.decision
+    if view.contested_by:
+        status = FALSE if decision.rule in _NOT_AUTO else TRUE
+        return Condition(TYPE, status, CONTESTED, _contested(view))
     if decision.rule in _NOT_AUTO:
         return Condition(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_first_worker(view)}")
     # The rule and its numbers change with every item; they are in status.scaling.
     message = "the number of workers follows the queue; see status.scaling for the last decision"
     return Condition(TYPE, TRUE, "Auto", message)
+
+
+def _contested(view: View) -> str:
+    child = child_name(view.observed.resource.name)
+    return (
+        f'"{view.contested_by}" also sets the number of replicas of the Deployment {child}, and the operator sets it '
+        "back: delete that autoscaler, or let it decide with spec.scaling.mode: External"
+    )
 
 
 def _first_worker(view: View) -> str:

@@ -1,0 +1,135 @@
+"""Children on a real API server: created only where none is, owned as applied, and another owner of their number."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kubernetes.aio import config
+from kubernetes.aio.client.configuration import Configuration
+
+from claimq.blocking import BlockingQueue
+from claimq_operator.children.budget import budget
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Plan
+from claimq_operator.kubernetes_api.client import KubernetesClient
+from claimq_operator.kubernetes_api.port import ClusterError, Conflict, Json, Kind, NotFound
+from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
+from claimq_operator.reconcile.apply import Applier, NotOurs
+from claimq_operator.telemetry.metrics import Metrics
+from testkit.operator_world import World
+from testkit.waiting import eventually_sync
+
+Items = Callable[..., BlockingQueue]
+
+
+class CreatedInBetween:
+    """The API server of a world, where another app creates an object just after the operator saw that there is none."""
+
+    def __init__(self, client: KubernetesClient, another: Json) -> None:
+        self.client = client
+        self.another: Json | None = another
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        try:
+            return await self.client.get(kind, namespace, name)
+        except NotFound:
+            if self.another is not None:
+                await self.client.create(kind, self.another)
+                self.another = None
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+
+@asynccontextmanager
+async def connected(world: World) -> AsyncGenerator[KubernetesClient]:
+    """The operator's client, as the API server's administrator."""
+    settings: Any = Configuration()
+    loading: Any = config
+    await loading.load_kube_config(
+        str(world.api.kubeconfig()), client_configuration=settings, persist_config=False
+    )
+    client = KubernetesClient(settings, Metrics().count_request)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def applier(cluster: Any) -> Applier:
+    return Applier(cluster, lambda _: None, lambda _: None)
+
+
+def body_of(world: World, **spec: Any) -> tuple[QueueResource, Json]:
+    resource = read_queue(world.queue(**spec))
+    return resource, budget(resource)
+
+
+async def test_an_object_that_another_app_creates_in_between_is_not_taken_over(world: World) -> None:
+    resource, body = body_of(world)
+    metadata = {"name": body["metadata"]["name"], "namespace": world.namespace}
+    another = {**body, "metadata": metadata, "spec": {"selector": {"matchLabels": {"app": "theirs"}}}}
+    async with connected(world) as client:
+        cluster = CreatedInBetween(client, another)
+        with pytest.raises(Conflict):
+            await applier(cluster).children(Plan(children=(body,)), Observed(resource), 0.0)
+        theirs = world.get("poddisruptionbudget", metadata["name"])
+        with pytest.raises(NotOurs):
+            await applier(cluster).children(Plan(children=(body,)), Observed(resource), 0.0)
+    assert theirs["spec"] == another["spec"]
+    assert "ownerReferences" not in theirs["metadata"]
+    assert world.get("poddisruptionbudget", metadata["name"]) == theirs
+
+
+async def test_a_child_is_owned_as_applied_so_that_a_later_apply_removes_fields(world: World) -> None:
+    resource, body = body_of(world)
+    noted = {**body, "metadata": {**body["metadata"], "annotations": {"note": "1"}}}
+    async with connected(world) as client:
+        made = applier(client)
+        await made.children(Plan(children=(noted,)), Observed(resource), 0.0)
+        first = world.get("poddisruptionbudget", body["metadata"]["name"])
+        await made.children(Plan(children=(body,)), Observed(resource), 0.0)
+    owners = [(one["manager"], one["operation"]) for one in first["metadata"]["managedFields"]]
+    assert owners == [("claimq-operator", "Apply")]
+    assert first["metadata"]["annotations"] == {"note": "1"}
+    later = world.get("poddisruptionbudget", body["metadata"]["name"])
+    assert "annotations" not in later["metadata"]
+    assert later["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+async def test_an_operator_that_dies_after_the_creation_leaves_nothing_that_stays(world: World) -> None:
+    resource, body = body_of(world)
+    noted = {**body, "metadata": {**body["metadata"], "annotations": {"note": "1"}}}
+
+    class DiesAfterCreation:
+        def __init__(self, client: KubernetesClient) -> None:
+            self.client = client
+
+        async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+            raise ClusterError("the operator is gone")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.client, name)
+
+    async with connected(world) as client:
+        with pytest.raises(ClusterError):
+            await applier(DiesAfterCreation(client)).children(
+                Plan(children=(noted,)), Observed(resource), 0.0
+            )
+        await applier(client).children(Plan(children=(body,)), Observed(resource), 0.0)
+    later = world.get("poddisruptionbudget", body["metadata"]["name"])
+    assert "annotations" not in later["metadata"]
+
+
+def test_a_number_that_others_set_is_set_back_and_reported_once(world: World, items: Items) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 1, "maxReplicas": 1})
+    eventually_sync(lambda: world.replicas() == 1)
+    eventually_sync(lambda: world.condition("ScalingActive") == "True Auto")
+    world.api.kubectl("scale", "deployment", "thumbs-worker", "-n", world.namespace, "--replicas=4")
+    eventually_sync(lambda: world.condition("ScalingActive") == "True Contested")
+    eventually_sync(lambda: world.replicas() == 1)
+    eventually_sync(lambda: '"kubectl" also sets' in world.events().get("ReplicasContested", ""))
+    assert world.condition("ScalingActive") == "True Contested"

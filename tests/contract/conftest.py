@@ -7,14 +7,17 @@ import pytest
 import claimq
 from claimq import Policy, RedisSettings, ReliableQueue
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 WorkerQueue = Callable[[str], ReliableQueue]
 
 
 @pytest.fixture
 async def store(server: Server) -> AsyncIterator[claimq.Server]:
-    """A connection to the server under test."""
-    async with claimq.connect(settings=RedisSettings(url=server.url, retry_for=2.0)) as made:
+    """A connection to the server under test. It waits for a server that does not answer for lack of a processor, and
+    gives up soon on one that is gone."""
+    settings = RedisSettings(server.url, retry_for=2.0, reply_timeout=PATIENCE, connect_timeout=PATIENCE)
+    async with claimq.connect(settings=settings) as made:
         yield made
 
 

@@ -127,6 +127,18 @@ def _length(server: Server, key: str) -> int:
     return length
 
 
+async def test_claims_beside_many_live_ones_ask_for_repair_now_and_then(queue: ReliableQueue) -> None:
+    """Not each of them: a repair looks at 256 calls of the log, and all of these are live."""
+    await queue.enqueue_many(["x"] * 600)
+    asked = 0
+    for number in range(600):
+        with queue._connection.lane() as call:
+            args = [*call, "w1", 1, f"nonce{number:03}"]
+            reply = await queue._connection.run("claim", [queue._keys.main], args)
+        asked += int(reply[1].split()[5]) >= 2
+    assert 1 <= asked <= 4
+
+
 async def test_a_foreign_line_in_the_log_of_claims_stops_no_repair(
     server: Server, queue: ReliableQueue
 ) -> None:

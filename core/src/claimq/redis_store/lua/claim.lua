@@ -62,6 +62,7 @@ if leased <= 1 and calls > 0 then redis.call('DEL', q.claims) end  -- nothing wa
 redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. ARGV[6] .. ' ' .. worker)
 if q.left > 0 then leave_wake_token(q) end
 close(q, {claimed = #envelopes, number = first + #envelopes - 1 - q.totals.number, adopted = q.adopted, client_items = q.more_client_items or 0})
-local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (calls > 256 and 2 or 0) .. ' ' .. q.incarnation
+local asks_for_repair = calls > 256 and calls % 128 == 0  -- not with each claim while all of the logged calls are live
+local text = format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. overdue + (asks_for_repair and 2 or 0) .. ' ' .. q.incarnation
 keep_reply(q, text)
 return {'OK', text, unpack(envelopes)}

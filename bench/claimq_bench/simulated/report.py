@@ -11,9 +11,10 @@ from claimq_bench.simulated.study import Gate, Outcome, gates, rows
 BEGIN, END = "<!-- made by make simulate: begin -->", "<!-- made by make simulate: end -->"
 
 
-def report(found: list[Outcome]) -> str:
-    """All tables, and the cases in which the rule loses."""
-    parts = [_made(found), _totals(found), _gates(found), _everyone(found), _losses(found)]
+def report(found: list[Outcome], *, is_part: bool = False) -> str:
+    """All tables, and the cases in which the rule loses. ``is_part``: these are not all traces."""
+    required = _gates(list(gates(found, is_part=is_part)))
+    parts = [_made(found), _totals(found), required, _everyone(found), _losses(found)]
     return "\n\n".join(parts)
 
 
@@ -77,8 +78,7 @@ def _totals(found: list[Outcome]) -> str:
     return _table(columns, lines)
 
 
-def _gates(found: list[Outcome]) -> str:
-    made = list(gates(found))
+def _gates(made: list[Gate]) -> str:
     missed = [gate for gate in made if not gate.is_passed]
     if not missed:
         return f"All {len(made)} requirements are met."

@@ -66,3 +66,11 @@ def test_a_late_or_expensive_run_fails_its_gate() -> None:
 
 def test_a_report_replaces_what_is_between_the_markers() -> None:
     assert replaced(f"a {BEGIN} old {END} b", "new") == f"a {BEGIN}\n\nnew\n\n{END} b"
+
+
+def test_of_a_part_only_what_holds_for_each_trace_is_required() -> None:
+    found = list(outcomes(SOME[:1], load()[1]))
+    whole, part = ({gate.what for gate in gates(found, is_part=one)} for one in (False, True))
+    assert part < whole
+    assert "traces that miss 99 % in time" in part
+    assert "by the best KEDA setting, worst shape" not in report(found, is_part=True)

@@ -65,6 +65,27 @@ def test_workers_that_are_starting_count_before_others_are_ordered() -> None:
     assert decided(starting, estimates)[0] == first
 
 
+def test_a_worker_that_has_nearly_started_counts_for_more_than_a_new_one() -> None:
+    new, nearly = (
+        decided(
+            Seen(
+                main=300,
+                busy=0,
+                replicas=20,
+                ready=0,
+                starting=20,
+                starting_for=(since,) * 16,
+                oldest_age=1.0,
+            ),
+            learned(),
+        )[0]
+        for since in (0.0, 7.0)
+    )
+    assert new is not None
+    assert nearly is not None
+    assert nearly < new
+
+
 def test_workers_that_never_start_are_not_answered_with_ever_more() -> None:
     what = Seen(main=100, busy=0, replicas=1, ready=0, starting=1, starting_for=(5.0,), oldest_age=50.0)
     state, orders = ScalingState(estimates=learned()), set[int]()
@@ -183,6 +204,14 @@ def test_service_time_is_time_in_progress_by_ended_claims() -> None:
         estimates = observed(estimates, float(now), busy=10, claimed=claimed)
         claimed += 5  # ten in progress, five end and begin each second: each takes two seconds
     assert estimates.service(assumed=60.0) == pytest.approx(2.0, rel=0.01)
+
+
+def test_items_that_take_four_times_as_long_are_believed_after_forty() -> None:
+    estimates, claimed = learned(service=1.0), 10.0
+    for now in range(18):
+        estimates = observed(estimates, float(now), busy=10, claimed=int(claimed))
+        claimed += 2.5
+    assert estimates.service(assumed=1.0) == pytest.approx(4.0, rel=0.2)
 
 
 def test_arrivals_are_what_came_into_main_whatever_left_it() -> None:

@@ -74,6 +74,15 @@ def test_a15_workers_that_stay_pending_are_not_ordered_again() -> None:
     assert numbers(recovered, 600)[-1] == 0
 
 
+def test_a4_a_number_that_chance_explains_stays() -> None:
+    # Nine workers keep up with the arrivals; ten are there.
+    state = ScalingState(estimates=replace(LEARNED.estimates, slow=4.5, fast=4.5))
+    what = Seen(main=54, busy=10, replicas=10, ready=10, busy_workers=9, oldest_age=5.0)
+    assert set(numbers(what, 300, state=state)) == {10}
+    fewer = ScalingState(estimates=replace(LEARNED.estimates, slow=3.0, fast=3.0))
+    assert numbers(replace(what, main=36), 300, state=fewer)[-1] < 10
+
+
 # What else the rule promises ----------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,11 @@ _SECONDS = Duration()
     help="Time from the creation of a pod to its first claim.",
 )
 @click.option(
+    "--crash-every",
+    type=_SECONDS,
+    help="Mean time between two crashes of a pod; its items return after 30s.  [default: no crashes]",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=1,
@@ -106,6 +111,7 @@ def simulate_command(
     length: float,
     service: float,
     start: float,
+    crash_every: float | None,
     concurrency: int,
     target_age: float,
     max_replicas: int,
@@ -134,7 +140,7 @@ def simulate_command(
         min_replicas=min_replicas,
         items_per_replica=items_per_replica,
     )
-    pods = PodSettings(start=start, slots=concurrency)
+    pods = PodSettings(start=start, slots=concurrency, crash_every=crash_every or None)
     runs = list(_runs(trace, _scalers(spec, pods, service), pods, target_age, seed))
     plan = clairvoyant(trace, pods, target_age=target_age, most=max_replicas, seed=seed)
     _show(trace, [result for result, _ in runs], plan, target_age, Answers(output))

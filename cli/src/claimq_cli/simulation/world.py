@@ -320,7 +320,7 @@ class World:
                 insort(self._returned, (back, self._item_of[slot & _MASK]))
                 self.tally.items_interrupted += 1
         pod.ready_at = self._now + round(self._settings.draw_start(self._rng) * TICKS)
-        self._starting.append(pod)
+        self._starting = [*(one for one in self._starting if one is not pod), pod]
         for slot in pod.slots:
             heapq.heappush(self._free, (pod.ready_at << _BITS) | slot)
         self._plan_crash(pod)

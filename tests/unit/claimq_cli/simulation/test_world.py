@@ -87,6 +87,27 @@ def test_what_a_stopped_pod_holds_after_its_grace_is_done_by_another() -> None:
     assert len(world.tally.waits) == 1  # the first start counts
 
 
+def test_a_pod_that_crashes_starts_again_and_its_item_returns_after_the_expiry() -> None:
+    pods = PodSettings(start=8.0, crash_every=20.0, expiry=30.0)
+    world = World(trace((0.0, 200.0), seconds=2000.0), pods, seed=1, victims=Victims.IDLE)
+    world.order(1)
+    while not world.tally.items_interrupted:
+        world.advance(world.now + 0.5)
+    crashed_at = world.now
+    assert (world.replicas, world.ready, world.busy, world.waiting) == (1, 0, 1, 0)
+    world.advance(crashed_at + 31.0)
+    assert world.claimed + world.waiting == 2
+    assert len(world.tally.waits) == 1
+
+
+def test_every_item_is_done_although_pods_crash() -> None:
+    of = make_trace("on-off", 3, seconds=1200.0)
+    result = run(of, Claimq(SPEC), PodSettings(crash_every=120.0))
+    assert result.started == result.items
+    assert result.items_interrupted > 10
+    assert result.busy_pods_stopped == 0
+
+
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_a_shape_is_the_same_with_the_same_seed_and_differs_with_another(shape: str) -> None:
     first, again, other = (make_trace(shape, seed) for seed in (1, 1, 2))

@@ -16,6 +16,7 @@ from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.inspection import check, find, items, peek, queues, status, url, workers
 from claimq_cli.commands.policy import policy
+from claimq_cli.commands.record import record
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
 from claimq_cli.commands.why import why
@@ -46,6 +47,7 @@ for command in (
     url,
     queues,
     why,
+    record,
     simulate_command,
 ):
     cli.add_command(command)

@@ -1,5 +1,8 @@
 """Draws simulated runs: the queue and the workers over time, one column of charts for each autoscaler."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# matplotlib's own types are partly unknown.
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,7 +25,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise CommandError(f"--plot {path}: the name ends in {' or '.join(FORMATS)}", USAGE)
     try:
-        import matplotlib as mpl  # noqa: F401 - an optional extra
+        import matplotlib as mpl  # noqa: F401 # pyright: ignore[reportUnusedImport] # an optional extra
     except ImportError:
         raise CommandError("--plot needs matplotlib: pip install 'claimq-cli[plot]'", USAGE) from None
 

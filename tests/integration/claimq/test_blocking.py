@@ -31,12 +31,14 @@ from claimq import (
 from claimq.blocking import BlockingQueue, BlockingServer
 from testkit.processes import Process
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture
 def blocking(valkey: Server) -> Iterator[BlockingServer]:
-    with claimq.blocking.connect(settings=RedisSettings(url=valkey.url, retry_for=2.0)) as made:
+    with claimq.blocking.connect(
+        settings=RedisSettings(url=valkey.url, retry_for=2.0, reply_timeout=PATIENCE)
+    ) as made:
         yield made
 
 

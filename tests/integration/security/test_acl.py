@@ -12,7 +12,7 @@ from testkit import roles
 from testkit.contents import changes, contents
 from testkit.resp import Connection, ReplyError
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 OTHERS = "cq:{theirs}:main"
 EVERYTHING = [
@@ -142,7 +142,7 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
 async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
     async with claimq.connect(
-        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=2.0)
+        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=2.0, reply_timeout=PATIENCE)
     ) as store:
         await store.queue(roles.QUEUE).enqueue(b"x")
         server.call("ACL", "DELUSER", "worker")

@@ -133,6 +133,12 @@ def test_in_a_hurry_nobody_waits_for_what_is_in_hand() -> None:
     assert next_step(draining(is_asked=True), PATIENCE.hurried(), NOW) is Step.STOP_APP
 
 
+def test_in_a_hurry_an_app_has_time_to_give_its_items_back() -> None:
+    stopping = draining(is_asked=True, app_stopped_at=NOW)
+    assert next_step(stopping, PATIENCE.hurried(), NOW + 4.9) is None
+    assert next_step(stopping, PATIENCE.hurried(), NOW + 5) is Step.KILL_APP
+
+
 def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None = None) -> Snapshot:
     lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: delayed, State.FAILED: 9}
     ages: dict[State, float | None] = dict.fromkeys(State, None)

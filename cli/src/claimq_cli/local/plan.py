@@ -8,7 +8,7 @@ the app gets SIGTERM, then the sidecar.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from claimq.model import Snapshot, State
@@ -45,8 +45,8 @@ class Patience:
     end: float = 5.0
 
     def hurried(self) -> Patience:
-        """The timeouts after a second signal: no time to finish items."""
-        return Patience(self.start, 0.0, min(self.end, 1.0))
+        """The timeouts after a second signal: no time to finish items, but to give them back."""
+        return replace(self, drain=0.0)
 
 
 @dataclass(frozen=True, slots=True)

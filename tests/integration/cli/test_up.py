@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -243,9 +244,8 @@ def test_a_killed_app_is_replaced_and_its_item_comes_back_at_once(
     claimq("enqueue", "trial", "hold-1")
     eventually_sync(lambda: held(tmp_path))
     (app,) = up.pids("app")
+    os.kill(app, signal.SIGKILL)
     (tmp_path / "go").touch()
-    Process(["kill", "-STOP", str(app)]).wait()
-    Process(["kill", "-KILL", str(app)]).wait()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
     up.until_says(r"its app \(pid \d+\) was killed by SIGKILL; restarting in 0.5 s")
 
@@ -396,4 +396,4 @@ def test_an_item_that_kills_its_app_reaches_failed_with_the_cause(
         items = claimq("failed", "list", "trial", "-o", "json").json["items"]
         return str(items[0]["item"]["last_error"]) if items else ""
 
-    eventually_sync(lambda: cause() == "its app was killed by SIGKILL", within=60)
+    eventually_sync(lambda: cause() == "its app was killed by SIGKILL")

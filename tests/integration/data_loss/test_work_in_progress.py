@@ -186,14 +186,12 @@ async def every_worker_recovers(
             ledger.second_gate.set()
             wanted = {*after, *(() if emptied else before)}
             await eventually(
-                lambda: wanted <= {text for _, text in ledger.finished}, within=40, why="every item is done"
+                lambda: wanted <= {text for _, text in ledger.finished}, why="every item is done"
             )
             nothing = dict.fromkeys(State, 0)
-            await eventually(lambda: is_at(queue, nothing), within=40, why="the queue is empty")
+            await eventually(lambda: is_at(queue, nothing), why="the queue is empty")
             more = [f"more-{number}" for number in range(40)]
-            await eventually(
-                lambda: all_again(queue, ledger, finished, more), within=40, why="each worker works"
-            )
+            await eventually(lambda: all_again(queue, ledger, finished, more), why="each worker works")
         finally:
             await workers.end()
         assert ledger.charged == []

@@ -8,7 +8,7 @@ import pytest
 
 from claimq_sidecar.http.protocol import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 GROWTH_MB = 15.0
 """What the worst head may add to a sidecar: far less than the 15 MB that are sent."""
@@ -19,7 +19,7 @@ INFO = b"GET /v1/info HTTP/1.1\r\nconnection: close\r\n\r\n"
 
 
 def on_health_port(sidecar: Sidecar) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", sidecar.health_port), timeout=30)
+    return socket.create_connection(("127.0.0.1", sidecar.health_port), timeout=PATIENCE)
 
 
 def on_app_socket(sidecar: Sidecar) -> socket.socket:
@@ -137,7 +137,7 @@ def test_silent_connections_make_room_for_one_that_asks(
         path = b"/v1/info" if connect is on_app_socket else b"/healthz"
         request = b"GET %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path
         assert sent(connection, request).startswith(b"HTTP/1.1 200 ")
-    eventually_sync(lambda: sidecar.metric("process_open_fds") <= most + other, within=20)
+    eventually_sync(lambda: sidecar.metric("process_open_fds") <= most + other)
 
 
 def test_where_all_connections_have_a_request_the_next_is_refused(sidecar: Sidecar) -> None:
@@ -158,11 +158,11 @@ def test_where_all_connections_have_a_request_the_next_is_refused(sidecar: Sidec
         for _ in range(AppProtocol.most_connections - 1):
             waiting.append(sidecar.connect())
             waiting[-1].sendall(claim)
-        answer = eventually_sync(one_more_is_refused, within=60)
+        answer = eventually_sync(one_more_is_refused)
         assert b"too-many-connections" in answer
         for connection in waiting[:10]:
             connection.close()
-        eventually_sync(lambda: sent(sidecar.connect(), INFO).startswith(b"HTTP/1.1 200 "), within=20)
+        eventually_sync(lambda: sent(sidecar.connect(), INFO).startswith(b"HTTP/1.1 200 "))
         assert sidecar.peak_mb < 100
     finally:
         for connection in waiting:

@@ -19,7 +19,7 @@ from claimq.worker import Item, NewItem, Refused, SidecarUnavailable, Worker
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_stop_ends_a_loop_of_another_thread_while_it_waits(worker: Worker, sid
     loop.start()
     eventually_sync(lambda: bool(worker.client._stopping._waiting))
     worker.stop()
-    loop.join(60)
+    loop.join(PATIENCE)
     assert not loop.is_alive()
     assert got == []
 
@@ -156,7 +156,7 @@ def test_a_client_waits_for_a_sidecar_that_starts_later(valkey: Server) -> None:
     sidecar = Sidecar(valkey.url)
     starting = threading.Timer(0.3, sidecar.start)
     starting.start()
-    with claimq.worker.connect(sidecar.socket) as worker:
+    with claimq.worker.connect(sidecar.socket, within=PATIENCE) as worker:
         assert worker.claim(wait=0) == []
     starting.join()
     sidecar.close()

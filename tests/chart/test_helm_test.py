@@ -8,6 +8,7 @@ import threading
 import claimq.blocking
 from testkit.chart import FOLDER, Chart, of_kind
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 PROGRAM = FOLDER / "files" / "helm_test.py"
 
@@ -19,7 +20,7 @@ def run(server: Server, timeout: str) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

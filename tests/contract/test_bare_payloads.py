@@ -11,7 +11,7 @@ import claimq
 from claimq import NewItem, Policy, RedisSettings, ReliableQueue, State, Verdict
 from testkit.clock import move_clock
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 MAIN = "cq:{q}:main"
 ODD = {
@@ -158,7 +158,7 @@ async def test_a_claim_that_waits_finds_a_bare_payload_at_its_next_look(
     waiting = asyncio.ensure_future(queue.claim())
     await eventually(lambda: b"blpop" in _clients(server), why="the claim waits")
     server.call("LPUSH", MAIN, "late")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert [claim.item.payload for claim in await waiting] == [b"late"]
 
 

@@ -10,6 +10,7 @@ from claimq.policy import RetryDelay
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 1"
 
@@ -18,7 +19,7 @@ async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_w
     waiting = asyncio.ensure_future(internals(queue).wait_for_work(30.0))
     await asyncio.sleep(0)
     await other_worker.enqueue("a")
-    assert await asyncio.wait_for(waiting, 60)
+    assert await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_the_wake_token_is_still_there_for_a_claimer(queue: ReliableQueue, server: Server) -> None:

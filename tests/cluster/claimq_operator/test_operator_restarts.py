@@ -122,7 +122,7 @@ def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
         generations = {one["metadata"]["generation"] for one in (before, after)}
         return image == "app:2" and len(generations) == 1
 
-    eventually_sync(both_leave_it, within=60, why="both have the new image and change nothing more")
+    eventually_sync(both_leave_it, why="both have the new image and change nothing more")
     assert world.replicas() == 3
 
 

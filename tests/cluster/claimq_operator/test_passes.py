@@ -99,11 +99,11 @@ def test_in_mode_external_the_scale_subresource_sets_replicas_across_a_suspensio
     status, read = world.api.request("GET", scale)
     assert (status, read["spec"]["replicas"]) == (200, 1)
     world.api.request("PATCH", scale, {"spec": {"replicas": 3}})
-    eventually_sync(lambda: world.replicas() == 3, within=15)
+    eventually_sync(lambda: world.replicas() == 3)
     world.patch("rq", "thumbs", {"spec": {"suspend": True}})
-    eventually_sync(lambda: world.replicas() == 0, within=15)
+    eventually_sync(lambda: world.replicas() == 0)
     world.patch("rq", "thumbs", {"spec": {"suspend": False}})
-    eventually_sync(lambda: world.replicas() == 3, within=15)
+    eventually_sync(lambda: world.replicas() == 3)
 
 
 def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
@@ -130,7 +130,7 @@ def test_a_queue_that_rests_costs_no_write(world: World) -> None:
         """How much is written in so many passes."""
         before = operator.metric("claimq_kubernetes_requests_total", verb="apply")
         passes = operator.metric("claimq_passes_total")
-        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count, within=60)
+        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count)
         return operator.metric("claimq_kubernetes_requests_total", verb="apply") - before
 
     eventually_sync(lambda: writes_in(10) == 0, why="what its making had to be told is told")
@@ -181,8 +181,8 @@ def test_a_full_server_gets_the_workers_that_drain_it(
     full.call("CONFIG", "SET", "maxmemory", "1")
     world.operator()
     world.queue(redis={"url": full.tcp_url})
-    eventually_sync(lambda: world.replicas() == 1, within=15)
-    eventually_sync(lambda: world.condition("RedisReachable") == "True Full", within=15)
+    eventually_sync(lambda: world.replicas() == 1)
+    eventually_sync(lambda: world.condition("RedisReachable") == "True Full")
     assert world.condition("Stalled") == "True Full"
 
 
@@ -202,7 +202,7 @@ def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
     eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable")
     right = base64.b64encode(world.redis.tcp_url.encode()).decode()
     world.patch("secret", "redis", {"data": {"url": right}})
-    eventually_sync(lambda: world.condition("Ready") == "True Working", within=90)
+    eventually_sync(lambda: world.condition("Ready") == "True Working")
     items().enqueue("a")
     eventually_sync(lambda: world.replicas() == 1)
 

@@ -10,7 +10,7 @@ import pytest
 from claimq import Policy
 from claimq.blocking import BlockingQueue
 from testkit.operator_world import World
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 Items = Callable[..., BlockingQueue]
 TAKE_OVER = "claimq.dev/take-over-from"
@@ -30,7 +30,7 @@ def message(world: World, kind: str, name: str) -> str:
 
 def delete(world: World, name: str) -> None:
     world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--wait=false")
-    eventually_sync(lambda: world.get("rq", name) == {}, within=60, why=f"{name} is gone")
+    eventually_sync(lambda: world.get("rq", name) == {}, why=f"{name} is gone")
 
 
 def test_the_name_of_another_namespaces_queue_is_refused_and_nothing_happens(world: World) -> None:
@@ -131,7 +131,7 @@ def listener(answer: bytes) -> Generator[tuple[int, list[bytes]]]:
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 def test_a_password_is_not_sent_where_its_secret_does_not_allow(world: World) -> None:
@@ -152,7 +152,7 @@ def test_a_password_is_not_sent_where_its_secret_does_not_allow(world: World) ->
         # As the message says: the one who may write the Secret allows the host.
         patch = {"stringData": {"hosts": f"127.0.0.1:{port}"}}
         world.patch("secret", "db", patch)
-        eventually_sync(lambda: any(b"S3CRET-canary" in one for one in heard), within=60)
+        eventually_sync(lambda: any(b"S3CRET-canary" in one for one in heard))
     assert "canary" not in str(world.status()) + str(world.events()) + world.operators[0].log.read_text()
 
 

@@ -79,7 +79,7 @@ def test_an_uninstall_leaves_the_definition_and_the_queues(bare: ApiServer, helm
 def test_without_keep_an_uninstall_leaves_nothing(bare: ApiServer, helm: Helm) -> None:
     helm("install", "release", FOLDER, "--set=crds.keep=false")
     helm("uninstall", "release", *NO_JOB)
-    eventually_sync(lambda: left(bare) == [], within=120, why="the definition is gone")
+    eventually_sync(lambda: left(bare) == [], why="the definition is gone")
 
 
 def documented_upgrade() -> list[str]:

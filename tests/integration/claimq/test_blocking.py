@@ -255,7 +255,7 @@ def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> N
         (claim,) = queue.claim()
         assert [outcome.verdict for outcome in queue.done(claim)] == ["done"]
         server.queue("other").enqueue("b")
-        thread.join(60)
+        thread.join(PATIENCE)
         assert waiting == ["b"]
         queue.enqueue("c")
         assert queue.consume(lambda _: None, return_when_empty=True).done == 1

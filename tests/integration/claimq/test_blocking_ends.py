@@ -6,7 +6,7 @@ import pytest
 
 from claimq import Item, StoreUnavailable, blocking
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 def test_closing_ends_the_calls_of_all_threads(valkey: Server) -> None:
@@ -27,7 +27,7 @@ def test_closing_ends_the_calls_of_all_threads(valkey: Server) -> None:
         server.ping()
         server.close()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert not any(thread.is_alive() for thread in threads)
     assert {type(error) for error in ended} == {StoreUnavailable}
 
@@ -53,7 +53,7 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
     consuming.start()
     assert begun.wait(60)
     server.close()
-    consuming.join(60)
+    consuming.join(PATIENCE)
     may_end.set()
 
     assert not consuming.is_alive()
@@ -81,6 +81,6 @@ def test_an_event_of_another_thread_stops_a_consume(valkey: Server, in_main_thre
         other.start()
         (consume if in_main_thread else stop_it)()
         eventually_sync(lambda: ended)
-        other.join(60)
+        other.join(PATIENCE)
 
     assert ended == ["stop"]

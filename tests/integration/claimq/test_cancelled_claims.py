@@ -11,7 +11,7 @@ from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ async def test_whoever_waits_for_a_cancelled_claim_hears_when_it_is_back(
     waiting = asyncio.create_task(internals(other).lost_claims_recovered())
     assert not await finished_in(waiting, 0.2)
     proxy.heal()
-    await asyncio.wait_for(waiting, 60.0)
+    await asyncio.wait_for(waiting, PATIENCE)
     assert await main_and_busy(queue) == (1, 0)
 
 
@@ -166,7 +166,7 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
             await other.claim(1)
         assert await main_and_busy(queue) == (1, 1)
         proxy.heal()
-        await asyncio.wait_for(internals(other).lost_claims_recovered(), 60.0)
+        await asyncio.wait_for(internals(other).lost_claims_recovered(), PATIENCE)
         assert await main_and_busy(queue) == (2, 0)
         assert [item.text for item in await queue.peek(2)] == ["a", "b"]
 
@@ -183,4 +183,4 @@ async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
         waiting = asyncio.create_task(internals(short.queue("q", worker="w2")).lost_claims_recovered())
         assert not await finished_in(waiting, 0.1)
     assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
-    await asyncio.wait_for(waiting, 60.0)
+    await asyncio.wait_for(waiting, PATIENCE)

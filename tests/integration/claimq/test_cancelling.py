@@ -12,7 +12,7 @@ from claimq import ReliableQueue, State, Verdict
 from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 T = TypeVar("T")
 CANCELS = 2000
@@ -73,7 +73,7 @@ async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
     await asyncio.gather(*waiting, return_exceptions=True)
     await queue.enqueue("a")
     assert [item.text for item in await queue.peek(9)] == ["a"]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert [claim.item.text for claim in await queue.claim(wait=None)] == ["a"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from claimq import Item, Policy, ReliableQueue, State
 from testkit.handlers import Seen, fill
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 async def counts(queue: ReliableQueue) -> tuple[int, int, int, int]:
@@ -228,7 +228,7 @@ async def test_it_ends_as_empty_only_when_no_handler_can_add_more(queue: Reliabl
             await asyncio.sleep(0.05)
             await queue.enqueue_many(["second", "third"])
         else:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await both.wait()
 
     consumed = await queue.consume(handler, concurrency=3, return_when_empty=True)
@@ -256,5 +256,5 @@ async def test_a_pause_lies_between_chunks(queue: ReliableQueue, seen: Seen) -> 
 
 async def test_a_stop_ends_a_pause_at_once(queue: ReliableQueue, seen: Seen) -> None:
     await fill(queue, 3)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert (await queue.consume(seen, pause=600, max_seconds=3)).done == 1

@@ -7,7 +7,7 @@ import pytest
 
 import claimq
 from claimq import Item, ReliableQueue, State, StoreUnavailable
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item(
@@ -18,7 +18,7 @@ async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item
     def handler(item: Item) -> object:
         return next(iter(()))
 
-    consumed = await asyncio.wait_for(queue.consume(handler, max_items=1), 60)
+    consumed = await asyncio.wait_for(queue.consume(handler, max_items=1), PATIENCE)
 
     assert consumed.failed == 1
     assert (await queue.peek())[0].last_error == "StopIteration: "
@@ -65,7 +65,7 @@ async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queu
     may_end.set()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.shield(consuming), 60)
+        await asyncio.wait_for(asyncio.shield(consuming), PATIENCE)
     assert await queue.length(State.MAIN) == 3
 
 
@@ -76,4 +76,4 @@ async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: Re
     await store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
-        await asyncio.wait_for(consuming, 60)
+        await asyncio.wait_for(consuming, PATIENCE)

@@ -24,7 +24,7 @@ from testkit.places import new_directory
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.resp import Frames
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 Answer = Callable[[list[bytes]], bytes]
 FAST = 0.3
@@ -245,7 +245,7 @@ async def test_a_script_cache_flushed_again_and_again_under_load_fails_nothing(
             await asyncio.to_thread(valkey.call, "SCRIPT", "FLUSH")
             await asyncio.sleep(0.002)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.gather(produce(), work("w1"), work("w2"), work("w3"), flush())
     assert sorted(map(int, done)) == list(range(total))
 
@@ -261,7 +261,7 @@ async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_made_anew(
             proxy.cut()
         await eventually(lambda: b"blpop" in _clients(valkey))
         await queue.enqueue("a")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert [claim.item.text for claim in await waiting] == ["a"]
 
 
@@ -295,7 +295,7 @@ async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: Se
         server.kill9()
         server.start()
         await queue.enqueue("a")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert [claim.item.text for claim in await waiting] == ["a"]
 
 
@@ -305,11 +305,11 @@ async def test_waiting_claims_never_starve_verdicts(queue: ReliableQueue, store:
     waiting = [asyncio.ensure_future(store.queue("q", worker=f"w{n}").claim(wait=30)) for n in range(200)]
     await asyncio.sleep(0.2)
     for _ in range(20):
-        async with asyncio.timeout(60):  # which a starved one would not meet
+        async with asyncio.timeout(PATIENCE):  # which a starved one would not meet
             assert [outcome.verdict for outcome in await queue.renew(held)] == [Verdict.RENEWED]
     assert [outcome.verdict for outcome in await queue.done(held)] == [Verdict.DONE]
     await queue.enqueue_many([str(number) for number in range(200)])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         claimed = [claim for claims in await asyncio.gather(*waiting) for claim in claims]
     assert len({claim.item.id for claim in claimed}) == 200
 
@@ -390,5 +390,5 @@ async def test_after_a_cut_one_try_is_lost_and_not_one_for_each_idle_connection(
         assert proxy.opened >= 12
         proxy.delay(0)
         proxy.cut()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await queue.enqueue("b")

@@ -14,6 +14,7 @@ import claimq.blocking
 from claimq import Reason, State
 from claimq.blocking import BlockingQueue
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 MOST_STEPS = 20_000
 """More instructions than a call has: the test ends when an interrupt comes too late."""
@@ -50,7 +51,7 @@ def in_a_thread(call: Callable[[], bool], what: str) -> bool:
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive(), f"hangs: {what}"
     return answers[0]
 

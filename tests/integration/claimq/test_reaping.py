@@ -11,7 +11,7 @@ from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 async def test_it_sweeps_expired_leases_due_items_and_failed_items_by_itself(queue: ReliableQueue) -> None:
@@ -29,7 +29,7 @@ async def test_it_sweeps_expired_leases_due_items_and_failed_items_by_itself(que
 
     await eventually(in_order)
     stop.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await reaping
 
 

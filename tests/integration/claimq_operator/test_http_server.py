@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from testkit.waiting import PATIENCE
+
 GROWTH_MB = 15.0
 """What the worst client may add to the operator: far less than the 15 MB that it sends."""
 MANY = 2000
@@ -49,7 +51,7 @@ class Running:
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
     def get(self, path: str) -> bytes:
         request = f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"

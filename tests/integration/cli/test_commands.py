@@ -11,7 +11,7 @@ import pytest
 import claimq as library
 from claimq.policy import Policy
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
@@ -74,7 +74,7 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         slow.stdin.write("first\nsec")
         slow.stdin.flush()
         eventually_sync(lambda: '"main": 1' in on("status", "q", "-o", "json").out)
-        out, _ = slow.communicate("ond\n", timeout=120)
+        out, _ = slow.communicate("ond\n", timeout=PATIENCE)
     assert out == "q: 2 items enqueued, 2 in main (a new queue)\n"
     assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["first", "second"]
 

@@ -18,7 +18,7 @@ from claimq_cli.commands.input_source import InputSource, Portion
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.terminal import CTRL_C, Terminal
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_signal_ends_a_load_that_waits_for_lines(
         assert load.stderr is not None
         load.stdin.write("one\n\ntwo\nhalf a line")
         load.stdin.flush()
-        eventually_sync(lambda: queue.length() == 2, within=60)
+        eventually_sync(lambda: queue.length() == 2)
         load.send_signal(number)
         said = load.stderr.read()
         assert load.wait(60) == 130
@@ -98,7 +98,7 @@ def test_a_signal_ends_what_waits_for_a_pipes_writer(
     os.mkfifo(tmp_path / "pipe")
     log = tmp_path / "log"
     load = Process(command(valkey.url, option, str(tmp_path / "pipe")), log=log)
-    eventually_sync(lambda: _catches(load.pid, signal.SIGTERM), within=60)
+    eventually_sync(lambda: _catches(load.pid, signal.SIGTERM))
     load.send(signal.SIGTERM)
     assert load.wait(60) == 130
     assert said in log.read_text()
@@ -119,7 +119,7 @@ def test_an_interrupted_load_is_gone_on_with_where_it_stopped(
         while b" enqueued\x1b[K" not in terminal.output:  # the progress, once the load has lasted a moment
             written += os.write(into, b"x\n") // 2
             terminal.read_for(0.05)
-        eventually_sync(lambda: queue.length() == written, within=60)
+        eventually_sync(lambda: queue.length() == written)
         terminal.type(CTRL_C)
         code = terminal.wait(60)
         said = terminal.output.decode()
@@ -132,7 +132,7 @@ def test_an_interrupted_load_is_gone_on_with_where_it_stopped(
     file = tmp_path / "lines"
     file.write_text("x\n" * (written + 5))
     arguments = command(valkey.url, "--lines", str(file), "--from-line", str(written + 1))
-    subprocess.run(arguments, timeout=300, check=True)
+    subprocess.run(arguments, timeout=PATIENCE, check=True)
     assert queue.length() == written + 5
 
 
@@ -142,7 +142,7 @@ def test_an_id_for_each_line_makes_a_repeat_harmless(
     (tmp_path / "lines").write_text("a\nb\nc\n")
     arguments = command(valkey.url, "--lines", str(tmp_path / "lines"), "--id-prefix", "load-7-")
     for enqueued in ("3 items enqueued", "0 items enqueued, 3 items known already"):
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE, check=True)
         assert enqueued in done.stdout
     assert [item.id for item in queue.peek(9)] == ["load-7-1", "load-7-2", "load-7-3"]
 
@@ -156,7 +156,7 @@ def test_a_refused_line_is_named_and_nothing_after_it_is_stored(
         command(valkey.url, "--lines", str(tmp_path / "lines")),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 4
@@ -177,7 +177,7 @@ def test_a_server_that_goes_away_leaves_some_lines_in_doubt(valkey: Server, queu
         assert load.stderr is not None
         load.stdin.write("one\n")
         load.stdin.flush()
-        eventually_sync(lambda: queue.length() == 1, within=60)
+        eventually_sync(lambda: queue.length() == 1)
         valkey.kill9()
         load.stdin.write("two\n")
         load.stdin.flush()
@@ -205,6 +205,6 @@ def test_memory_does_not_grow_with_the_number_of_lines(valkey: Server, tmp_path:
             MEASURE,
             *command(valkey.url, "--lines", str(file), "--from-line", str(first)),
         ]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=True)
+        done = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE, check=True)
         peaks.append(int(done.stdout))
     assert peaks[1] < peaks[0] + 8 * 1024, f"KiB at the peak with 10,000 and 300,000 lines: {peaks}"

@@ -11,7 +11,7 @@ from claimq.errors import CrossSlot, StoreUnavailable
 from claimq.model import Reason
 from testkit.cluster import RedisCluster
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_a_blocked_claim_wakes_at_an_enqueue(store: claimq.Server) -> None
     waiting = asyncio.create_task(queue.claim(wait=20))
     await eventually(lambda: len(asyncio.all_tasks()) > 1)
     await queue.enqueue(b"x")
-    claims = await asyncio.wait_for(waiting, 60)
+    claims = await asyncio.wait_for(waiting, PATIENCE)
     assert [claim.item.payload for claim in claims] == [b"x"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.tree import COMPONENTS, ROOT, tracked_files
+from testkit.waiting import PATIENCE
 
 
 @pytest.fixture(params=COMPONENTS)
@@ -18,7 +19,7 @@ def component(request: pytest.FixtureRequest) -> str:
 def built(component: str, place: Path) -> set[str]:
     """The names of the files in the wheel of a component."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
-    subprocess.run(command, cwd=ROOT / component, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=ROOT / component, check=True, capture_output=True, timeout=PATIENCE)
     [wheel] = place.glob("*.whl")
     with zipfile.ZipFile(wheel) as files:
         return set(files.namelist())

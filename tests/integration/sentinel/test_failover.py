@@ -15,7 +15,7 @@ from claimq.errors import StoreUnavailable
 from testkit.plugin import started
 from testkit.sentinel import Sentinel
 from testkit.server import Server, free_port
-from testkit.waiting import eventually, eventually_sync
+from testkit.waiting import PATIENCE, eventually, eventually_sync
 
 ITEMS = 300
 
@@ -175,7 +175,7 @@ async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobod
         await eventually(lambda: b"errorstat_READONLY" in _errors(server), why="a call was refused")
         assert not any(call.done() for call in (ending, claiming, enqueueing))
         server.call("REPLICAOF", "NO", "ONE")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert [one.verdict for one in await ending] == [Verdict.DONE]
             # Which of the two comes first is open: an item that waits is claimed either way.
             assert [(one.item.payload, one.item.requeue_count) for one in await claiming] == [(b"2", 0)]

@@ -12,7 +12,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.server import Server
 from testkit.sidecars import KEY, Answer, Sidecar, UnixConnection
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
@@ -67,7 +67,7 @@ def test_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blockin
     eventually_sync(lambda: sidecar.info["draining"])
     assert answers == []
     sidecar.outcomes("done", claim["token"])
-    asking.join(60)
+    asking.join(PATIENCE)
     assert [answer.json for answer in answers] == [{"drained": True, "in_hand": 0}]
     assert sidecar.running.is_running
     assert sidecar.running.terminate() == 0

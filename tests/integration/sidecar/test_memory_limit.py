@@ -13,6 +13,7 @@ from testkit.memory_cgroup import MemoryCgroup
 from testkit.server import Server
 from testkit.sidecars import Sidecar, UnixConnection
 from testkit.tiers import MISSING
+from testkit.waiting import PATIENCE
 
 MB = 1024 * 1024
 LIMIT = 256 * MB
@@ -53,7 +54,7 @@ def at_once(count: int, ask: Callable[[], int]) -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(100)
+        thread.join(PATIENCE)
     assert len(statuses) == count
     return statuses
 

@@ -13,7 +13,7 @@ from claimq.policy import Policy
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Answer, Sidecar
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 def test_a_killed_sidecar_leaves_a_stale_socket_that_the_next_one_replaces(
@@ -87,7 +87,7 @@ def test_an_outage_of_the_store_is_told_and_survived(
     asking = threading.Thread(target=lambda: answers.append(sidecar.ask("POST", "/v1/done", verdict)))
     asking.start()
     store.start()
-    asking.join(20.0)
+    asking.join(PATIENCE)
     assert [answer.json["outcomes"][0]["outcome"] for answer in answers] == ["done"]
     assert len(sidecar.claim(1, wait=5)) == 1
     assert sidecar.metric('claimq_sidecar_store_errors_total{kind="unavailable"}') >= 1

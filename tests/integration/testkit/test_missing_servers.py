@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.tree import ROOT
+from testkit.waiting import PATIENCE
 
 # Only the plugins that pyproject.toml has options for: to import all others takes seconds of processor time.
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "pytest_timeout", "-p", "xdist.plugin")
@@ -36,7 +37,7 @@ def run(place: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]
     ]
     return subprocess.run(
         [*command, f"--rootdir={ROOT}", *options, str(place)],
-        cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=110,
+        cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 

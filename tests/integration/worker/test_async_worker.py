@@ -15,7 +15,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import AsyncWorker, NewItem, Refused, SidecarUnavailable
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_many_claims_share_a_worker(worker: AsyncWorker, queue: BlockingQu
 
 async def test_a_stop_ends_the_loop_while_it_waits(worker: AsyncWorker) -> None:
     asyncio.get_running_loop().call_later(0.1, worker.stop)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert [item async for item in worker.items(wait=60)] == []
 
 
@@ -138,7 +138,7 @@ async def test_sigterm_ends_a_loop_that_waits(worker: AsyncWorker) -> None:
     waiting = asyncio.ensure_future(anext(worker.items(wait=300), None))
     await eventually(lambda: bool(worker._stopping._waiting))
     os.kill(os.getpid(), signal.SIGTERM)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await waiting is None
 
 
@@ -159,7 +159,7 @@ async def test_sigterm_ends_the_loop_after_the_item_in_hand(
 
 async def test_a_drain_ends_the_loop(worker: AsyncWorker, queue: BlockingQueue, sidecar: Sidecar) -> None:
     queue.enqueue("a")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for item in worker.items(wait=60):
             async with item:
                 asyncio.get_running_loop().call_later(0.1, sidecar.running.send, signal.SIGTERM)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from claimq_cli.local.sidecar_client import NoAnswer, get
+from testkit.waiting import PATIENCE
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnot\r\n4\r\n now\r\n0\r\n\r\n"
@@ -33,7 +34,7 @@ async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncG
     try:
         yield asked
     finally:
-        await asyncio.wait_for(ended.wait(), 60)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
         server.close()
         await server.wait_closed()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.tree import ROOT
+from testkit.waiting import PATIENCE
 
 OLD = '#!/bin/sh\ncase "$1" in --version) echo Python 3.9.18;; *) exit 1;; esac\n'
 WITHOUT_VENV = '#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; esac\nexec {python} "$@"\n'
@@ -28,7 +29,7 @@ def install(machine: Path, name: str, script: str) -> None:
 def said_by_setup(machine: Path, python: str = "") -> str:
     env = {**os.environ, "PATH": str(machine), "PYTHON": python}
     command = ["/bin/sh", str(ROOT / "scripts/setup"), "no-such-level"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode != 0
     assert done.stdout == ""
     return done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from claimq_operator.redis.certificates import MAX_BYTES, NAMESPACE_BYTES, CertificateRejected, Certificates
+from testkit.waiting import PATIENCE
 
 CA = MAX_BYTES["ca.crt"]
 
@@ -76,6 +77,6 @@ def test_a_partly_written_file_is_removed_and_others_are_kept(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.stdout.split() == ["CertificateNotStored", "True", "small"]

@@ -12,10 +12,9 @@ from claimq_sidecar.http.listening import open_app_socket
 from claimq_sidecar.http.protocol import BoundedProtocol
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.http.server import HttpServer
+from testkit.waiting import PATIENCE
 
 LONG = b"x" * 10_000_000
-PATIENCE = 60.0
-"""How long a test waits for what takes milliseconds."""
 
 
 class Impatient(BoundedProtocol):

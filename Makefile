@@ -80,6 +80,10 @@ property: setup ## random operations against a plain model
 kill: setup ## SIGKILL at random points, every item accounted for
 	$(PYTEST) tests/$@
 
+.PHONY: mutants
+mutants: setup ## changes one token of a pure module at a time and prints the changes that its tests miss; SAMPLE=90, SEED=0, ONLY=PATH
+	@$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
 .PHONY: bench
 bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

@@ -70,8 +70,6 @@ class Estimates:
         times what is known: workers that wait for something broken do not justify more workers.
         """
         weight = _PRIOR_WEIGHT * min(1.0, max(0.0, (_PRIOR_UNTIL - self.ended) / 20))
-        if self.ended + weight <= 0:
-            return assumed
         known = (self.busy_seconds + weight * assumed) / (self.ended + weight)
         lately = self.recent_seconds / self.recent if self.recent >= RECENT / 3 else 0.0
         return max(lately if lately > _FAR_LONGER * known else known, 0.001)

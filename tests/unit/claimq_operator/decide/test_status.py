@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from claimq.model import ServerReport
+from claimq.model import ServerReport, ServerWarning
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import seen_for_scaling
 from claimq_operator.decide.status import age_text, build, has_changed, is_urgent
 from claimq_spec.scaling import Decision, ScalingRule, ScalingState
-from testkit.kubernetes_objects import snapshot
+from testkit.kubernetes_objects import pod_body, snapshot
 from testkit.tree import ROOT
 
 Look = Callable[..., Observed]
@@ -111,6 +111,121 @@ def test_a_changed_condition_is_written_at_once(observed: Look) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("observedGeneration", 4),
+        ("selector", "other"),
+        ("queueName", "other"),
+        ("workers", {"desired": 9}),
+        ("conditions", []),
+    ],
+)
+def test_each_difference_that_users_wait_for_is_urgent_by_itself(
+    observed: Look, key: str, value: object
+) -> None:
+    status = status_of(observed(main=1, age=3.0))
+    changed = {**status, key: value}
+    assert is_urgent(changed, status)
+    assert has_changed(changed, status)
+    assert not is_urgent(status, dict(status))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("items", {"main": 9}),
+        ("redis", {"version": "valkey 9.2"}),
+        ("scaling", {"rule": "Idle", "replicas": 1}),
+        ("scaling", {"rule": "FromZero", "replicas": 2}),
+        ("ages", {"main": 3.0, "busy": 1.0}),
+        ("ages", {}),
+    ],
+)
+def test_each_difference_of_numbers_is_written_by_itself_though_not_at_once(
+    observed: Look, key: str, value: object
+) -> None:
+    status = status_of(observed(main=1, age=3.0))
+    changed = {**status, key: value}
+    assert has_changed(changed, status)
+    assert not is_urgent(changed, status)
+
+
+def test_another_message_of_a_condition_is_written_though_not_at_once(observed: Look) -> None:
+    status = status_of(observed(main=1))
+    conditions = [{**one, "message": "other"} for one in status["conditions"]]
+    changed = {**status, "conditions": conditions}
+    assert has_changed(changed, status)
+    assert not is_urgent(changed, status)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_written"),
+    [
+        (100.0, 125.0, False),
+        (100.0, 125.1, True),
+        (125.0, 100.0, False),
+        (125.1, 100.0, True),
+        (0.5, 1.5, False),
+        (0.5, 1.6, True),
+    ],
+)
+def test_ages_count_as_equal_up_to_a_fifth_or_a_second(before: float, after: float, is_written: bool) -> None:
+    assert has_changed({"ages": {"main": after}}, {"ages": {"main": before}}) is is_written
+
+
+def test_the_inputs_of_a_decision_are_in_the_status(observed: Look) -> None:
+    seen = snapshot(main=3, busy=1, age=2.34, due_soon=5)
+    status = status_of(observed(seen=seen, replicas=2, pods=[pod_body("a"), pod_body("b", ready=False)]))
+    assert status["scaling"]["inputs"] == {
+        "main": 3,
+        "busy": 1,
+        "delayedDue": 0,
+        "replicas": 2,
+        "ready": 1,
+        "starting": 1,
+        "busyWorkers": 0,
+        "delayedSoon": 5,
+        "oldestAge": 2.3,
+    }
+    assert (status["scaling"]["rule"], status["scaling"]["replicas"]) == ("FromZero", 1)
+    assert status["ages"] == {"main": 2.3}
+    assert status["workers"] == {"desired": 1, "ready": 1, "busy": 0, "summary": "1/1"}
+
+
+def test_inputs_without_delayed_items_and_ages_leave_them_out(observed: Look) -> None:
+    inputs = status_of(observed())["scaling"]["inputs"]
+    assert inputs.keys().isdisjoint({"delayedSoon", "oldestAge"})
+
+
+def test_a_decision_that_leaves_the_number_alone_has_none(observed: Look) -> None:
+    decision = Decision(None, ScalingRule.EXTERNAL, "why", ScalingState())
+    look = observed(main=1)
+    status = build(View(look, decision, 1), seen_for_scaling(look, 1, 0.0), now=0.0)
+    assert "replicas" not in status["scaling"]
+
+
+def test_an_unknown_queue_keeps_its_estimates_and_the_report_of_its_server(observed: Look) -> None:
+    look = observed(unknown=True)
+    before = {"scaling": {"estimates": {"ended": 5}}, "redis": {"version": "valkey 9.1"}}
+    decision = Decision(None, ScalingRule.UNKNOWN, "why", ScalingState())
+    view = View(replace(look, resource=replace(look.resource, status=before)), decision, 0)
+    status = build(view, None, now=0.0)
+    assert status["scaling"]["estimates"] == {"ended": 5}
+    assert status["redis"] == {"version": "valkey 9.1"}
+    assert status["workers"]["busy"] == 0
+
+
+def test_the_report_of_the_server_is_shown_with_its_warnings(observed: Look) -> None:
+    report = ServerReport("valkey", "9.1", "standalone", (ServerWarning("NoAppendOnly", "set it"),))
+    assert status_of(replace(observed(), report=report))["redis"] == {
+        "version": "valkey 9.1",
+        "mode": "standalone",
+        "warnings": ["NoAppendOnly: set it"],
+    }
+    assert status_of(observed())["queueName"] == "media.thumbs"
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
         (0.4, "0s"),
@@ -120,6 +235,10 @@ def test_a_changed_condition_is_written_at_once(observed: Look) -> None:
         (3600, "1h"),
         (18_600, "5h10m"),
         (187_200, "2d4h"),
+        (61, "1m1s"),
+        (3599, "59m59s"),
+        (86_399, "23h59m"),
+        (86_400, "1d"),
     ],
 )
 def test_ages_are_shown_in_two_units(seconds: float, text: str) -> None:

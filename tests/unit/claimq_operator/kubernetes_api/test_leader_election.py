@@ -1,11 +1,14 @@
 """Leader election by a Lease, without comparing clocks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+import pytest
 
 from claimq_operator.kubernetes_api.leader_election import LeaderElection, ObservedLease, Step
 from claimq_operator.kubernetes_api.port import Conflict, Kind, NotFound
+from claimq_operator.kubernetes_api.timestamps import format_micro_time
 from claimq_operator.settings import OperatorSettings
 from testkit.skipping_loop import run_skipping
 from testkit.waiting import eventually
@@ -35,6 +38,12 @@ def test_a_holder_with_a_longer_lease_duration_is_waited_for_as_long() -> None:
     seen = ObservedLease().updated(spec, 100.0)
     assert seen.step("me", 3.0, 159.0) is Step.WAIT
     assert seen.step("me", 3.0, 160.0) is Step.TAKE
+
+
+def test_a_lease_without_a_duration_lasts_as_long_as_the_candidates_own() -> None:
+    seen = ObservedLease().updated({"holderIdentity": "other", "renewTime": "1"}, 100.0)
+    assert seen.step("me", 0.5, 100.4) is Step.WAIT
+    assert seen.step("me", 0.5, 100.5) is Step.TAKE
 
 
 def test_the_own_lease_is_renewed() -> None:
@@ -98,11 +107,13 @@ class LeaseHolder:
 class Candidate:
     """A candidate that records whether it leads."""
 
-    def __init__(self, holder: LeaseHolder, identity: str) -> None:
+    def __init__(
+        self, holder: LeaseHolder, identity: str, wall_clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
         settings = OperatorSettings(sidecar_image="s", identity=identity, lease_duration=0.5)
         self.works = False
         self._run = asyncio.ensure_future(
-            LeaderElection(holder, settings, lambda: 0.0).run(self._work, lambda _: None)
+            LeaderElection(holder, settings, wall_clock).run(self._work, lambda _: None)
         )
 
     async def _work(self) -> None:
@@ -165,6 +176,23 @@ async def test_a_leader_that_loses_the_lease_stops() -> None:
     await first.end()
 
 
+async def test_only_a_new_leader_changes_when_and_how_often_the_lease_was_acquired() -> None:
+    holder = LeaseHolder()
+    first = Candidate(holder, "first", wall_clock=lambda: float(holder.version))
+    await eventually(lambda: holder.version >= 4)
+    await first.end()
+    assert holder.lease is not None
+    released = holder.lease["spec"]
+    assert (released["leaseTransitions"], released["leaseDurationSeconds"]) == (1, 1)
+    assert released["acquireTime"] == format_micro_time(1.0)
+    assert released["renewTime"] == format_micro_time(holder.version - 1.0)
+    second = Candidate(holder, "second", wall_clock=lambda: 1000.0)
+    await eventually(lambda: second.works)
+    assert holder.lease["spec"]["leaseTransitions"] == 2
+    assert holder.lease["spec"]["acquireTime"] == format_micro_time(1000.0)
+    await second.end()
+
+
 async def test_a_stopping_leader_does_not_recreate_a_deleted_lease() -> None:
     holder = LeaseHolder()
     first = Candidate(holder, "first")
@@ -195,9 +223,15 @@ class HangingLater(LeaseHolder):
         return await super().get(kind, namespace, name)
 
 
-def test_a_leader_without_responses_stops_before_the_lease_expires() -> None:
-    holder = HangingLater()
+LEASE = 15.0
+
+
+def run_election(
+    holder: HangingLater, scenario: Callable[[], Awaitable[None]]
+) -> tuple[list[float], list[bool], float]:
+    """Runs an election during `scenario`: when its work ended, what it reported after attempts, and how long it ran."""
     ends: list[float] = []
+    attempts: list[bool] = []
 
     async def work() -> None:
         try:
@@ -205,17 +239,61 @@ def test_a_leader_without_responses_stops_before_the_lease_expires() -> None:
         finally:
             ends.append(asyncio.get_running_loop().time())
 
-    async def run() -> None:
-        settings = OperatorSettings(sidecar_image="s", identity="first", lease_duration=15.0)
+    async def run() -> float:
+        settings = OperatorSettings(sidecar_image="s", identity="first", lease_duration=LEASE)
         election = asyncio.ensure_future(
-            LeaderElection(holder, settings, lambda: 0.0).run(work, lambda _: None)
+            LeaderElection(holder, settings, lambda: 0.0).run(work, attempts.append)
         )
+        await scenario()
+        election.cancel()
+        await asyncio.gather(election, return_exceptions=True)
+        return asyncio.get_running_loop().time()
+
+    return ends, attempts, run_skipping(run())
+
+
+def test_a_leader_without_responses_stops_before_the_lease_expires() -> None:
+    holder = HangingLater()
+
+    async def scenario() -> None:
         await asyncio.sleep(4)
         holder.hangs = True
         await asyncio.sleep(60)
-        election.cancel()
-        await asyncio.gather(election, return_exceptions=True)
 
-    run_skipping(run())
+    ends, attempts, _ = run_election(holder, scenario)
     renewed = [at for at in holder.asked if at < 4][-1]
-    assert ends[0] < renewed + 15.0
+    assert ends[0] == pytest.approx(renewed + 0.8 * LEASE)
+    assert attempts[:2] == [True, True]
+    assert not any(attempts[3:])
+
+
+def test_a_request_that_hangs_late_in_the_lease_does_not_outlast_it() -> None:
+    holder = HangingLater()
+
+    async def scenario() -> None:
+        await asyncio.sleep(4)
+        holder.is_cut = True  # these requests fail at once, so that the last one begins late
+        await asyncio.sleep(6)
+        holder.hangs = True
+        await asyncio.sleep(60)
+
+    ends, _, _ = run_election(holder, scenario)
+    assert ends[0] == pytest.approx(3 + 0.8 * LEASE)
+
+
+def test_a_candidate_gives_up_a_request_after_half_of_the_lease_duration() -> None:
+    holder = HangingLater()
+    holder.hangs = True
+    run_election(holder, lambda: asyncio.sleep(30))
+    between = LEASE / 2 + LEASE / 5
+    assert holder.asked == pytest.approx([0.0, between, 2 * between])
+
+
+def test_a_stopping_leader_waits_two_seconds_for_its_release() -> None:
+    holder = HangingLater()
+
+    async def scenario() -> None:
+        await asyncio.sleep(4)
+        holder.hangs = True
+
+    assert run_election(holder, scenario)[2] == pytest.approx(6.0)

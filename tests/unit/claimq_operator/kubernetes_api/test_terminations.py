@@ -152,9 +152,77 @@ def test_the_cause_names_container_exit_node_image_and_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1, "exit code 1;"),
+        (128, "exit code 128;"),
+        (129, "exit code 129 (signal 1);"),
+        (143, "exit code 143 (signal 15);"),
+        (159, "exit code 159 (signal 31);"),
+        (160, "exit code 160;"),
+    ],
+)
+def test_an_exit_code_names_its_signal_if_it_stands_for_one(code: int, text: str) -> None:
+    ended = {**ENDED, "exitCode": code, "reason": "Error"}
+    termination = only(pod(app={"restartCount": 0, "state": {"terminated": ended}}))
+    assert termination.cause.startswith(f"worker ended: {text} pod p,")
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "run"),
+    [
+        ({"terminated": ENDED}, {}, 1),
+        ({"terminated": ENDED}, {"restartCount": 2}, 3),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {"restartCount": 2}, 2),
+        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, {"restartCount": 2}, 2),
+    ],
+    ids=["first", "third", "waiting", "running"],
+)
+def test_the_cause_has_the_number_of_the_run_that_ended(state: Body, restarts: Body, run: int) -> None:
+    last = {} if "terminated" in state else {"lastState": {"terminated": ENDED}}
+    assert only(pod(app={"state": state, **restarts, **last})).cause.endswith(f"run {run}")
+
+
+@pytest.mark.parametrize("reason", ["Error", "Completed"])
+def test_a_reason_without_information_is_left_out_of_the_cause(reason: str) -> None:
+    ended = {"terminated": {**ENDED, "reason": reason, "exitCode": 0}}
+    assert only(pod(app={"state": ended})).cause.startswith("worker ended: exit code 0; pod p")
+
+
+def test_a_cause_without_node_and_image_calls_them_unknown() -> None:
+    body = pod(app={"image": "", "state": {"terminated": ENDED}})
+    body["spec"]["nodeName"] = ""
+    assert "node unknown, image unknown" in only(body).cause
+
+
+def test_a_long_message_of_an_eviction_is_cut() -> None:
+    body = pod(sidecar={"state": {"terminated": ENDED}}, reason="Evicted", message="x" * 201)
+    assert f"evicted ({'x' * 200})," in only(body).cause
+
+
+def test_a_termination_without_an_end_proves_nothing() -> None:
+    ended = {key: value for key, value in ENDED.items() if key != "finishedAt"}
+    assert terminations_of(pod(sidecar={"restartCount": 0, "state": {"terminated": ended}})) == ()
+
+
+def test_a_worker_that_started_at_the_instant_of_the_restart_keeps_its_leases() -> None:
+    termination = only(pod(sidecar=restarted()))
+    assert terminated_workers(termination, [busy(1_767_226_203_000)]) == ()
+    assert terminated_workers(termination, [busy(1_767_226_202_999)]) == ("p.u.1767226202999",)
+
+
+def test_the_termination_of_an_app_proves_nothing_about_workers() -> None:
+    termination = only(pod(app={"restartCount": 0, "state": {"terminated": ENDED}}))
+    assert terminated_workers(termination, [busy(BEFORE_ALL)]) == ()
+
+
+@pytest.mark.parametrize(
     ("more", "reason"),
     [
         ({}, Reason.CRASHED),
+        ({"conditions": [{**TARGET, "status": "False", "reason": "DeletionByPodGC"}]}, Reason.CRASHED),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, Reason.CRASHED),
+        ({"conditions": [{**TARGET, "reason": "SomethingNew"}]}, Reason.CRASHED),
         ({"reason": "Evicted", "message": "The node was low on resource: memory."}, Reason.INTERRUPTED),
         ({"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the limit."}, Reason.CRASHED),
         ({"reason": "Evicted", "message": "Container worker exceeded its local ephemeral storage."}, Reason.CRASHED),
@@ -162,7 +230,10 @@ def test_the_cause_names_container_exit_node_image_and_run() -> None:
         ({"conditions": [{**TARGET, "reason": "PreemptionByScheduler"}]}, Reason.INTERRUPTED),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"}}, Reason.INTERRUPTED),
     ],
-    ids=["crash", "node-pressure", "own-usage", "app's usage", "sidecar's usage", "preempted", "deleted"],
+    ids=[
+        *("crash", "no-disruption", "no-target", "new-reason", "node-pressure", "own-usage", "app's usage"),
+        *("sidecar's usage", "preempted", "deleted"),
+    ],
 )  # fmt: skip
 def test_a_pod_removed_by_the_cluster_is_an_interruption(more: Body, reason: Reason) -> None:
     body = pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}, **copy.deepcopy(more))

@@ -1,0 +1,79 @@
+"""One observation: numbers of pods, and whether a rollout is under way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from claimq.model import ServerReport, ServerWarning, WorkerInfo
+from claimq_operator.decide.observed import Observed
+from testkit.kubernetes_objects import pod_body, worker_name
+
+Look = Callable[..., Observed]
+
+
+def test_terminating_pods_count_as_nothing(observed: Look) -> None:
+    workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in "ab"]
+    look = observed(pods=[pod_body("a"), pod_body("b", ending=True), pod_body("c")], workers=workers)
+    assert ([pod.name for pod in look.live_pods], look.ready, look.busy_workers) == (["a", "c"], 2, 1)
+
+
+def test_the_number_of_replicas_is_the_deployments(observed: Look) -> None:
+    assert observed(replicas=None).replicas == 0
+    look = observed(replicas=3)
+    assert look.replicas == 3
+    assert look.deployment is not None
+    assert replace(look, deployment={**look.deployment, "spec": {}}).replicas == 1  # the API's default
+
+
+def test_the_newest_revision_is_that_of_the_youngest_pod(observed: Look) -> None:
+    old, new = pod_body("a"), pod_body("b", revision="bbb", created="2026-01-01T00:00:01Z")
+    assert observed(pods=[old, new]).newest_revision == "bbb"
+    assert observed(pods=[old]).newest_revision is None
+    assert observed(pods=[]).newest_revision is None
+
+
+def test_a_full_server_is_reported_only_while_it_is_known(observed: Look) -> None:
+    warnings = (ServerWarning("NoAppendOnly", "other"), ServerWarning("Full", "it is full"))
+    report = ServerReport("valkey", "9.1", "standalone", warnings)
+    assert replace(observed(), report=report).full == "it is full"
+    assert replace(observed(unknown=True), report=report).full == ""
+    assert observed().full == ""
+
+
+EXCEEDED = [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_rolling_out"),
+    [
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2}, False),
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1}, True),
+        ({"observedGeneration": 2, "replicas": 1}, True),
+        ({"observedGeneration": 2}, False),
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "conditions": EXCEEDED}, False),
+        ({"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2}, False),
+    ],
+    ids=["done", "one is old", "none is new", "no pods", "given up", "a later generation"],
+)
+def test_a_rollout_lasts_until_all_pods_are_updated(
+    observed: Look, status: dict[str, Any], is_rolling_out: bool
+) -> None:
+    look = observed(replicas=2)
+    assert look.deployment is not None
+    assert replace(look, deployment={**look.deployment, "status": status}).is_rolling_out is is_rolling_out
+
+
+@pytest.mark.parametrize(("revision", "is_rolling_out"), [("aaa", False), ("bbb", True)])
+@pytest.mark.parametrize("status", [{"observedGeneration": 1}, {}])
+def test_before_the_controller_has_seen_a_template_the_pods_decide(
+    observed: Look, status: dict[str, Any], revision: str, is_rolling_out: bool
+) -> None:
+    look = observed(pods=[pod_body("a"), pod_body("b", revision=revision)])
+    assert look.deployment is not None
+    assert replace(look, deployment={**look.deployment, "status": status}).is_rolling_out is is_rolling_out
+
+
+def test_without_a_deployment_nothing_rolls_out(observed: Look) -> None:
+    assert not observed(replicas=None).is_rolling_out

@@ -1,0 +1,120 @@
+"""Condition WorkersAvailable: which problem it reports, and in which words."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from claimq_operator.decide.conditions import View
+from claimq_operator.decide.conditions.condition import Condition
+from claimq_operator.decide.conditions.workers_available import workers_available
+from claimq_operator.decide.observed import Observed
+from testkit.kubernetes_objects import Body, pod_body
+
+Look = Callable[..., Observed]
+
+
+def with_condition(look: Observed, **condition: str) -> Observed:
+    """The observation with this condition of the Deployment."""
+    assert look.deployment is not None
+    return replace(look, deployment={**look.deployment, "status": {"conditions": [condition]}})
+
+
+def found(look: Observed, wanted: int = 1) -> tuple[str, str, str]:
+    one: Condition = workers_available(View(look, None, wanted))
+    return one.status, one.reason, one.message
+
+
+def unschedulable(name: str, message: str) -> Body:
+    body = pod_body(name, ready=False)
+    body["status"]["conditions"].append({"type": "PodScheduled", "status": "False", "message": message})
+    return body
+
+
+def test_a_rollout_that_exceeds_its_deadline_is_reported(observed: Look) -> None:
+    look = with_condition(
+        observed(replicas=1), type="Progressing", reason="ProgressDeadlineExceeded", message="too slow"
+    )
+    assert found(look) == ("False", "ProgressDeadlineExceeded", "0 of 1 workers are ready: too slow")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"type": "Progressing", "reason": "NewReplicaSetAvailable", "message": "fine"},
+        {"type": "Available", "reason": "ProgressDeadlineExceeded", "message": "of another type"},
+        {"type": "ReplicaFailure", "status": "False", "reason": "FailedCreate", "message": "over"},
+        {"type": "Available", "status": "True", "reason": "FailedCreate", "message": "of another type"},
+    ],
+    ids=["progress", "another type", "a failure that is over", "another true condition"],
+)
+def test_other_conditions_of_the_deployment_are_no_problem(observed: Look, condition: dict[str, str]) -> None:
+    assert found(with_condition(observed(replicas=1), **condition)) == (
+        "False",
+        "Starting",
+        "0 of 1 workers are ready, starting",
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason", "text"),
+    [
+        ({"type": "ReplicaFailure", "status": "True"}, "PodsRefused", "pods could not be created"),
+        (
+            {"type": "Progressing", "reason": "ProgressDeadlineExceeded"},
+            "ProgressDeadlineExceeded",
+            "the workers did not become ready in time",
+        ),
+    ],
+)
+def test_a_problem_without_words_gets_some(
+    observed: Look, condition: dict[str, str], reason: str, text: str
+) -> None:
+    assert found(with_condition(observed(replicas=1), **condition)) == (
+        "False",
+        reason,
+        f"0 of 1 workers are ready: {text}",
+    )
+
+
+def test_a_pod_that_starts_is_named_with_the_command_that_shows_why_it_waits(observed: Look) -> None:
+    message = found(observed(replicas=1, pods=[pod_body("a", ready=False)]))[2]
+    assert "`kubectl describe pod a --namespace=media`" in message
+
+
+@pytest.mark.parametrize(
+    ("ready", "wanted", "reason"), [(0, 0, "NoneWanted"), (1, 1, "AllReady"), (2, 1, "AllReady")]
+)
+def test_enough_workers_are_available(observed: Look, ready: int, wanted: int, reason: str) -> None:
+    look = observed(replicas=wanted, pods=[pod_body(name) for name in "ab"[:ready]])
+    assert found(look, wanted)[:2] == ("True", reason)
+
+
+def test_some_ready_workers_are_available_and_the_cause_of_the_others_is_named(observed: Look) -> None:
+    look = observed(replicas=2, pods=[pod_body("a"), unschedulable("b", "no room")])
+    status, reason, message = found(look, 2)
+    assert (status, reason) == ("True", "SomeReady")
+    assert message.startswith("1 of 2 workers are ready; Unschedulable: pod b: no room; lower ")
+    starting = observed(replicas=2, pods=[pod_body("a"), pod_body("b", ready=False)])
+    assert found(starting, 2) == ("True", "SomeReady", "1 of 2 workers are ready")
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"), [(600, "a" + "x" * 599), (601, "..." + "x" * 600)], ids=["fits", "too long"]
+)
+def test_a_long_message_is_cut_at_its_start(observed: Look, length: int, shown: str) -> None:
+    message = "a" + "x" * (length - 1)
+    look = with_condition(
+        observed(replicas=1), type="ReplicaFailure", status="True", reason="Other", message=message
+    )
+    assert found(look)[2] == f"0 of 1 workers are ready: {shown}"
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("err-pull 2", "Errpull"), ("404", "NotReady"), ("a", "A")])
+def test_the_reason_of_a_problem_becomes_one_that_the_api_accepts(
+    observed: Look, reason: str, shown: str
+) -> None:
+    look = with_condition(
+        observed(replicas=1), type="ReplicaFailure", status="True", reason=reason, message="m"
+    )
+    assert found(look)[1] == shown

@@ -14,7 +14,8 @@ from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import Duration, Instant
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
-from claimq_cli.output.answers import count, iso_instant, rounded
+from claimq_cli.output.answers import count, iso_instant
+from claimq_spec.duration import readable_duration
 
 
 @click.command()
@@ -100,7 +101,7 @@ async def _enqueue_lines(context: Context, name: str, source: str, end: bytes, w
     document = {**done.document(name), "created": bool(new_queue)}
     delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
     if wanted.delay is not None:
-        delayed = f"each delayed by {rounded(wanted.delay)}"
+        delayed = f"each delayed by {readable_duration(wanted.delay)}"
     context.answers.give(document, _text(name, done, delayed, new_queue))
 
 

@@ -10,7 +10,7 @@ from claimq.model import Located
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import described
-from claimq_cli.commands.option_types import Duration
+from claimq_cli.commands.option_types import Command, Duration, number_option, offset_option
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
@@ -24,16 +24,8 @@ def failed() -> None:
 
 @failed.command("list")
 @click.argument("name")
-@click.option(
-    "-n",
-    "--count",
-    "number",
-    type=click.IntRange(1, 1000),
-    default=20,
-    show_default=True,
-    help="Number of items.",
-)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
+@number_option(20)
+@offset_option
 @with_context
 async def list_failed(context: Context, name: str, number: int, offset: int) -> None:
     """List the failed items of the queue NAME, oldest failure first."""
@@ -58,16 +50,8 @@ def _row(one: Located) -> list[str]:
 
 @failed.command("removed")
 @click.argument("name")
-@click.option(
-    "-n",
-    "--count",
-    "number",
-    type=click.IntRange(1, 1000),
-    default=20,
-    show_default=True,
-    help="Number of items.",
-)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
+@number_option(20)
+@offset_option
 @with_context
 async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
     """List items of the queue NAME that were dropped or removed by the policy, latest first."""
@@ -97,20 +81,26 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
     context.answers.give({"queue": name, **documents.located(found)}, *described(found))
 
 
+def _selection(command: Command) -> Command:
+    """Which items: by their ids, or all that are old enough. See also :func:`_check_selection`."""
+    command = click.option(
+        "--min-age",
+        type=Duration(),
+        default=0.0,
+        help="With --all: only items that failed at least this long ago.",
+    )(command)
+    everything = click.option(
+        "--all", "everything", is_flag=True, help="All failed items that match the filters."
+    )
+    return click.argument("name")(click.argument("ids", nargs=-1)(everything(command)))
+
+
 @failed.command("requeue")
-@click.argument("name")
-@click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
+@_selection
 @click.option(
     "--max-given-up-count",
     type=click.IntRange(1),
     help="With --all: only items that were given up at most this often.",
-)
-@click.option(
-    "--min-age",
-    type=Duration(),
-    default=0.0,
-    help="With --all: only items that failed at least this long ago.",
 )
 @click.option("--limit", type=click.IntRange(1), help="With --all: at most this many, oldest failure first.")
 @with_context
@@ -143,20 +133,12 @@ async def requeue(
 
 
 @failed.command("remove")
-@click.argument("name")
-@click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All failed items that match the filters.")
+@_selection
 @click.option(
     "--min-given-up-count",
     type=click.IntRange(0),
     default=0,
     help="With --all: only items that were given up at least this often.",
-)
-@click.option(
-    "--min-age",
-    type=Duration(),
-    default=0.0,
-    help="With --all: only items that failed at least this long ago.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context

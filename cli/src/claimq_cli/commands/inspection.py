@@ -8,6 +8,7 @@ import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_url import parse_url
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
@@ -90,15 +91,7 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 
 @click.command()
 @click.argument("name")
-@click.option(
-    "-n",
-    "--count",
-    "number",
-    type=click.IntRange(1, 1000),
-    default=10,
-    show_default=True,
-    help="Number of items.",
-)
+@number_option(10)
 @click.option("--client", metavar="CLIENT", help="Only the items of this client.")
 @with_context
 async def peek(context: Context, name: str, number: int, client: str | None) -> None:
@@ -121,16 +114,8 @@ def _item_row(one: Item) -> list[str]:
 @click.command()
 @click.argument("name")
 @click.argument("state", type=STATES)
-@click.option(
-    "-n",
-    "--count",
-    "number",
-    type=click.IntRange(1, 1000),
-    default=20,
-    show_default=True,
-    help="Number of items.",
-)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
+@number_option(20)
+@offset_option
 @with_context
 async def items(context: Context, name: str, state: str, number: int, offset: int) -> None:
     """List the items of the queue NAME that are in STATE.

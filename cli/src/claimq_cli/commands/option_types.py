@@ -1,12 +1,16 @@
-"""Types of command line options: durations and instants."""
+"""Types of command line options, and options that several commands have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 
 from claimq_spec.duration import parse_duration
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Duration(click.ParamType[float]):
@@ -46,3 +50,19 @@ class Instant(click.ParamType[float]):
                 param,
                 ctx,
             )
+
+
+def number_option(default: int) -> Callable[[Command], Command]:
+    """``-n``: how many items to show."""
+    return click.option(
+        "-n",
+        "--count",
+        "number",
+        type=click.IntRange(1, 1000),
+        default=default,
+        show_default=True,
+        help="Number of items.",
+    )
+
+
+offset_option = click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")

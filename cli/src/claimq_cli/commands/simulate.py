@@ -12,7 +12,7 @@ import click
 
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.output.answers import Answers, rounded
+from claimq_cli.output.answers import Answers
 from claimq_cli.simulation.clairvoyant import Plan, clairvoyant
 from claimq_cli.simulation.plot import check_plot, draw
 from claimq_cli.simulation.recorded import read_trace
@@ -21,6 +21,7 @@ from claimq_cli.simulation.scalers import Keda, KedaSettings, Knative, Scaler
 from claimq_cli.simulation.simulate import Moment, Result, simulate
 from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
 from claimq_cli.simulation.world import PodSettings
+from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import ScalingSpec
 
 _SECONDS = Duration()
@@ -212,7 +213,7 @@ def _show(trace: Trace, results: list[Result], plan: Plan, target_age: float, an
     }
     columns = [
         "autoscaler",
-        f">within {rounded(target_age)}",
+        f">within {readable_duration(target_age)}",
         ">p99 wait",
         ">pod-seconds",
         ">by least work",

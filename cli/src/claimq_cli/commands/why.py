@@ -12,7 +12,8 @@ from claimq import local_mode
 from claimq_cli.errors import UNAVAILABLE, CommandError
 from claimq_cli.kubectl import kubectl_json
 from claimq_cli.output import terminal
-from claimq_cli.output.answers import Answers, count, iso_instant, rounded
+from claimq_cli.output.answers import Answers, count, iso_instant
+from claimq_spec.duration import readable_duration
 
 Json = dict[str, Any]
 _NO_DECISION = "no decision was made yet"
@@ -109,7 +110,7 @@ def _inputs(inputs: Mapping[str, Any]) -> list[list[str]]:
     }
     rows = [[text, f"{inputs[name]:,}", ""] for name, text in names.items() if name in inputs]
     if "oldestAge" in inputs:
-        rows.insert(1, ["age of the oldest item", rounded(inputs["oldestAge"]), ""])
+        rows.insert(1, ["age of the oldest item", readable_duration(inputs["oldestAge"]), ""])
     return rows
 
 

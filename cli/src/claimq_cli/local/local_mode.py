@@ -23,7 +23,7 @@ from claimq_cli.local.queue_runner import QueueRunner
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
-from claimq_cli.output.answers import rounded
+from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
 
@@ -216,7 +216,7 @@ class LocalMode:
             backoff = backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
             wait = max(0.0, backoff.retry_at - time.monotonic())
             self.note(
-                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; restarting in {rounded(wait)}",
+                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; restarting in {readable_duration(wait)}",
                 is_trouble=True,
             )
             if backoff.ends > 1:

@@ -21,7 +21,7 @@ from claimq_cli.local import environment, sidecar_client
 from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_cli.local.processes.child import Child, Program
-from claimq_cli.output.answers import rounded
+from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
 _READY_POLL = 0.03
@@ -276,7 +276,7 @@ class Worker:
         wait = backoff.retry_at - time.monotonic()
         self.context.note(
             f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
-            f"restarting in {rounded(max(wait, 0))}",
+            f"restarting in {readable_duration(wait)}",
             is_trouble=True,
         )
         if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:

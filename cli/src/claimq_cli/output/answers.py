@@ -11,10 +11,9 @@ import click
 
 from claimq.model import Item
 from claimq_cli.output import terminal
+from claimq_spec.duration import readable_duration
 
 _SHOWN_PAYLOAD = 100
-_LARGEST = {"s": 90, "min": 90, "h": 48}
-"""From this number on, a duration is shown in the next larger unit."""
 
 
 class Answers:
@@ -54,18 +53,7 @@ def payload(item: Item) -> str:
 
 def age(seconds: float | None) -> str:
     """A rounded duration; a dash for None."""
-    return "-" if seconds is None else rounded(seconds)
-
-
-def rounded(seconds: float) -> str:
-    """A duration for people, in one unit: ``3.4 s``, ``57 s``, ``12 min``, ``2 h``, ``3 days``."""
-    if seconds < 9.95:
-        return f"{max(seconds, 0.0):.1f} s"
-    for size, unit in ((1.0, "s"), (60.0, "min"), (3600.0, "h")):
-        number = round(seconds / size)
-        if number < _LARGEST[unit]:
-            return f"{number} {unit}"
-    return f"{round(seconds / 86_400):,} days"
+    return "-" if seconds is None else readable_duration(seconds)
 
 
 def instant(at: float | None) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from claimq.redis_url import split_address, split_url
 from claimq_spec.manifest.declaring import boolean, nested, text
@@ -15,7 +15,7 @@ _KEY = "^[A-Za-z0-9._-]{1,253}$"
 _KEY_FORM = "a key of a Secret (letters, digits, '-', '_' and '.')"
 _USER = "^[^ :@/]{1,253}$"
 _USER_FORM = "the name of an ACL user (without spaces, ':', '@' and '/')"
-_OWN_NAMESPACE = "leave it out: Secrets are read from the queue's own namespace only"
+_SECRET_HINTS = {"namespace": "leave it out: Secrets are read from the queue's own namespace only"}
 
 URL_SCHEMES = (
     "redis",
@@ -54,64 +54,54 @@ def url_fault(url: str) -> str | None:
     return None
 
 
+def _secret_name() -> Any:
+    return text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
+
+
+def _key(description: str, *, default: str) -> Any:
+    return text(description, default=default, pattern=_KEY, form=_KEY_FORM)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSecretRef:
     """A key of a Secret that holds a URL."""
 
-    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+    HINTS: ClassVar[dict[str, str]] = _SECRET_HINTS
 
-    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
-    key: str = text("Key of the Secret that holds the URL.", default="url", pattern=_KEY, form=_KEY_FORM)
+    name: str = _secret_name()
+    key: str = _key("Key of the Secret that holds the URL.", default="url")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordSecretRef:
     """A key of a Secret that holds a password."""
 
-    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+    HINTS: ClassVar[dict[str, str]] = _SECRET_HINTS
 
-    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
-    key: str = text(
-        "Key of the Secret that holds the password.",
-        default="password",
-        pattern=_KEY,
-        form=_KEY_FORM,
-    )
+    name: str = _secret_name()
+    key: str = _key("Key of the Secret that holds the password.", default="password")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaSecretRef:
     """A key of a Secret that holds certificates of authorities."""
 
-    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+    HINTS: ClassVar[dict[str, str]] = _SECRET_HINTS
 
-    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
-    key: str = text(
-        "Key of the Secret that holds the certificates, in PEM.",
-        default="ca.crt",
-        pattern=_KEY,
-        form=_KEY_FORM,
-    )
+    name: str = _secret_name()
+    key: str = _key("Key of the Secret that holds the certificates, in PEM.", default="ca.crt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertSecretRef:
     """A Secret that holds a certificate and its private key, as of type kubernetes.io/tls."""
 
-    HINTS: ClassVar[dict[str, str]] = {"namespace": _OWN_NAMESPACE}
+    HINTS: ClassVar[dict[str, str]] = _SECRET_HINTS
 
-    name: str = text("Name of the Secret.", required=True, pattern=_NAME, form=_NAME_FORM)
-    cert_key: str = text(
-        "Key of the Secret that holds the certificate, in PEM.",
-        default="tls.crt",
-        pattern=_KEY,
-        form=_KEY_FORM,
-    )
-    private_key_key: str = text(
-        "Key of the Secret that holds the certificate's private key, in PEM.",
-        default="tls.key",
-        pattern=_KEY,
-        form=_KEY_FORM,
+    name: str = _secret_name()
+    cert_key: str = _key("Key of the Secret that holds the certificate, in PEM.", default="tls.crt")
+    private_key_key: str = _key(
+        "Key of the Secret that holds the certificate's private key, in PEM.", default="tls.key"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import claimq
-from claimq import local_mode
+from claimq import local_mode, variables
 from claimq.default_server import settings_from
 from claimq_cli.errors import USAGE, CommandError
 
@@ -25,7 +25,7 @@ class Chosen:
 
 def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     """Finds the server. Raises CommandError if there is none or it is ambiguous."""
-    url = url or (None if data else os.environ.get("CLAIMQ_REDIS_URL"))
+    url = url or (None if data else os.environ.get(variables.REDIS_URL))
     if url:
         return Chosen(settings_for(url))
     queues = _local_mode(data, queue)

@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from claimq import local_mode
+from claimq import local_mode, variables
 from claimq.errors import NoServer
 from claimq.redis_store.settings import RedisSettings
 
-URL = "CLAIMQ_REDIS_URL"
-ADVICE = f"give a URL, set {URL}, or start `claimq up -f FILE` first"
+ADVICE = f"give a URL, set {variables.REDIS_URL}, or start `claimq up -f FILE` first"
 
 
 def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
@@ -19,9 +18,9 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
 
     Raises NoServer, and ValueError for a malformed URL or an unreadable file in the environment.
     """
-    variables = os.environ if environ is None else environ
-    url = variables.get(URL, "").strip()
-    return settings_from(url or _url_of_local_mode(), variables)
+    environ = os.environ if environ is None else environ
+    url = environ.get(variables.REDIS_URL, "").strip()
+    return settings_from(url or _url_of_local_mode(), environ)
 
 
 def settings_from(
@@ -31,21 +30,21 @@ def settings_from(
 
     Raises ValueError that names the variable or says what a URL looks like.
     """
-    password = environ.get("CLAIMQ_REDIS_PASSWORD") or None
-    password_file = environ.get("CLAIMQ_REDIS_PASSWORD_FILE")
+    password = environ.get(variables.REDIS_PASSWORD) or None
+    password_file = environ.get(variables.REDIS_PASSWORD_FILE)
     if password_file and password is None:
         try:
             password = Path(password_file).read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ValueError(f"CLAIMQ_REDIS_PASSWORD_FILE cannot be read ({why})") from error
+            raise ValueError(f"{variables.REDIS_PASSWORD_FILE} cannot be read ({why})") from error
     return RedisSettings(
         url,
-        username=username or environ.get("CLAIMQ_REDIS_USERNAME") or None,
+        username=username or environ.get(variables.REDIS_USERNAME) or None,
         password=password,
-        ca_file=environ.get("CLAIMQ_REDIS_CA_FILE") or None,
-        cert_file=environ.get("CLAIMQ_REDIS_CERT_FILE") or None,
-        key_file=environ.get("CLAIMQ_REDIS_KEY_FILE") or None,
+        ca_file=environ.get(variables.REDIS_CA_FILE) or None,
+        cert_file=environ.get(variables.REDIS_CERT_FILE) or None,
+        key_file=environ.get(variables.REDIS_KEY_FILE) or None,
         retry_for=retry_for,
     )
 
@@ -55,7 +54,8 @@ def _url_of_local_mode() -> str:
     urls = sorted({url for directory in directories for url in local_mode.queues_of(directory).values()})
     if len(urls) > 1:
         raise NoServer(
-            f"local modes run with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set {URL}"
+            f"local modes run with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set "
+            f"{variables.REDIS_URL}"
         )
     if not urls:
         starting = "the local mode is still starting; try again in a moment, or " if directories else ""

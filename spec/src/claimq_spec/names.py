@@ -1,4 +1,7 @@
-"""Names in a worker pod that several components use: containers, volumes, labels, ports and variables. Pure."""
+"""Names in a worker pod that several components use: containers, volumes, labels and ports. Pure.
+
+The names of environment variables are in ``claimq.variables``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ SOCKET_VOLUME: Final = "claimq-socket"
 SOCKET_DIRECTORY: Final = "/run/claimq"
 SOCKET: Final = SOCKET_DIRECTORY + "/claimq.sock"
 """The path of the socket in a pod; ``claimq.worker`` has the same default."""
-SOCKET_VARIABLE: Final = "CLAIMQ_SOCKET"
 SECRETS_VOLUME: Final = "claimq-redis"
 """The volume with the files of the Secrets that ``spec.redis`` names."""
 SECRETS_DIRECTORY: Final = "/run/claimq-redis"

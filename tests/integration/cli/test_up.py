@@ -214,8 +214,8 @@ def test_an_app_that_exits_at_once_is_restarted_with_backoff_and_its_output_show
     start_up: StartUp,
 ) -> None:
     up = start_up(spec(["sh", "-c", "echo no such model >&2; exit 3"], minReplicas=1))
-    for wait in (r"0\.5", r"1\.0", r"2\.0"):
-        up.until_says(rf"trial-1: its app \(pid \d+\) exited with code 3; restarting in {wait} s")
+    for wait in ("500 ms", "1 s", "2 s"):
+        up.until_says(rf"trial-1: its app \(pid \d+\) exited with code 3; restarting in {wait}")
     assert "    no such model" in up.text
     assert up.process.terminate(20) == 0
     assert up.left() == []

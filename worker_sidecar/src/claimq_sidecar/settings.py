@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from claimq import variables
 from claimq.codec import check_name
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import parse_url
@@ -16,7 +17,7 @@ from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 from claimq_spec.manifest import RedisSpec, SentinelSpec
-from claimq_spec.names import HEALTH_PORT, SOCKET, SOCKET_VARIABLE
+from claimq_spec.names import HEALTH_PORT, SOCKET
 
 _LONGEST_SOCKET_PATH = 107
 
@@ -104,37 +105,25 @@ class SidecarSettings:
         reader = _Reader(environ)
         settings = cls(
             redis=reader.redis(),
-            queue=reader.name("CLAIMQ_QUEUE", "queue", None),
+            queue=reader.name(variables.QUEUE, "queue", None),
             worker=reader.name(
-                "CLAIMQ_WORKER", "worker", _default_worker(reader.text("CLAIMQ_WORKER_PREFIX"))
+                variables.WORKER, "worker", _default_worker(reader.text(variables.WORKER_PREFIX))
             ),
             socket=reader.socket_path(),
-            socket_mode=reader.mode("CLAIMQ_SOCKET_MODE", 0o660),
-            health_host=reader.text("CLAIMQ_HEALTH_HOST") or "127.0.0.1",
-            health_port=reader.port("CLAIMQ_HEALTH_PORT", HEALTH_PORT),
-            lifecycle_key=reader.text("CLAIMQ_LIFECYCLE_KEY"),
-            concurrency=reader.whole("CLAIMQ_CONCURRENCY", None, least=1, most=1000),
-            drain_timeout=reader.duration("CLAIMQ_DRAIN_TIMEOUT", 25.0),
-            leaves_at_sigterm=reader.boolean("CLAIMQ_LEAVE_AT_SIGTERM", default=False),
-            processing_timeout=reader.duration("CLAIMQ_PROCESSING_TIMEOUT", None, at_least=0.001),
-            memory=(memory := reader.size("CLAIMQ_MEMORY", 256 * 1024 * 1024, least=LEAST_MEMORY)),
+            socket_mode=reader.mode(variables.SOCKET_MODE, 0o660),
+            health_host=reader.text(variables.HEALTH_HOST) or "127.0.0.1",
+            health_port=reader.port(variables.HEALTH_PORT, HEALTH_PORT),
+            lifecycle_key=reader.text(variables.LIFECYCLE_KEY),
+            concurrency=reader.whole(variables.CONCURRENCY, None, least=1, most=1000),
+            drain_timeout=reader.duration(variables.DRAIN_TIMEOUT, 25.0),
+            leaves_at_sigterm=reader.boolean(variables.LEAVE_AT_SIGTERM, default=False),
+            processing_timeout=reader.duration(variables.PROCESSING_TIMEOUT, None, at_least=0.001),
+            memory=(memory := reader.size(variables.MEMORY, 256 * 1024 * 1024, least=LEAST_MEMORY)),
             max_body=reader.max_body(memory),
-            log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
+            log_level=reader.choice(variables.LOG_LEVEL, tuple(LEVELS), "info"),
         )
         reader.end()
         return settings
-
-
-_KNOWN = {
-    f"CLAIMQ_{name}"
-    for name in (
-        "REDIS_URL", "REDIS_URL_FILE", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_CA_FILE",
-        "REDIS_CERT_FILE", "REDIS_KEY_FILE", "QUEUE", "WORKER", "SOCKET", "SOCKET_MODE", "HEALTH_HOST", "HEALTH_PORT",
-        "DRAIN_TIMEOUT", "PROCESSING_TIMEOUT", "MAX_BODY", "LOG_LEVEL", "WORKER_PREFIX", "REDIS_CLUSTER",
-        "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD_FILE", "LEAVE_AT_SIGTERM",
-        "LIFECYCLE_KEY", "CONCURRENCY", "MEMORY",
-    )
-}  # fmt: skip
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -143,7 +132,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         name
         for name in environ
         if name.startswith("CLAIMQ_")
-        and name not in _KNOWN
+        and name not in variables.ALL
         and "_SERVICE_" not in name
         and "_PORT" not in name
     )
@@ -164,14 +153,14 @@ class _Reader(Environment):
             return ""
 
     def socket_path(self) -> Path:
-        path = Path(self.text(SOCKET_VARIABLE) or SOCKET)
+        path = Path(self.text(variables.SOCKET) or SOCKET)
         size = len(str(path).encode())
         if size > _LONGEST_SOCKET_PATH:
             self.bad(
-                "CLAIMQ_SOCKET", f"has {size} bytes; the path of a socket has at most {_LONGEST_SOCKET_PATH}"
+                variables.SOCKET, f"has {size} bytes; the path of a socket has at most {_LONGEST_SOCKET_PATH}"
             )
         if not path.is_absolute():
-            self.bad("CLAIMQ_SOCKET", f'is "{path}"; give an absolute path')
+            self.bad(variables.SOCKET, f'is "{path}"; give an absolute path')
         return path
 
     def mode(self, name: str, default: int) -> int:
@@ -185,10 +174,10 @@ class _Reader(Environment):
 
     def max_body(self, memory: int) -> int:
         allowance = Allowance(memory)
-        given = self.size("CLAIMQ_MAX_BODY", allowance.usual_body, least="1Ki")
+        given = self.size(variables.MAX_BODY, allowance.usual_body, least="1Ki")
         if given > allowance.longest_body:
             self.bad(
-                "CLAIMQ_MAX_BODY",
+                variables.MAX_BODY,
                 f"is {given} bytes; with CLAIMQ_MEMORY={memory} a body has at most {allowance.longest_body}: "
                 "lower it, or raise the memory limit",
             )
@@ -196,35 +185,35 @@ class _Reader(Environment):
 
     def redis(self) -> RedisSource:
         source = RedisSource(
-            url=self.text("CLAIMQ_REDIS_URL"),
-            url_file=self._file("CLAIMQ_REDIS_URL_FILE"),
-            username=self.text("CLAIMQ_REDIS_USERNAME"),
-            password=self.text("CLAIMQ_REDIS_PASSWORD"),
-            password_file=self._file("CLAIMQ_REDIS_PASSWORD_FILE"),
-            ca_file=self._readable("CLAIMQ_REDIS_CA_FILE"),
-            cert_file=self._readable("CLAIMQ_REDIS_CERT_FILE"),
-            key_file=self._readable("CLAIMQ_REDIS_KEY_FILE"),
+            url=self.text(variables.REDIS_URL),
+            url_file=self._file(variables.REDIS_URL_FILE),
+            username=self.text(variables.REDIS_USERNAME),
+            password=self.text(variables.REDIS_PASSWORD),
+            password_file=self._file(variables.REDIS_PASSWORD_FILE),
+            ca_file=self._readable(variables.REDIS_CA_FILE),
+            cert_file=self._readable(variables.REDIS_CERT_FILE),
+            key_file=self._readable(variables.REDIS_KEY_FILE),
             sentinel=self._sentinel(),
-            sentinel_password_file=self._file("CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"),
-            cluster=self.boolean("CLAIMQ_REDIS_CLUSTER", default=False),
+            sentinel_password_file=self._file(variables.REDIS_SENTINEL_PASSWORD_FILE),
+            cluster=self.boolean(variables.REDIS_CLUSTER, default=False),
         )
-        if self.text("CLAIMQ_REDIS_PASSWORD") and self.text("CLAIMQ_REDIS_PASSWORD_FILE"):
-            self.bad("CLAIMQ_REDIS_PASSWORD_FILE", "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")
-        if bool(self.text("CLAIMQ_REDIS_CERT_FILE")) != bool(self.text("CLAIMQ_REDIS_KEY_FILE")):
+        if self.text(variables.REDIS_PASSWORD) and self.text(variables.REDIS_PASSWORD_FILE):
+            self.bad(variables.REDIS_PASSWORD_FILE, "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")
+        if bool(self.text(variables.REDIS_CERT_FILE)) != bool(self.text(variables.REDIS_KEY_FILE)):
             self.bad(
-                "CLAIMQ_REDIS_CERT_FILE", "goes together with CLAIMQ_REDIS_KEY_FILE; give both or neither"
+                variables.REDIS_CERT_FILE, "goes together with CLAIMQ_REDIS_KEY_FILE; give both or neither"
             )
         self._one_url(source)
         return source
 
     def _one_url(self, source: RedisSource) -> None:
-        url, url_file = self.text("CLAIMQ_REDIS_URL"), self.text("CLAIMQ_REDIS_URL_FILE")
+        url, url_file = self.text(variables.REDIS_URL), self.text(variables.REDIS_URL_FILE)
         if (url is None) == (url_file is None):
             what = "is not set; give the server's URL, or its file in" if url is None else "is set beside"
             end = "" if url is None else "; give one of them"
-            self.bad("CLAIMQ_REDIS_URL", f"{what} CLAIMQ_REDIS_URL_FILE{end}")
+            self.bad(variables.REDIS_URL, f"{what} CLAIMQ_REDIS_URL_FILE{end}")
             return
-        variable = "CLAIMQ_REDIS_URL" if url else "CLAIMQ_REDIS_URL_FILE"
+        variable = variables.REDIS_URL if url else variables.REDIS_URL_FILE
         try:
             parse_url(url or _secret(Path(url_file or "")))
             if not self.problems:
@@ -236,7 +225,10 @@ class _Reader(Environment):
 
     def _sentinel(self) -> SentinelSpec | None:
         """The Sentinel settings of an address, as spec.redis.sentinel of the manifest."""
-        master, user = self.text("CLAIMQ_REDIS_SENTINEL_MASTER"), self.text("CLAIMQ_REDIS_SENTINEL_USERNAME")
+        master, user = (
+            self.text(variables.REDIS_SENTINEL_MASTER),
+            self.text(variables.REDIS_SENTINEL_USERNAME),
+        )
         if master is None and user is None:
             return None
         return SentinelSpec(master_name=master or "", user=user)

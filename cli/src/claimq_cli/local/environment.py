@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from claimq import variables
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest import Manifest
 
 CONNECTION = (
-    "CLAIMQ_REDIS_USERNAME", "CLAIMQ_REDIS_PASSWORD", "CLAIMQ_REDIS_PASSWORD_FILE", "CLAIMQ_REDIS_CA_FILE",
-    "CLAIMQ_REDIS_CERT_FILE", "CLAIMQ_REDIS_KEY_FILE",
+    variables.REDIS_USERNAME, variables.REDIS_PASSWORD, variables.REDIS_PASSWORD_FILE, variables.REDIS_CA_FILE,
+    variables.REDIS_CERT_FILE, variables.REDIS_KEY_FILE,
 )  # fmt: skip
 """Connection settings that are not part of the URL; sidecars inherit those of `claimq up`."""
 
@@ -36,21 +37,21 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, instance: SidecarI
     kept = {name: value for name, value in outer.items() if not name.startswith("CLAIMQ_")}
     kept |= {name: outer[name] for name in CONNECTION if name in outer}
     if spec.redis is not None and spec.redis.user is not None:
-        kept["CLAIMQ_REDIS_USERNAME"] = spec.redis.user
+        kept[variables.REDIS_USERNAME] = spec.redis.user
     if spec.processing_timeout is not None:
-        kept["CLAIMQ_PROCESSING_TIMEOUT"] = format_duration(spec.processing_timeout)
+        kept[variables.PROCESSING_TIMEOUT] = format_duration(spec.processing_timeout)
     return kept | {
         "PYTHONSAFEPATH": "1",
-        "CLAIMQ_REDIS_URL": instance.url,
-        "CLAIMQ_QUEUE": spec.queue_name,
-        "CLAIMQ_WORKER": instance.claim_name,
-        "CLAIMQ_SOCKET": str(instance.socket),
-        "CLAIMQ_HEALTH_HOST": "127.0.0.1",
-        "CLAIMQ_HEALTH_PORT": str(instance.health_port),
-        "CLAIMQ_LIFECYCLE_KEY": instance.lifecycle_key,
-        "CLAIMQ_CONCURRENCY": str(spec.worker.concurrency),
-        "CLAIMQ_DRAIN_TIMEOUT": format_duration(spec.worker.drain_timeout),
-        "CLAIMQ_LOG_LEVEL": outer.get("CLAIMQ_LOG_LEVEL", "info"),
+        variables.REDIS_URL: instance.url,
+        variables.QUEUE: spec.queue_name,
+        variables.WORKER: instance.claim_name,
+        variables.SOCKET: str(instance.socket),
+        variables.HEALTH_HOST: "127.0.0.1",
+        variables.HEALTH_PORT: str(instance.health_port),
+        variables.LIFECYCLE_KEY: instance.lifecycle_key,
+        variables.CONCURRENCY: str(spec.worker.concurrency),
+        variables.DRAIN_TIMEOUT: format_duration(spec.worker.drain_timeout),
+        variables.LOG_LEVEL: outer.get(variables.LOG_LEVEL, "info"),
     }
 
 
@@ -66,4 +67,4 @@ def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path) -> dict[
         if variable.value_from:
             continue  # in local mode such a variable is inherited from claimq up
         env[variable.name] = variable.value or ""
-    return env | {"CLAIMQ_SOCKET": str(socket)}
+    return env | {variables.SOCKET: str(socket)}

@@ -16,10 +16,10 @@ from claimq.background_work import in_background
 from claimq.model import State
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local import discovery, embedded_valkey, leftovers
-from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.child import Child, Program
 from claimq_cli.local.queue_runner import QueueRunner
+from claimq_cli.local.restarts import Restarts
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
@@ -204,7 +204,7 @@ class LocalMode:
 
     async def _keep_valkey(self, socket: Path) -> None:
         """Restarts the server when it dies. Stops it when the workers are gone."""
-        backoff = Backoff()
+        restarts = Restarts()
         stopping = asyncio.create_task(self._stop_valkey.wait())
         while not stopping.done() and self.valkey is not None:
             child = self.valkey
@@ -213,15 +213,15 @@ class LocalMode:
             ended.cancel()
             if stopping.done():
                 break
-            backoff = backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
-            wait = max(0.0, backoff.retry_at - time.monotonic())
+            restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
             self.note(
-                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; restarting in {readable_duration(wait)}",
+                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; "
+                f"restarting in {readable_duration(restarts.delay)}",
                 is_trouble=True,
             )
-            if backoff.ends > 1:
+            if restarts.exits > 1:
                 self.note(f"    {embedded_valkey.failure(child)}", is_trouble=True)
-            await asyncio.wait([stopping], timeout=wait)
+            await asyncio.wait([stopping], timeout=restarts.delay)
             with suppress(OSError):  # no process could be started: retried after a longer wait
                 child = await self._start_valkey(socket)
         if self.valkey is not None and self.valkey.is_running:

@@ -64,7 +64,6 @@ class QueueRunner:
         self._look = asyncio.Event()
         self._releases: set[asyncio.Task[None]] = set()
         self._explaining: dict[str, asyncio.Task[None]] = {}
-        self._is_ending = False
 
     async def prepare(self, take_over: Sequence[str] = ()) -> None:
         """Checks the owner of the queue and writes the fields of the policy that the manifest sets.

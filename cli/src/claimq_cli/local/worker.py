@@ -18,9 +18,9 @@ from typing import Protocol
 from claimq.background_work import in_background
 from claimq.model import Reason
 from claimq_cli.local import environment, sidecar_client
-from claimq_cli.local.backoff import Backoff
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_cli.local.processes.child import Child, Program
+from claimq_cli.local.restarts import Restarts
 from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
@@ -88,8 +88,8 @@ class Worker:
     _is_sidecar_ready: bool = False
     _health_port: int = 0
     _lifecycle_key: str = ""
-    _sidecar_backoff: Backoff = field(default_factory=Backoff)
-    _app_backoff: Backoff = field(default_factory=Backoff)
+    _sidecar_restarts: Restarts = field(default_factory=Restarts)
+    _app_restarts: Restarts = field(default_factory=Restarts)
     _releasing: asyncio.Task[None] | None = None
     _asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
@@ -113,8 +113,8 @@ class Worker:
             app=Part.ABSENT if self.app is None else Part.RUNNING,
             busy=busy,
             sidecar_since=self.sidecar.since if self.sidecar else 0.0,
-            sidecar_retry_at=self._sidecar_backoff.retry_at,
-            app_retry_at=float("inf") if is_releasing else self._app_backoff.retry_at,
+            sidecar_retry_at=self._sidecar_restarts.retry_at,
+            app_retry_at=float("inf") if is_releasing else self._app_restarts.retry_at,
             is_stuck=self.is_stuck,
             drain=self.drain,
             ordered_at=self.ordered_at,
@@ -177,8 +177,8 @@ class Worker:
             await start()
             self.context.changed()
         except OSError as error:
-            later = self._sidecar_backoff.after_end(ran_for=0.0, now=time.monotonic())
-            self._sidecar_backoff = self._app_backoff = later
+            for restarts in (self._sidecar_restarts, self._app_restarts):
+                restarts.add_exit(ran_for=0.0, now=time.monotonic())
             self.context.note(f"{self.name}: cannot start a process: {error.strerror}", is_trouble=True)
 
     async def _start_sidecar(self) -> None:
@@ -247,10 +247,7 @@ class Worker:
         self.sidecar, self._is_sidecar_ready = None, False
         self.socket.unlink(missing_ok=True)
         if self.drain is None:
-            self._sidecar_backoff = self._sidecar_backoff.after_end(
-                ran_for=child.ran_for, now=time.monotonic()
-            )
-            self._report_exit(child, self._sidecar_backoff)
+            self._report_exit(child, self._sidecar_restarts)
             self._releasing = self.release(
                 ToRelease(self.claim_name, Reason.CRASHED, f"its sidecar {child.how_it_ended()}")
             )
@@ -263,20 +260,19 @@ class Worker:
     def _app_ended(self, child: Child) -> None:
         self.app = None
         if self.drain is None:
-            self._app_backoff = self._app_backoff.after_end(ran_for=child.ran_for, now=time.monotonic())
-            self._report_exit(child, self._app_backoff)
+            self._report_exit(child, self._app_restarts)
             # Claims of a session were given back when it ended; this is for claims without a session.
             self._releasing = self.release(
                 ToRelease(self.claim_name, Reason.CRASHED, f"its app {child.how_it_ended()}")
             )
         self.context.changed()
 
-    def _report_exit(self, child: Child, backoff: Backoff) -> None:
+    def _report_exit(self, child: Child, restarts: Restarts) -> None:
         self.restarts += 1
-        wait = backoff.retry_at - time.monotonic()
+        restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
         self.context.note(
             f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
-            f"restarting in {readable_duration(wait)}",
+            f"restarting in {readable_duration(restarts.delay)}",
             is_trouble=True,
         )
         if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:

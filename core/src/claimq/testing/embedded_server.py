@@ -18,6 +18,7 @@ from typing import Self
 
 import claimq.blocking
 import claimq.worker
+from claimq import variables
 from claimq.embedded_valkey import program
 from claimq.errors import ClaimqError, NoServer
 from claimq.model import State
@@ -73,16 +74,16 @@ class EmbeddedServer:
         ``settings``: its environment variables beside those, for instance ``CLAIMQ_CONCURRENCY``.
         """
         directory = Path(tempfile.mkdtemp(prefix="sidecar-", dir=self._directory))
-        before = os.environ.get("CLAIMQ_SOCKET")
+        before = os.environ.get(variables.SOCKET)
         with Sidecar(self.url, queue, directory, settings or {}) as sidecar:
-            os.environ["CLAIMQ_SOCKET"] = str(sidecar.socket)
+            os.environ[variables.SOCKET] = str(sidecar.socket)
             try:
                 yield sidecar
             finally:
                 if before is None:
-                    del os.environ["CLAIMQ_SOCKET"]
+                    del os.environ[variables.SOCKET]
                 else:
-                    os.environ["CLAIMQ_SOCKET"] = before
+                    os.environ[variables.SOCKET] = before
 
     def run_worker(self, queue: str, main: Callable[[], object], *, within: float = 60.0) -> None:
         """Runs a program that loops over the items of a sidecar, in this thread, until the queue is empty.
@@ -121,8 +122,8 @@ class Sidecar:
         self.socket = directory / "s"
         self._directory = directory
         self._environment = {
-            "CLAIMQ_REDIS_URL": url, "CLAIMQ_QUEUE": queue, "CLAIMQ_WORKER": "test", "CLAIMQ_HEALTH_PORT": "0",
-            "CLAIMQ_SOCKET": str(self.socket), **settings,
+            variables.REDIS_URL: url, variables.QUEUE: queue, variables.WORKER: "test", variables.HEALTH_PORT: "0",
+            variables.SOCKET: str(self.socket), **settings,
         }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from claimq import variables
 from claimq.testing.embedded_server import EmbeddedServer
 
 
@@ -13,5 +14,5 @@ from claimq.testing.embedded_server import EmbeddedServer
 def claimq_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedServer]:
     """An empty server of the test's own. Its URL is in ``$CLAIMQ_REDIS_URL``, where ``claimq.connect()`` finds it."""
     with EmbeddedServer() as server:
-        monkeypatch.setenv("CLAIMQ_REDIS_URL", server.url)
+        monkeypatch.setenv(variables.REDIS_URL, server.url)
         yield server

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq import variables
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import (
     LOCKED_DOWN,
@@ -14,7 +15,7 @@ from claimq_operator.children.sidecar import (
 )
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
-from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VARIABLE, SOCKET_VOLUME
+from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
 
 OWN_PRE_STOP = (
     'the app has its own preStop hook, so claimq\'s is not injected: end it with "POST /v1/prestop" on the socket '
@@ -52,7 +53,7 @@ def app(spec: QueueSpec, key: str) -> App:
             injected["livenessProbe"] = _liveness()
     container = merge({**_from_spec(spec.worker), **injected}, given)
     container["securityContext"] = merge(part(given, "securityContext"), LOCKED_DOWN)
-    container["env"] = merge_by_name([{"name": SOCKET_VARIABLE, "value": SOCKET}], container.get("env", []))
+    container["env"] = merge_by_name([{"name": variables.SOCKET, "value": SOCKET}], container.get("env", []))
     mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
     container["volumeMounts"] = merge_by_name([mount], parts(given, "volumeMounts"))
     return App(container, tuple(left_out))

@@ -5,6 +5,7 @@ Secrets are mounted, never put into the environment: a file follows a rotation a
 
 from __future__ import annotations
 
+from claimq import variables
 from claimq_operator.kubernetes_api.port import Json
 from claimq_spec.manifest import RedisSpec
 from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
@@ -12,27 +13,25 @@ from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 
 def environment(redis: RedisSpec) -> list[Json]:
     """The sidecar's CLAIMQ_REDIS_ variables."""
-    found: dict[str, str | None] = {"CLAIMQ_REDIS_URL": redis.address() if redis.url is not None else None}
-    found["CLAIMQ_REDIS_URL_FILE"] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
-    found["CLAIMQ_REDIS_USERNAME"] = redis.user
-    found["CLAIMQ_REDIS_PASSWORD_FILE"] = (
+    found: dict[str, str | None] = {variables.REDIS_URL: redis.address() if redis.url is not None else None}
+    found[variables.REDIS_URL_FILE] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
+    found[variables.REDIS_USERNAME] = redis.user
+    found[variables.REDIS_PASSWORD_FILE] = (
         f"{SECRETS_DIRECTORY}/password" if redis.password_secret_ref else None
     )
     if redis.secret_ref is not None and redis.cluster:
-        found["CLAIMQ_REDIS_CLUSTER"] = "true"
+        found[variables.REDIS_CLUSTER] = "true"
     if redis.sentinel is not None:
-        found["CLAIMQ_REDIS_SENTINEL_MASTER"] = redis.sentinel.master_name if redis.secret_ref else None
-        found["CLAIMQ_REDIS_SENTINEL_USERNAME"] = redis.sentinel.user
+        found[variables.REDIS_SENTINEL_MASTER] = redis.sentinel.master_name if redis.secret_ref else None
+        found[variables.REDIS_SENTINEL_USERNAME] = redis.sentinel.user
         has_password = redis.sentinel.password_secret_ref is not None
-        found["CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE"] = (
+        found[variables.REDIS_SENTINEL_PASSWORD_FILE] = (
             f"{SECRETS_DIRECTORY}/sentinel-password" if has_password else None
         )
     if redis.tls is not None:
-        found["CLAIMQ_REDIS_CA_FILE"] = f"{SECRETS_DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
-        for variable, file in (("CERT", "tls.crt"), ("KEY", "tls.key")):
-            found[f"CLAIMQ_REDIS_{variable}_FILE"] = (
-                f"{SECRETS_DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
-            )
+        found[variables.REDIS_CA_FILE] = f"{SECRETS_DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
+        for variable, file in ((variables.REDIS_CERT_FILE, "tls.crt"), (variables.REDIS_KEY_FILE, "tls.key")):
+            found[variable] = f"{SECRETS_DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
     return [{"name": name, "value": value} for name, value in found.items() if value is not None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from claimq import variables
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import without_empty
 from claimq_operator.kubernetes_api.port import Json
@@ -19,7 +20,6 @@ from claimq_spec.names import (
     SIDECAR_CONTAINER,
     SOCKET,
     SOCKET_DIRECTORY,
-    SOCKET_VARIABLE,
     SOCKET_VOLUME,
 )
 from claimq_spec.quantity import parse_quantity
@@ -101,21 +101,21 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
         _field("POD_NAME", "metadata.name"),
         _field("POD_UID", "metadata.uid"),
         # The sidecar appends the time of its start, so that each run claims under its own worker name.
-        {"name": "CLAIMQ_WORKER_PREFIX", "value": "$(POD_NAME).$(POD_UID)"},
-        {"name": "CLAIMQ_QUEUE", "value": spec.queue_name},
-        {"name": SOCKET_VARIABLE, "value": SOCKET},
-        _field("CLAIMQ_HEALTH_HOST", "status.podIP"),
-        {"name": "CLAIMQ_HEALTH_PORT", "value": str(HEALTH_PORT)},
-        {"name": "CLAIMQ_LIFECYCLE_KEY", "value": key},
+        {"name": variables.WORKER_PREFIX, "value": "$(POD_NAME).$(POD_UID)"},
+        {"name": variables.QUEUE, "value": spec.queue_name},
+        {"name": variables.SOCKET, "value": SOCKET},
+        _field(variables.HEALTH_HOST, "status.podIP"),
+        {"name": variables.HEALTH_PORT, "value": str(HEALTH_PORT)},
+        {"name": variables.LIFECYCLE_KEY, "value": key},
         # SIGTERM comes after the app has exited, or two seconds before the kubelet kills both: do not wait.
-        {"name": "CLAIMQ_LEAVE_AT_SIGTERM", "value": "true"},
-        {"name": "CLAIMQ_CONCURRENCY", "value": str(spec.worker.concurrency)},
-        {"name": "CLAIMQ_DRAIN_TIMEOUT", "value": format_duration(spec.worker.drain_timeout)},
+        {"name": variables.LEAVE_AT_SIGTERM, "value": "true"},
+        {"name": variables.CONCURRENCY, "value": str(spec.worker.concurrency)},
+        {"name": variables.DRAIN_TIMEOUT, "value": format_duration(spec.worker.drain_timeout)},
     ]
     if (limit := spec.sidecar.resources.limits.get("memory")) is not None:
-        own.append({"name": "CLAIMQ_MEMORY", "value": str(int(parse_quantity(limit)))})
+        own.append({"name": variables.MEMORY, "value": str(int(parse_quantity(limit)))})
     if spec.processing_timeout is not None:
-        own.append({"name": "CLAIMQ_PROCESSING_TIMEOUT", "value": format_duration(spec.processing_timeout)})
+        own.append({"name": variables.PROCESSING_TIMEOUT, "value": format_duration(spec.processing_timeout)})
     return [*own, *(redis_secrets.environment(spec.redis) if spec.redis is not None else [])]
 
 

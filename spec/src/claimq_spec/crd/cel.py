@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from claimq import variables
 from claimq_spec.crd.cel_redis import REDIS_RULES
 from claimq_spec.crd.cel_rule import CelRule, joined
 from claimq_spec.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
@@ -14,7 +15,7 @@ from claimq_spec.manifest.rules import (
     SIDECAR_LEAST_PAYLOAD,
     SIDECAR_PER_BYTE,
 )
-from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, PREFIX, SOCKET_VARIABLE
+from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, PREFIX
 
 _SIDECAR_MEMORY = "quantity(string(self.sidecar.resources.limits['memory'])).asApproximateFloat()"
 _PAYLOAD = "quantity(string(self.maxPayload)).asApproximateFloat()"
@@ -222,8 +223,8 @@ FIELD_RULES: dict[str, tuple[CelRule, ...]] = {
     "spec.worker.env[].name": (
         CelRule(
             "env-names",
-            f"self != '{SOCKET_VARIABLE}'",
-            f"is {SOCKET_VARIABLE}, which claimq sets itself; remove it",
+            f"self != '{variables.SOCKET}'",
+            f"is {variables.SOCKET}, which claimq sets itself; remove it",
         ),
     ),
     "spec.worker.template.metadata.labels": (_reserved("labels"),),

@@ -17,15 +17,6 @@ _USER = "^[^ :@/]{1,253}$"
 _USER_FORM = "the name of an ACL user (without spaces, ':', '@' and '/')"
 _SECRET_HINTS = {"namespace": "leave it out: Secrets are read from the queue's own namespace only"}
 
-URL_SCHEMES = (
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-)
 URL_PATTERN = "^(?:unix|rediss?(?:[+](?:sentinel|cluster))?)://[^ ]+$"
 _URL_FORM = (
     "a URL such as redis://host:6379/0, rediss://host:6380/0, unix:///path?db=0, "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from claimq import variables
 from claimq.errors import Problem
 from claimq.redis_url import split_url
 from claimq_spec.duration import format_duration
@@ -23,7 +24,6 @@ from claimq_spec.names import (
     PREFIX,
     SECRETS_VOLUME,
     SIDECAR_CONTAINER,
-    SOCKET_VARIABLE,
     SOCKET_VOLUME,
 )
 from claimq_spec.quantity import format_size, parse_quantity
@@ -271,8 +271,8 @@ def _env_names(spec: QueueSpec) -> Iterator[Problem]:
                 f"is {shown(variable.name)}, like env[{seen[variable.name]}]; remove one of the two",
             )
         seen.setdefault(variable.name, index)
-        if variable.name == SOCKET_VARIABLE:
-            yield Problem(f"{field}.name", f"is {SOCKET_VARIABLE}, which claimq sets itself; remove it")
+        if variable.name == variables.SOCKET:
+            yield Problem(f"{field}.name", f"is {variables.SOCKET}, which claimq sets itself; remove it")
         if variable.value is not None and variable.value_from:
             yield Problem(field, "has both value and valueFrom; keep one of them")
 

@@ -41,7 +41,7 @@ def parse_duration(text: str) -> float:
         raise ValueError(_advice(text))
     total = 0
     for whole, decimals, unit in _PARTS.findall(text):
-        total += int(whole) * _UNIT_MS[unit] + int(decimals.ljust(3, "0") or 0) * _UNIT_MS[unit] // 1000
+        total += int(whole) * _UNIT_MS[unit] + int(decimals.ljust(3, "0")) * _UNIT_MS[unit] // 1000
     if total > LONGEST * 1000:
         raise ValueError(f'"{text}" is over a hundred years; write at most "{format_duration(LONGEST)}"')
     return total / 1000

@@ -144,6 +144,35 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make
         make()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Policy(requeue_limit=0, max_payload=1, busy_expiry=0.001, id_window=1.0),
+        lambda: Policy(requeue_limit=1_000_000, claim_wait_timeout=86_400.0),
+        lambda: FailedPolicy(max_items=1),
+        lambda: FailedPolicy(requeue_min_age=1.0, requeue_max_given_up_count=1),
+        lambda: FailedPolicy(remove_min_age=1.0, remove_min_given_up_count=0),
+    ],
+)
+def test_the_least_and_most_values_are_accepted(make: Any) -> None:
+    make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Policy(requeue_limit=1_000_001),
+        lambda: Policy(claim_wait_timeout=86_400.1),
+        lambda: FailedPolicy(max_items=0),
+        lambda: FailedPolicy(requeue_min_age=1.0, requeue_max_given_up_count=0),
+        lambda: FailedPolicy(remove_min_age=1.0, remove_min_given_up_count=-1),
+    ],
+)
+def test_values_beyond_the_bounds_are_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match="is"):
+        make()
+
+
 def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
     delay = RetryDelay(initial=1, factor=3, max=20)
     assert [delay.longest(count) for count in range(6)] == [0, 1, 3, 9, 20, 20]

@@ -44,7 +44,7 @@ def test_the_assumed_service_time_fades_as_claims_end(
 
 
 @pytest.mark.parametrize(
-    ("recent", "recent_seconds", "service"), [(10.0, 30.0, 3.0), (9.9, 99.0, 2.0), (10.0, 28.0, 2.0)]
+    ("recent", "recent_seconds", "service"), [(14.0, 56.0, 4.0), (13.0, 130.0, 2.0), (20.0, 72.0, 2.0)]
 )
 def test_recent_claims_count_alone_when_they_took_far_longer(
     recent: float, recent_seconds: float, service: float
@@ -119,11 +119,11 @@ def test_service_is_learned_from_the_time_in_progress_and_the_claims_that_ended(
 
 def test_old_claims_fade_from_the_service_time() -> None:
     before = Estimates(
-        at=0.0, busy=1, claimed=0, busy_seconds=398.0, ended=199.0, recent=29.0, recent_seconds=58.0
+        at=0.0, busy=1, claimed=0, busy_seconds=598.0, ended=299.0, recent=39.0, recent_seconds=78.0
     )
     later = after(before, 10.0, busy=1, claimed=5)
-    assert (later.busy_seconds, later.ended) == (pytest.approx(400.0), 200.0)
-    assert (later.recent_seconds, later.recent) == (pytest.approx(60.0), 30.0)
+    learned = (later.busy_seconds, later.ended, later.recent_seconds, later.recent)
+    assert learned == pytest.approx((600.0, 300.0, 80.0, 40.0))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_stored_is_rounded() -> None:
 def test_what_was_stored_is_limited_when_it_is_read() -> None:
     stored = {"arrivalRate": 2, "busySeconds": 9.0, "ended": 900, "startSeconds": 900, "startDeviation": 900}
     read = Estimates.from_json({**stored, "starts": 3})
-    assert (read.slow, read.fast, read.busy_seconds, read.ended) == (2.0, 2.0, 9.0, 200.0)
+    assert (read.slow, read.fast, read.busy_seconds, read.ended) == (2.0, 2.0, 9.0, 300.0)
     assert (read.start, read.start_variance, read.starts) == (300.0, 90_000.0, 3.0)
     assert Estimates.from_json({"busySeconds": 9.0}).busy_seconds == 0.0
     assert Estimates.from_json({"startSeconds": 20.0}).start_variance == pytest.approx(36.0)

@@ -146,7 +146,7 @@ def simulate_command(
     plan = clairvoyant(trace, pods, target_age=target_age, most=max_replicas, seed=seed)
     _show(trace, [result for result, _ in runs], plan, target_age, Answers(output))
     if plot_file is not None:
-        title = f"{trace.name}: {len(trace.arrivals):,} items, target {rounded(target_age)}"
+        title = f"{trace.name}: {len(trace.arrivals):,} items, target {readable_duration(target_age)}"
         draw(plot_file, title, {result.scaler: moments for result, moments in runs})
 
 

@@ -135,8 +135,8 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
         how.append(f"evicted ({status.get('message', '').strip()[:200]})")
     if terminated.get("reason") not in (None, "Error", "Completed"):
         how.append(terminated["reason"])
-    code = terminated.get("exitCode", 0)
-    how.append(f"exit code {code}" + (f" (signal {code - 128})" if 128 < code < 160 else ""))
+    if (code := terminated.get("exitCode")) is not None:
+        how.append(f"exit code {code}" + (f" (signal {code - 128})" if 128 < code < 160 else ""))
     node = part(pod, "spec").get("nodeName") or "unknown"
     is_next = "running" in part(container, "state") or "waiting" in part(container, "state")
     run = container.get("restartCount", 0) + (0 if is_next else 1)

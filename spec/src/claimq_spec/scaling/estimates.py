@@ -49,10 +49,10 @@ class Estimates:
     slow: float = 0.0
     busy_seconds: float = 0.0
     ended: float = 0.0
-    """Claims that have ended; with ``busy_seconds`` it fades, so that about the last 200 count."""
+    """Claims that have ended; with ``busy_seconds`` it fades, so that about the last 300 count."""
     recent_seconds: float = 0.0
     recent: float = 0.0
-    """The same of about the last 30 claims."""
+    """The same of about the last 40 claims."""
     unended_for: float = 0.0
     """Seconds with items in progress since a claim last ended."""
     unproven: float = 0.0

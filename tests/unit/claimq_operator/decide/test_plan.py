@@ -8,6 +8,7 @@ import pytest
 from claimq.model import WorkerInfo
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
+from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
@@ -67,6 +68,31 @@ def test_external_leaves_the_number_alone(planned: Callable[..., Plan]) -> None:
 
 def test_mode_manual_sets_the_given_number(planned: Callable[..., Plan]) -> None:
     assert planned(replicas=1, scaling={"mode": "Manual", "replicas": 3}).replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("reason", "main", "replicas"),
+    [
+        (OWNED_BY_ANOTHER, 10, 0),  # they would process the other object's items
+        ("PasswordHost", 1000, None),
+        ("PasswordHost", 0, None),  # not idle for long enough yet
+    ],
+)
+def test_a_queue_that_may_not_be_used_gets_no_more_workers(
+    observed: Look, settings: OperatorSettings, reason: str, main: int, replicas: int | None
+) -> None:
+    fault = Fault(reason, "why", needs_action=True, denied=True)
+    look = replace(observed(replicas=3, main=main), redis_fault=fault)
+    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    assert (decided.children, decided.replicas) == ((), replicas)
+    assert decided.status["workers"]["desired"] == (3 if replicas is None else replicas)
+
+
+def test_a_queue_that_may_not_be_used_may_lose_workers(observed: Look, settings: OperatorSettings) -> None:
+    fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
+    look = replace(observed(replicas=3, scaling={"mode": "Manual", "replicas": 2}), redis_fault=fault)
+    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    assert (decided.replicas, decided.status["workers"]["desired"]) == (2, 2)
 
 
 def test_a_paused_queue_gets_only_a_status(

@@ -99,6 +99,14 @@ def test_some_ready_workers_are_available_and_the_cause_of_the_others_is_named(o
     assert found(starting, 2) == ("True", "SomeReady", "1 of 2 workers are ready")
 
 
+def test_a_rollout_without_a_ready_worker_is_no_blocked_rollout(observed: Look) -> None:
+    new = unschedulable("b", "no room")
+    new["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:09Z"}
+    new["metadata"]["labels"]["pod-template-hash"] = "bbb"
+    look = observed(replicas=1, pods=[pod_body("a", ready=False), new])
+    assert found(look)[:2] == ("False", "Unschedulable")
+
+
 @pytest.mark.parametrize(
     ("length", "shown"), [(600, "a" + "x" * 599), (601, "..." + "x" * 600)], ids=["fits", "too long"]
 )

@@ -200,6 +200,12 @@ def test_a_long_message_of_an_eviction_is_cut() -> None:
     assert f"evicted ({'x' * 200})," in only(body).cause
 
 
+def test_the_cause_of_an_eviction_without_a_final_state_has_no_exit_code() -> None:
+    running = {"restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    termination = only(pod(app=running, phase="Failed", reason="Evicted", message="used too much"))
+    assert termination.cause.startswith("worker ended: evicted (used too much); pod p")
+
+
 def test_a_termination_without_an_end_proves_nothing() -> None:
     ended = {key: value for key, value in ENDED.items() if key != "finishedAt"}
     assert terminations_of(pod(sidecar={"restartCount": 0, "state": {"terminated": ended}})) == ()

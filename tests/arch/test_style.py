@@ -17,8 +17,8 @@ MODULES = re.compile(r"(?<![a-z])(sightings|surroundings|upkeep|doubts)(?![a-z])
 """Names of former modules that have a standard name now."""
 TEXTS = {".py", ".lua", ".md", ".yaml", ".yml", ".tpl", ".txt", ".json", ".toml", ".sh", ".mk"}
 ALLOWED = {
-    "core": 0, "spec": 0, "worker_sidecar": 1, "cli": 0, "operator": 0,
-    "docs": 28, "charts": 0, "crds": 0, "examples": 0, "bench": 0, "scripts": 0, "tests": 337, ".": 0,
+    "core": 0, "spec": 0, "worker_sidecar": 0, "cli": 0, "operator": 0,
+    "docs": 0, "charts": 0, "crds": 0, "examples": 0, "bench": 0, "scripts": 0, "tests": 106, ".": 0,
 }  # fmt: skip
 """Occurrences in each folder that are not rewritten yet. Lower a number when you remove some; never raise it."""
 

@@ -220,10 +220,10 @@ class Operations(RuleBasedStateMachine):
     @rule(name=queues, milliseconds=st.sampled_from((1, 999, 1000, 5000, 30000, 3700000)))
     def time_passes(self, name: str, milliseconds: int) -> None:
         self.world.models[name].now += milliseconds
-        self.world.tell_time()
+        self.world.report_time()
 
     @rule(name=queues, milliseconds=st.sampled_from((6000, 100000)))
-    def nobody_calls(self, name: str, milliseconds: int) -> None:
+    def no_call_comes(self, name: str, milliseconds: int) -> None:
         self.world.outage(name, milliseconds)
 
     @rule(twice=st.booleans())

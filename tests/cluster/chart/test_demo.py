@@ -1,7 +1,7 @@
 """`make cluster-demo` as its user runs it, on the cluster of the tests: it proves its point and leaves nothing behind.
 
-It installs a release of its own, so that of the other tests makes room for it meanwhile. That it would tell a mistake:
-tests/unit/examples.
+It installs a release of its own; the release of the other tests is removed for that time. tests/unit/examples
+has the tests that it notices an error.
 """
 
 import os

@@ -32,7 +32,9 @@ def ask(release: Release, namespace: str, pod: str, url: str, container: str) ->
     return release.cluster.kubectl(*words).strip()
 
 
-def test_other_pods_read_the_sidecars_port_and_drain_nobody(release: Release, queue: QueueOnCluster) -> None:
+def test_other_pods_read_the_sidecars_port_and_cannot_drain_it(
+    release: Release, queue: QueueOnCluster
+) -> None:
     queue.apply(scaling={"minReplicas": 1, "maxReplicas": 1})
     queue.wait("its worker is ready", lambda: queue.condition("WorkersAvailable") == "True AllReady")
     ((name, pod),) = queue.pods().items()

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.cluster
 def test_operator_and_sidecars_log_in_one_form(queue: QueueOnCluster) -> None:
     queue.apply()
     queue.wait("it is served", lambda: queue.condition("Ready") == "True Working")
-    queue.enqueue(3)  # which changes the number of workers, and that is told
+    queue.enqueue(3)  # which changes the number of workers, and that is logged
     queue.wait_until_done()
     release, name = queue.release, f"{queue.namespace}/{queue.name}"
     of_operator = read_log(
         queue.cluster.kubectl("logs", f"deployment/{release.operator}", f"--namespace={release.namespace}")
     )
-    told = [line for line in of_operator if line["event"] == "kubernetes_event" and line["queue"] == name]
-    assert "ScaledUp" in {line["reason"] for line in told}
+    emitted = [line for line in of_operator if line["event"] == "kubernetes_event" and line["queue"] == name]
+    assert "ScaledUp" in {line["reason"] for line in emitted}
     selector = f"--selector=claimq.dev/queue={queue.name}"
     of_sidecar = read_log(
         queue.cluster.kubectl(

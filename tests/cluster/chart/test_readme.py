@@ -1,6 +1,6 @@
 """README.md, "On a cluster": each command as it stands there, but for the making of images, in one shell.
 
-It installs a release of its own, so that of the other tests makes room for it meanwhile.
+It installs a release of its own; the release of the other tests is removed for that time.
 """
 
 import os
@@ -102,6 +102,6 @@ def test_every_command_of_the_readme_works_as_it_stands(
     assert "Permission denied" in said
     assert 'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in said
     assert 'namespace "claimq" deleted' in said
-    # The definition goes last, and what belonged to queues before it: nobody would collect it afterwards.
+    # The definition goes last, and what belonged to queues before it: no operator would collect it afterwards.
     words = ("get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name")
     eventually("the workers' objects are collected", lambda: kubernetes.kubectl(*words) == "", timeout=120)

@@ -122,7 +122,7 @@ def test_the_commands_of_the_notes_work_as_they_stand(release: Release) -> None:
     assert "requeueLimit" in said
 
 
-def test_the_operator_runs_as_nobody_and_can_write_nowhere(release: Release) -> None:
+def test_the_operator_runs_without_root_and_can_write_nowhere(release: Release) -> None:
     show = "import os; print(os.getuid(), os.access('/opt/claimq', os.W_OK)); open('/opt/claimq/x', 'w')"
     words = [
         "exec",
@@ -138,7 +138,7 @@ def test_the_operator_runs_as_nobody_and_can_write_nowhere(release: Release) -> 
     assert "Read-only file system" in said.stderr
 
 
-def test_the_operator_tells_prometheus_how_it_is(release: Release) -> None:
+def test_the_operator_reports_its_state_to_prometheus(release: Release) -> None:
     # It is ready before it leads: one that has just ended may hold the lease still.
     leader = release.wait_for_leader()
     read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
@@ -276,7 +276,7 @@ def test_the_operator_is_refused_nothing(release: Release, kubernetes: Cluster, 
 def test_a_second_operator_serves_one_team_with_rights_there_alone(
     kubernetes: Cluster, release: Release
 ) -> None:
-    """The first one leaves its work to this one meanwhile."""
+    """The first one leaves its work to this one during the test."""
     try:
         # One that is still ending would look after the other team's queue too.
         release.stop_operators()
@@ -308,7 +308,7 @@ def _serve_one_team(kubernetes: Cluster, release: Release) -> None:
             kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=110s")
             own.cluster.helm("uninstall", own.name, f"--namespace={media}", "--wait")
         finally:
-            # Nobody serves the other team's queue, so nobody ever gave it a finalizer either.
+            # No operator serves the other team's queue, so it never got a finalizer either.
             kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=110s")
 
 

@@ -14,7 +14,7 @@ from testkit.server import Server
 
 @pytest.fixture
 def world(api_server: ApiServer, valkey: Server, request: pytest.FixtureRequest) -> Iterator[World]:
-    """An empty namespace with a server for queues, and nobody acting in it yet."""
+    """An empty namespace with a server for queues, and no operator yet."""
     namespace = f"w{os.getpid()}-{abs(hash(request.node.nodeid)) % 10**8}"
     api_server.kubectl("create", "namespace", namespace)
     with ExitStack() as stack:
@@ -38,5 +38,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     world = getattr(item, "funcargs", {}).get("world")
     if report.when == "call" and report.failed and isinstance(world, World):
-        report.sections.extend(world.told().items())
+        report.sections.extend(world.reported().items())
     return report

@@ -25,9 +25,11 @@ def test_every_log_line_has_the_common_form_and_none_has_a_secret(
     assert operator.process.terminate(timeout=30) == 0
     text = operator.log.read_text()
     lines = read_log(text)
-    told = {(line.get("queue"), line.get("reason")) for line in lines if line["event"] == "kubernetes_event"}
+    emitted = {
+        (line.get("queue"), line.get("reason")) for line in lines if line["event"] == "kubernetes_event"
+    }
     queues = f"{world.namespace}/thumbs", f"{world.namespace}/broken"
-    assert {(queues[0], "ScaledUp"), (queues[1], "RedisUnreachable")} <= told
+    assert {(queues[0], "ScaledUp"), (queues[1], "RedisUnreachable")} <= emitted
     assert {line["event"] for line in lines} >= {"serving", "leading", "ended"}
     foreign = [line for line in lines if line["logger"].startswith("kopf")]
     assert foreign

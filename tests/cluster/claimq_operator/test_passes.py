@@ -25,7 +25,7 @@ def test_a_first_item_orders_workers_without_waiting_for_the_next_pass(world: Wo
     eventually_sync(lambda: world.replicas() == 1)
     print(f"workers ordered {time.monotonic() - began:.2f} s after the enqueue")
     eventually_sync(lambda: world.status()["scaling"]["replicas"] == 1)
-    # The status tells what limited the number only until the next decision is made.
+    # The status has what limited the number only until the next decision is made.
     eventually_sync(lambda: world.events().get("ScaledUp", "").startswith("0 -> 1 workers (FromZero): "))
 
 
@@ -57,7 +57,7 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
     assert found["spec"]["minReadySeconds"] == 3
 
 
-def test_a_deployment_that_somebody_deletes_is_made_again(world: World) -> None:
+def test_a_deleted_deployment_is_created_again(world: World) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 2})
     eventually_sync(lambda: world.replicas() == 2)
@@ -107,7 +107,7 @@ def test_in_mode_external_the_scale_subresource_sets_replicas_across_a_suspensio
 
 
 def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
-    # Left out by the manager that made it, and owned by nobody else, it would fall back to 1.
+    # Left out by the manager that made it, and owned by no other manager, it would fall back to 1.
     world.operator()
     world.queue(scaling={"minReplicas": 3})
     eventually_sync(lambda: world.replicas() == 3)
@@ -133,7 +133,7 @@ def test_a_queue_that_rests_costs_no_write(world: World) -> None:
         eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count)
         return operator.metric("claimq_kubernetes_requests_total", verb="apply") - before
 
-    eventually_sync(lambda: writes_in(10) == 0, why="what its making had to be told is told")
+    eventually_sync(lambda: writes_in(10) == 0, why="the status of its creation is written")
     assert writes_in(30) == 0
 
 

@@ -167,7 +167,7 @@ def test_defaults_are_filled_in_as_documented(api_server: ApiServer) -> None:
     stored = created(api_server, queue("smallest", SMALLEST))["spec"]
     filled = {path: declared.default for path, declared in ALL.items() if declared.default is not None}
     missing = {path for path, default in filled.items() if _at(stored, path) != default}
-    # Objects that nobody asked for have no fields: a secret, a master.
+    # Objects that were not asked for have no fields: a secret, a master.
     assert {path for path in missing if not re.search(r"Ref\.|secretRef\.", path)} == set()
     more = created(api_server, queue("more", SECRET))["spec"]
     assert more["redis"]["secretRef"] == {"name": "redis", "key": "url"}

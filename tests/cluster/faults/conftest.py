@@ -14,7 +14,7 @@ def far(release: Release) -> Iterator[str]:
     """A node without operator, server and DNS, which is on the network again at the end, and ready."""
     cluster = release.cluster
     node = cluster.nodes[1]
-    # Names are asked for with each new connection: the others shall not wait until the cluster has a new DNS server.
+    # Names are asked for with each new connection: the others must not wait until the cluster has a new DNS server.
     needed = [("kube-system", "k8s-app=kube-dns", "coredns"), (release.namespace, OPERATOR, release.operator)]
     cluster.kubectl("cordon", node)
     try:

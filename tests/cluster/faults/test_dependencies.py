@@ -125,7 +125,7 @@ def test_an_operator_killed_in_the_middle_of_passes_costs_nothing(
     since = time.monotonic()
     queue.wait_until_done()
     queue.wait("the status is right", queue.status_is_right)
-    measured("operator back to all done and told", since)
+    measured("operator back to all done and reported", since)
     assert_each_was_done_once(queue, died=frozenset({victim}))
 
 
@@ -183,7 +183,7 @@ def test_two_operators_that_both_act_do_what_one_does(queue: QueueOnCluster, rel
         print(f"changes of the number of workers: {by_one} by one operator, {by_two} by two")
         assert by_two <= max(1.5 * by_one, ONE_BY_ONE)
 
-        # Claims that nobody renews, before there is a worker; then an app that dies: both operators see either.
+        # Claims that no worker renews, before there is a worker; then an app that dies: both operators see either.
         queue.wait("the last worker has gone", lambda: not queue.pods())
         queue.enqueue(3, "of a dead holder")
         assert len(queue.items.claim(3, wait=0)) == 3
@@ -276,29 +276,29 @@ def test_a_minute_without_the_server_is_waited_out(release: Release, team: str) 
         with valkey_of(release).frozen():
             since = time.monotonic()
             cut.open("first")
-            cut.wait("it is told", lambda: cut.condition("RedisReachable") == "False Unreachable")
+            cut.wait("it is reported", lambda: cut.condition("RedisReachable") == "False Unreachable")
             measured("server silent to RedisReachable=False", since)
-            told = cut.get()["status"]
-            assert (told["items"]["main"], told["items"]["busy"]) == (22, 2)
+            status = cut.get()["status"]
+            assert (status["items"]["main"], status["items"]["busy"]) == (22, 2)
             assert cut.condition("ScalingActive") == "False Unknown"
-            beside.enqueue(20, "meanwhile")
+            beside.enqueue(20, "added")
             # The outage is to last this long: nothing is waited for.
             while time.monotonic() - since < 61:
                 assert (cut.replicas(), cut.generation()) == (2, generation)
                 time.sleep(1)
             held = cut.get()["status"]
-            assert (held["items"], held["workers"]) == (told["items"], told["workers"])
+            assert (held["items"], held["workers"]) == (status["items"], status["workers"])
             assert held["workers"]["busy"] == 2
             row = cut.row()
-            numbers = [str(told["items"][state]) for state in ("main", "busy")]
+            numbers = [str(status["items"][state]) for state in ("main", "busy")]
             assert [row["READY"], row["MAIN"], row["BUSY"], row["WORKERS"]] == ["False", *numbers, "2/2"]
             assert cut.condition("RedisReachable") == "False Unreachable"
             beside.wait_until_done()
-            beside.wait("it is told so", lambda: beside.condition("Ready") == "True Working")
+            beside.wait("it is reported", lambda: beside.condition("Ready") == "True Working")
         since = time.monotonic()
         cut.wait("work goes on", lambda: cut.counters()["done"] > 0, every=0.05)
         measured("server's first answer to the next item done", since)
-        cut.wait("it is told", lambda: cut.condition("RedisReachable").startswith("True"))
+        cut.wait("it is reported", lambda: cut.condition("RedisReachable").startswith("True"))
         measured("server's first answer to RedisReachable=True", since)
         assert cut.lives() == lives
         cut.open("second")
@@ -323,12 +323,12 @@ def test_an_operator_cut_off_from_the_server_holds_and_claims_go_on(
     own.run_on_node(operator.node, "iptables", "--wait", "--insert", *rule)
     try:
         since = time.monotonic()
-        queue.wait("it is told", lambda: queue.condition("RedisReachable") == "False Unreachable")
+        queue.wait("it is reported", lambda: queue.condition("RedisReachable") == "False Unreachable")
         measured("cut off to RedisReachable=False", since)
-        queue.enqueue(10, "meanwhile")
+        queue.enqueue(10, "added")
         queue.enqueue(30, "afterwards")  # with a look at them there would be three workers
         queue.kill_container(victim)
-        queue.open("before", "meanwhile")
+        queue.open("before", "added")
         queue.wait("claims go on", lambda: queue.counters()["done"] >= 10)
         assert (queue.replicas(), queue.generation()) == (1, generation)
         assert queue.condition("ScalingActive") == "False Unknown"
@@ -361,10 +361,10 @@ def test_work_goes_on_while_the_api_server_is_away(
         own.kill_apiserver()
         try:
             since = time.monotonic()
-            queue.enqueue(10, "meanwhile")
+            queue.enqueue(10, "added")
             # The outage is to last this long: nothing is waited for.
             while time.monotonic() - since < 20:
-                queue.enqueue(2, "meanwhile")
+                queue.enqueue(2, "added")
                 time.sleep(0.5)
             queue.wait("work goes on", lambda: queue.counters()["done"] >= done + 10)
         finally:
@@ -376,7 +376,7 @@ def test_work_goes_on_while_the_api_server_is_away(
 def goes_on_through(queue: QueueOnCluster, release: Release, outage: Callable[[], None]) -> None:
     scaling = by_length(40, minReplicas=1, maxReplicas=3)
     queue.apply(program=ledger.GATED, seconds=0.3, scaling=scaling)
-    queue.open("before", "meanwhile")
+    queue.open("before", "added")
     queue.enqueue(30, "before")
     queue.wait_for_a_holder()
     restarts = {name: count for name, (count, _) in queue.lives().items()}

@@ -1,4 +1,4 @@
-"""A pod ends with items in hand, by somebody's will or the kubelet's: nothing is lost, only its own fault counts."""
+"""A pod ends with items in hand, by a user's will or the kubelet's: nothing is lost, only its own fault counts."""
 
 import time
 from collections.abc import Generator
@@ -78,8 +78,8 @@ def cordoned(cluster: Cluster, *nodes: str) -> Generator[None]:
         cluster.kubectl("uncordon", *nodes)
 
 
-def test_what_a_pod_holds_that_outlives_its_deletion_is_nobody_elses(queue: QueueOnCluster, far: str) -> None:
-    # On a node that nobody else needs: after 20 s without its kubelet its pods count as not ready.
+def test_claims_of_a_pod_that_outlives_its_deletion_stay_its_own(queue: QueueOnCluster, far: str) -> None:
+    # On a node that no other test needs: after 20 s without its kubelet its pods count as not ready.
     with cordoned(queue.cluster, queue.cluster.nodes[0]):
         queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE)
         (first,) = queue.enqueue(1)
@@ -110,7 +110,7 @@ def test_an_item_for_which_its_pod_is_evicted_counts_and_ends_in_failed(queue: Q
     queue.enqueue(2, "good")
     pod = queue.wait_for_a_holder()
     held = queue.in_hand(pod)
-    # It goes back before the cause is known: nobody shall have it in between, who would be evicted for it too.
+    # It goes back before the cause is known: no other worker may claim it in between, as it would be evicted too.
     with cordoned(queue.cluster, *queue.cluster.nodes):
         with queue.timed_return(held.values(), "the pod is evicted for what it used", LEASE):
             queue.open("bad-0")
@@ -132,7 +132,7 @@ def test_a_pod_that_is_evicted_finishes_what_it_holds(queue: QueueOnCluster) -> 
     pod = queue.wait_for_a_holder()
     (held,) = queue.in_hand(pod)
     queue.evict(pod)
-    queue.wait("the pod is told to end", lambda: "deletionTimestamp" in queue.pods()[pod]["metadata"])
+    queue.wait("the pod is asked to end", lambda: "deletionTimestamp" in queue.pods()[pod]["metadata"])
     queue.wait("another one works", lambda: len(queue.holders()) == 2)
     queue.open(*TEXTS)
     queue.wait_until_done()

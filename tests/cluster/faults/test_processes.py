@@ -1,6 +1,6 @@
 """A process dies with items in hand: the items go back at once, whole, and for the reason that it was.
 
-The lease is five minutes in all of these: what comes back during the test comes back because somebody knew.
+The lease is five minutes in all of these: what comes back during the test comes back because its end was noticed.
 """
 
 import pytest
@@ -57,7 +57,7 @@ def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCl
     queue.prove_whole(held)
     assert queue.counters()["crashes"] == len(held) == 3
     queue.wait(
-        "it is told as an event",
+        "it is reported as an event",
         lambda: (
             f"returned 3 claims of terminated containers: {cause}"
             in (queue.events().get("ClaimsGivenBack", ""))
@@ -89,26 +89,28 @@ def test_an_item_that_always_runs_out_of_memory_ends_in_failed_with_the_reason(q
     bad = queue.enqueue(1, "bad")
     queue.enqueue(4, "good")
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         item = queue.item(bad[0])
         return [] if item is None else [entry.error for entry in item.history]
 
-    # The kubelet tells of one end at a time, the last: the next run waits until the first end is told.
-    queue.wait("the first run's end is told", lambda: told()[:1] and told()[0].startswith(f"{APP} ended"))
+    # The kubelet reports one end at a time, the last: the next run waits until the first end is recorded.
+    queue.wait(
+        "the first run's end is recorded", lambda: reported()[:1] and reported()[0].startswith(f"{APP} ended")
+    )
     ((pod, body),) = queue.pods().items()
     where = (
         f"pod {pod}, node {body['spec']['nodeName']}, image {body['status']['containerStatuses'][0]['image']}"
     )
     wanted = [f"{APP} ended: OOMKilled, exit code 137 (signal 9); {where}, run {run}" for run in (1, 2)]
 
-    assert told() == wanted[:1]
+    assert reported() == wanted[:1]
     queue.open("bad-0")
     queue.wait_until_done(4)
     (failed,) = queue.items.items("failed")
-    queue.wait("each run's end is told", lambda: told() == wanted)
+    queue.wait("each run's end is recorded", lambda: reported() == wanted)
     queue.prove_whole(bad, failed=bad)
     assert (failed.item.id, failed.item.crash_count, failed.item.requeue_count) == (bad[0], 2, 1)
-    print(f"\n{told()}")
+    print(f"\n{reported()}")
 
 
 def test_an_item_over_its_processing_time_restarts_the_app_and_is_one_crash(queue: QueueOnCluster) -> None:

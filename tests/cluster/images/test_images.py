@@ -92,7 +92,7 @@ def image(name: str) -> Image:
     return BUILT[name]
 
 
-def test_nobody_runs_as_root_and_nothing_is_imported_from_where_one_stands(image: Image, name: str) -> None:
+def test_no_image_runs_as_root_or_imports_from_the_working_directory(image: Image, name: str) -> None:
     assert image.config["User"] == "65532:65532"
     environment = dict(one.split("=", 1) for one in image.config["Env"])
     if name != "checksums":

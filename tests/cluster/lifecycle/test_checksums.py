@@ -55,7 +55,7 @@ def ready(queue: QueueOnCluster) -> int:
 
 
 def wait_for_row(queue: QueueOnCluster, stage: str, is_ready: str, workers: str) -> None:
-    """Nothing moves: the row becomes what server and cluster say, and these two do not change meanwhile."""
+    """Nothing moves: the row becomes what server and cluster say, and these two do not change in between."""
     before = (numbers(queue), ready(queue))
 
     def is_right() -> bool:
@@ -111,12 +111,12 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     rows = _watch_while_it_works(queue, before)
     print(f"{len(rows)} rows while it worked: {rows}")
     queue.wait("all is decided", lambda: numbers(queue) == (0, 0, len(on_cluster.UNREADABLE)))
-    queue.wait("that is told", lambda: shown(queue) == (0, 0, len(on_cluster.UNREADABLE)))
+    queue.wait("that is reported", lambda: shown(queue) == (0, 0, len(on_cluster.UNREADABLE)))
     queue.wait("the workers are gone", lambda: not queue.pods())
     wait_for_row(queue, "back at zero", "True", "0/0")
 
     results = [accounting.Result(*one) for one in example.results()]
-    given_up = {key: accounting.FailedFile(*told) for key, told in on_cluster.failed(queue.items).items()}
+    given_up = {key: accounting.FailedFile(*fields) for key, fields in on_cluster.failed(queue.items).items()}
     limit = manifest["spec"]["requeueLimit"]
     found = accounting.account(enqueued, results, given_up, example.sums(paths), limit)
     assert found.mistakes == []
@@ -136,7 +136,7 @@ def _watch_while_it_works(queue: QueueOnCluster, before: tuple[int, ...]) -> lis
         if row not in rows[-1:]:
             rows.append(row)
         main, busy, failed = row
-        # Some come back to main: those that fail, after a delay, and what a worker gives back that is told to end.
+        # Some come back to main: those that fail, after a delay, and what a worker that is asked to end gives back.
         coming_back = len(on_cluster.UNREADABLE) + MOST * 20
         assert readings[-1][0] - coming_back <= main <= readings[0][0] + coming_back, (row, readings)
         assert failed <= readings[-1][2], (row, readings)

@@ -16,7 +16,7 @@ from testkit.release import Release, create_namespace
 
 pytestmark = pytest.mark.cluster
 
-NOBODY = "redis://nobody.invalid:6379/0"
+UNREACHABLE = "redis://missing.invalid:6379/0"
 POLICIES = ("Retain", "DeleteIfEmpty", "Delete")
 
 
@@ -61,8 +61,8 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
         for queue in queues.values():
             queue.delete()
         for queue in queues.values():
-            queue.wait("its worker is told to end", partial(_all_end, queue))
-        # Retain waits for nobody; the others wait for what is in hand.
+            queue.wait("its worker is asked to end", partial(_all_end, queue))
+        # Retain does not wait; the others wait for what is in hand.
         assert {name: queue.is_gone() for name, queue in queues.items()} == {
             "retain": True,
             "kept": False,
@@ -71,7 +71,7 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
         }
         assert [sum(queue.holders().values()) for queue in queues.values()] == [1, 1, 1, 1]
         for queue in queues.values():
-            # A pod is told by its kubelet, a moment after the API server knows that it shall end.
+            # The kubelet ends a pod a moment after the API server has its deletion.
             queue.wait("claims have stopped", partial(_claims_have_stopped, queue))
         began = time.monotonic()
         for queue in queues.values():
@@ -82,26 +82,26 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
         print(f"all gone {time.monotonic() - began:.1f} s after the items in hand were finished")
 
         for queue in queues.values():
-            # What was in hand was finished, and nothing else was begun meanwhile.
+            # What was in hand was finished, and nothing else was begun in between.
             assert list(queue.ledger().times("done").values()) == [1]
             assert queue.ledger().times("began") == queue.ledger().times("done")
         assert (empty.keys(), delete.keys()) == (set(), set())
         for queue in (retain, kept):
             seen = queue.counters()
             assert (seen["in main"], seen["in busy"], seen["done"]) == (2, 0, 1)
-            assert not queue.items.snapshot().paused, "nobody could claim them"
-        told = {
+            assert not queue.items.snapshot().paused, "no worker could claim them"
+        reported = {
             name: {"ItemsRemoved", "ItemsKept", "ItemsLeftBehind"} & queue.events().keys()
             for name, queue in queues.items()
         }
-        assert told == {
+        assert reported == {
             "retain": set(),
             "kept": {"ItemsKept"},
             "empty": {"ItemsRemoved"},
             "delete": {"ItemsRemoved"},
         }
         assert delete.events()["ItemsRemoved"].endswith("with 2 items")
-        # Whoever applies the same queue again goes on with its items.
+        # The same queue, applied again, continues with its items.
         kept.apply(scaling={"minReplicas": 1, "maxReplicas": 1})
         kept.wait_until_done(3)
 
@@ -144,7 +144,7 @@ def test_a_namespace_with_a_queue_of_each_policy_goes_away_wholly(release: Relea
                 by_secret.apply(redis=redis, deletionPolicy="Delete", scaling={"minReplicas": 1})
                 by_secret.wait("it works", lambda: by_secret.condition("WorkersAvailable") == "True AllReady")
                 delete_namespace(release.cluster, where)
-            # Nobody opened the gate: what was in hand went back, uncounted, when the drain time was over.
+            # The gate stayed closed: what was in hand went back, uncounted, when the drain time was over.
             for name in ("retain", "deleteifempty"):
                 seen = queues[name].counters()
                 assert (seen["in main"], seen["in busy"], seen["in failed"]) == (3, 0, 0)
@@ -161,15 +161,15 @@ def test_a_deletion_gives_up_on_a_server_that_is_gone_for_good(release: Release,
         queue_on(release, where) as with_namespace,
     ):
         for queue in (alone, with_namespace):
-            queue.apply(redis={"url": NOBODY}, deletionPolicy="Delete", scaling={"minReplicas": 1})
+            queue.apply(redis={"url": UNREACHABLE}, deletionPolicy="Delete", scaling={"minReplicas": 1})
         for queue in (alone, with_namespace):
-            queue.wait("it is told", partial(_is_unreachable, queue))
+            queue.wait("it is reported", partial(_is_unreachable, queue))
         alone.delete()
         delete_namespace(cluster, where)
         alone.wait("it is gone", alone.is_gone)
-        told = alone.events()
-        assert "ItemsLeftBehind" in told, f"nobody learns that items are left: {told}"
-        said = told["ItemsLeftBehind"]
+        reported = alone.events()
+        assert "ItemsLeftBehind" in reported, f"no event reports the items that are left: {reported}"
+        said = reported["ItemsLeftBehind"]
         assert f"cq:{{{alone.on_server}}}:" in said, "it does not say which keys to delete"
         assert "the name of the host cannot be resolved" in said, "it does not say why"
         eventually("nothing is left", lambda: left(cluster, team) == [], timeout=240)

@@ -128,16 +128,16 @@ def test_a_mistake_is_answered_by_a_condition_with_its_field_and_what_to_do(
     mistaken: Mistaken, name: str
 ) -> None:
     queue, mistake = mistaken.queues[name], MISTAKES[name]
-    told: list[str] = []
+    reported: list[str] = []
 
-    def is_told() -> bool:
-        told[:] = [queue.condition(mistake.condition), queue.message(mistake.condition)]
-        return told[0] in mistake.verdicts and all(words in told[1] for words in mistake.says)
+    def is_reported() -> bool:
+        reported[:] = [queue.condition(mistake.condition), queue.message(mistake.condition)]
+        return reported[0] in mistake.verdicts and all(words in reported[1] for words in mistake.says)
 
     try:
-        queue.wait(f"{mistake.condition} says {mistake.says}", is_told, timeout=300)
+        queue.wait(f"{mistake.condition} says {mistake.says}", is_reported, timeout=300)
     finally:
-        print(f"{name}: {' '.join(told)}")
+        print(f"{name}: {' '.join(reported)}")
     # At once: the longer it waits, the less often the cluster tries again.
     mistaken.heal(name)
 

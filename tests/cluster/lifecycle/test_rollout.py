@@ -75,7 +75,7 @@ def test_an_image_that_does_not_exist_leaves_the_old_workers_at_work_and_says_so
     queue.apply(scaling=scaling)
     queue.wait("both work", lambda: queue.condition("WorkersAvailable") == "True AllReady")
     before = set(queue.pods())
-    queue.patch({"worker": {"image": "registry.example/nobody-has-this:1"}})
+    queue.patch({"worker": {"image": "registry.example/missing:1"}})
 
     def says_so() -> bool:
         said = queue.message("WorkersAvailable")
@@ -90,4 +90,4 @@ def test_an_image_that_does_not_exist_leaves_the_old_workers_at_work_and_says_so
     queue.patch({"worker": {"image": queue.release.images.sidecar}})
     queue.wait("all is well again", lambda: queue.condition("WorkersAvailable") == "True AllReady")
     queue.wait("the broken pod is gone", lambda: set(queue.pods()) == before)
-    queue.wait("that is told", lambda: queue.condition("Ready") == "True Working")
+    queue.wait("that is reported", lambda: queue.condition("Ready") == "True Working")

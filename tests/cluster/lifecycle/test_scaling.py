@@ -14,9 +14,9 @@ AT_ONCE = {"stabilizationWindow": "0s"}
 
 
 def decided(body: Json) -> tuple[str, int]:
-    """Rule and number of the last decision that the object tells of."""
-    told: Json = body.get("status", {}).get("scaling", {})
-    return told.get("rule", ""), told.get("replicas", -1)
+    """Rule and number of the last decision in the object's status."""
+    scaling: Json = body.get("status", {}).get("scaling", {})
+    return scaling.get("rule", ""), scaling.get("replicas", -1)
 
 
 def decision(queue: QueueOnCluster) -> tuple[str, int]:
@@ -62,7 +62,7 @@ def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster)
 
         queue.enqueue(45)
         queue.wait("there are as many as may be", lambda: queue.replicas() == 3)
-        queue.wait("the last step is told", lambda: decided(bodies[-1])[1] == 3)
+        queue.wait("the last step is reported", lambda: decided(bodies[-1])[1] == 3)
         # Far more than three workers could start 45 items within 2 s.
         assert ("MaxReplicas", 3) in seen(), seen()
         queue.wait("the limit is reported", lambda: queue.condition("ScalingLimited") == "True MaxReplicas")
@@ -70,7 +70,7 @@ def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster)
         queue.open(*(f"item-{number}" for number in range(45)))
         queue.wait_until_done()
         queue.wait("the workers are gone", lambda: not queue.pods())
-        queue.wait("that is told", lambda: decided(bodies[-1]) == ("Idle", 0))
+        queue.wait("that is reported", lambda: decided(bodies[-1]) == ("Idle", 0))
         # All three were idle at once, and one stayed for idleAfter.
         assert ("IdleWait", 1) in seen(), seen()
         print(f"decisions: {seen()}")
@@ -103,10 +103,10 @@ def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: 
         queue.wait("they were offered for it", lambda: marked(states) >= idle)
         assert marked(states) == idle
     limits = [("ItemsPerReplica", 2), ("WorkLeft", 2), ("BusyWorkers", 2)]
-    queue.wait("the decision is told", lambda: decision(queue) in limits)
+    queue.wait("the decision is reported", lambda: decision(queue) in limits)
 
     queue.patch({"scaling": {"maxReplicas": 1}})
-    queue.wait("one of the busy ones is told to end", lambda: len(ending(queue.pods())) == 1)
+    queue.wait("one of the busy ones is asked to end", lambda: len(ending(queue.pods())) == 1)
     # It is asked to end, and ends only with its item.
     chosen = ending(queue.pods()).pop()
     assert sorted(queue.holders().values()) == [1, 1]
@@ -125,22 +125,22 @@ def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     queue.wait("one as the manifest says", lambda: queue.replicas() == 1)
     kubectl("scale", f"rq/{queue.name}", where, "--replicas=2")
     queue.wait("two as a person says", lambda: (queue.replicas(), len(queue.pods())) == (2, 2))
-    queue.wait("it is told", lambda: queue.condition("ScalingActive") == "False Manual")
+    queue.wait("it is reported", lambda: queue.condition("ScalingActive") == "False Manual")
 
     queue.enqueue(5)
     queue.wait("both hold an item", lambda: sorted(queue.holders().values()) == [1, 1])
     queue.patch({"suspend": True})
-    queue.wait("both are told to end", lambda: len(ending(queue.pods())) == 2)
+    queue.wait("both are asked to end", lambda: len(ending(queue.pods())) == 2)
     assert sorted(queue.holders().values()) == [1, 1], "what is in hand is finished first"
     queue.open(*(f"item-{number}" for number in range(5)))
     queue.wait("they are gone", lambda: not queue.pods())
-    queue.wait("it is told", lambda: queue.condition("Suspended") == "True SpecSuspend")
+    queue.wait("it is reported", lambda: queue.condition("Suspended") == "True SpecSuspend")
     seen = queue.counters()
     assert (seen["done"], seen["in main"], seen["in busy"]) == (2, 3, 0)
     assert queue.items.claim(1) == [], "a suspended queue gives no claims to anybody"
 
     queue.patch({"suspend": False, "scaling": {"mode": "External", "replicas": None}})
-    queue.wait("it is told", lambda: queue.condition("ScalingActive") == "False External")
+    queue.wait("it is reported", lambda: queue.condition("ScalingActive") == "False External")
     assert (queue.replicas(), queue.counters()["in main"]) == (0, 3)
     kubectl("scale", f"deployment/{queue.name}-worker", where, "--replicas=1")
     queue.wait_until_done()

@@ -118,7 +118,7 @@ class ApiServer:
         self.wait_until_defined()
 
     def wait_until_defined(self) -> None:
-        """The same, where somebody else brings the definition."""
+        """The same, where another release brings the definition."""
         self.kubectl("wait", "--for=condition=Established", "crd/reliablequeues.claimq.dev", "--timeout=120s")
         path = "/apis/claimq.dev/v1alpha1/reliablequeues"
         eventually_sync(lambda: self.request("GET", path)[0] == 200)

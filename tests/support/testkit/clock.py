@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False) -> None:
     """Moves the queue's clock, at once and for all its users.
 
-    Forward, as if somebody had served the queue all the time; with `gap` as if nobody had (the server was down, or its
+    Forward, as if the queue had been in use all the time; with `gap` as if it had not (the server was down, or its
     clock was stepped). Backward, as if the server's clock had been stepped back.
     """
     milliseconds = before_slewing(round(seconds * 1000)) if gap else round(seconds * 1000)

@@ -95,7 +95,7 @@ class RedisCluster:
         for node in self.nodes:
             if slot in self._owned(node):
                 return node
-        raise LookupError(f"nobody has slot {slot} of {key!r}")
+        raise LookupError(f"no node has slot {slot} of {key!r}")
 
     def _owned(self, node: Server) -> set[int]:
         my_id = node.call("CLUSTER", "MYID")

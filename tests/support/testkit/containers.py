@@ -31,7 +31,7 @@ class Container:
 
     @contextmanager
     def frozen(self) -> Generator[None]:
-        """Stopped by SIGSTOP: its connections stay and are taken, and nobody answers on them."""
+        """Stopped by SIGSTOP: its connections stay and are accepted, and get no answer."""
         self._signal("SIGSTOP")
         try:
             yield
@@ -75,7 +75,7 @@ def running(cluster: Cluster, namespace: str, pod: str, name: str) -> Container:
 
 
 def unread_from(process: int, address: str) -> int:
-    """Bytes that have come from an address to a process's network and that nobody there has read yet."""
+    """Bytes that have come from an address to a process's network and that were not read there yet."""
     total = 0
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:

@@ -74,8 +74,8 @@ def _fetched(apt: "_Apt", cache: Path, name: str, packages: list[str]) -> Path:
     for package in sorted(downloads.glob("*.deb")):
         apt.run("dpkg", "-x", str(package), str(target))
     shutil.rmtree(downloads)
-    told = "".join(f"{package} {version}\n" for package, version in versions.items())
-    (target / ".complete").write_text(told)
+    listing = "".join(f"{package} {version}\n" for package, version in versions.items())
+    (target / ".complete").write_text(listing)
     return target
 
 

@@ -1,4 +1,4 @@
-"""The files of an example, as modules: an example's folder is no package and on nobody's path."""
+"""The files of an example, as modules: an example's folder is no package and on of no client path."""
 
 import importlib.util
 import sys

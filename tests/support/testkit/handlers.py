@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """A handler that notes what it was given, and waits where it is told to."""
+    """A handler that notes what it was given, and waits where the test asks for it."""
 
     def __init__(self) -> None:
         self.payloads: list[str] = []

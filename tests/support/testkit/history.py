@@ -246,16 +246,16 @@ def check(
     problems = history.problems()
     if problems:
         return Finding("invalid", problems, hits, counts)
-    doubts = [
+    uncertain = [
         f"{kind} was hit {hits[kind]} times, not {least}"
         for kind, least in least_hits.items()
         if hits[kind] < least
     ]
     if counts["stored"] < least_items:
-        doubts.append(f"{counts['stored']} items were stored, not {least_items}")
+        uncertain.append(f"{counts['stored']} items were stored, not {least_items}")
     if audit.remaining:
-        doubts.append(f"{len(audit.remaining)} items remain")
-    return Finding("unknown" if doubts else "valid", doubts, hits, counts)
+        uncertain.append(f"{len(audit.remaining)} items remain")
+    return Finding("unknown" if uncertain else "valid", uncertain, hits, counts)
 
 
 def number(token: str) -> int:

@@ -56,7 +56,7 @@ def work(item):
         except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
             pass
         time.sleep(0.05)
-    sys.exit("nobody opens the gate")
+    sys.exit("the gate stays closed")
 """
     + WORKER
 )

@@ -48,7 +48,7 @@ class World(FailedItemsWorld):
         self.touched: set[str] = set()
         self._adopted: list[tuple[str, ModelItem]] = []
         self._seqs = dict.fromkeys(queues, 0)
-        self.tell_time()
+        self.report_time()
 
     def close(self) -> None:
         """Closes the connections."""
@@ -59,7 +59,7 @@ class World(FailedItemsWorld):
         """Runs it, and what it leaves to do in the background."""
         return self._runner.run(_with_what_follows(work))
 
-    def tell_time(self) -> None:
+    def report_time(self) -> None:
         """The server's clocks follow the models'."""
         self.clock.now = {name: model.now for name, model in self.models.items()}
 
@@ -84,7 +84,7 @@ class World(FailedItemsWorld):
             assert stored.number("seq") >= self._seqs[name]
             self._seqs[name] = stored.number("seq")
             bare = any(item.is_bare for item in model.lists.get("-", ()))
-            assert stored.wake == 1 or bare or not model.waiting(), "work waits, and nobody will be woken"
+            assert stored.wake == 1 or bare or not model.waiting(), "work waits, and no claim will be woken"
             self._check_snapshot(name)
         self.touched.clear()
         self._adopted.clear()
@@ -242,7 +242,7 @@ class World(FailedItemsWorld):
             self._repair(name)
 
     def outage(self, name: str, milliseconds: int) -> None:
-        """Nobody reaches the queue for so long (over five seconds), then somebody does: holders have a grace now."""
+        """No call reaches the queue for so long (over five seconds), then one does: holders have a grace now."""
         model = self.models[name]
         stats = f"cq:{{{name}}}:stats"
         offset = offset_for_leap(model.now, milliseconds, self.raw.time())
@@ -254,7 +254,7 @@ class World(FailedItemsWorld):
         model.grace_from = model.now
         model.now, model.grace_until = seen, seen + min(round(model.policy.busy_expiry * 1000) // 3, 10000)
         self._repair(name)
-        self.tell_time()
+        self.report_time()
 
     def pause(self, name: str, *, paused: bool) -> None:
         """Or resume."""
@@ -265,7 +265,7 @@ class World(FailedItemsWorld):
             self._repair(name)
 
     def lose_wake(self, name: str) -> None:
-        """Somebody takes the wake token and dies; the next sweep leaves another."""
+        """A worker takes the wake token and dies; the next sweep leaves another."""
         self.raw.delete(f"cq:{{{name}}}:wake")
         self.reap(name, 1000)
         stored = read_queue(self.raw, name)
@@ -305,7 +305,7 @@ class World(FailedItemsWorld):
         """What was in the lost fields is lost; the library must get rid of the leases that name nothing."""
         model = self.models[name]
         model.now = max(model.grace_until, *(model.busy[token].lease_end for token in tokens))
-        self.tell_time()
+        self.report_time()
         for token in tokens:
             del model.busy[token]
         self.pushed[name] -= len(tokens)

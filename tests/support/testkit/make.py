@@ -1,4 +1,4 @@
-"""What a target of the Makefile runs, for tests that do as its user does, without making the environment anew."""
+"""What a target of the Makefile runs, for tests that do as its user does, without making the environment again."""
 
 import os
 import shlex

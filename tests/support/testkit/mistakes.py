@@ -10,7 +10,7 @@ import redis
 from testkit.queue_on_cluster import APP, Json, QueueOnCluster
 
 TEAM, READER = "mistaken-team", "mistaken-reader"
-NOWHERE = "registry.example/nobody-has-this:1"
+NOWHERE = "registry.example/missing:1"
 
 Heal = Callable[[QueueOnCluster], object]
 
@@ -110,8 +110,8 @@ MISTAKES: dict[str, Mistake] = {
         ("spec.redis.secretRef", '"address-unreadable"', "redis://"),
         with_secret(url="redis://{}/0"),
     ),
-    "nobody-answers": Mistake(
-        {"redis": {"url": "redis://nobody.invalid:6379/0"}},
+    "no-answer": Mistake(
+        {"redis": {"url": "redis://missing.invalid:6379/0"}},
         "RedisReachable",
         ("False Unreachable",),
         ("name of the host cannot be resolved", "spec.redis.url", "correct"),
@@ -174,7 +174,7 @@ MISTAKES: dict[str, Mistake] = {
         NO_TEMPLATE,
     ),
     "another-service-account": Mistake(
-        template(serviceAccountName="nobody"),
+        template(serviceAccountName="missing"),
         STALLED,
         ("True TemplateForbidden",),
         ("spec.worker.template.spec.serviceAccountName", "operator.workersMay"),

@@ -234,7 +234,7 @@ class QueueModel:
             if verdict == "unclaimed":
                 heads.append(item)
             elif verdict == "requeued":
-                item.wait_anew(self.now)
+                item.wait_again(self.now)
                 self._tail(item)
             elif verdict == "delayed":
                 self._delay(self.now + delay, item)
@@ -308,7 +308,7 @@ class QueueModel:
             return False
         _, item = self.failed.pop(name)
         item.forgive()
-        item.wait_anew(self.now)
+        item.wait_again(self.now)
         self._tail(item)
         self.counts["failed_requeued"] += 1
         return True
@@ -345,7 +345,7 @@ class QueueModel:
         verdicts = self._settle(expired, "expired", "")
         for entry in due:
             self.delayed.remove(entry)
-            entry[1].wait_anew(self.now)
+            entry[1].wait_again(self.now)
             self._tail(entry[1])
         self.counts.update({"expired": len(expired), "due": len(due)})
         return [(token, items[token].id, verdicts[token][0]) for token in expired], len(due)

@@ -44,7 +44,7 @@ class ModelItem:
         """A bare payload becomes an item."""
         self.id, self.at, self.is_bare = item_id, now, False
 
-    def wait_anew(self, now: int) -> None:
+    def wait_again(self, now: int) -> None:
         """It enters the tail of main."""
         self.first_at = self.at if self.first_at is None else self.first_at
         self.at = now

@@ -1,5 +1,5 @@
 """A queue of five items with one worker, and a lease that outlasts the test: what comes back during it comes back
-because somebody knew."""
+because its end was noticed."""
 
 LEASE = "5m"
 ONE = {"minReplicas": 1, "maxReplicas": 1}

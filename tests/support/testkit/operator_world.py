@@ -70,7 +70,7 @@ class Operator:
             found[:] = [page]
             return status == 200
 
-        eventually_sync(is_answered, why="the operator tells its metrics")
+        eventually_sync(is_answered, why="the operator serves its metrics")
         return found[0]
 
 
@@ -144,9 +144,9 @@ class World:
         assert status == 200, listed
         return {one["reason"]: one["message"] for one in listed["items"]}
 
-    def told(self) -> dict[str, str]:
+    def reported(self) -> dict[str, str]:
         """For who reads a failure: title to text, of what each operator said and how the objects are."""
-        told = {
+        reported = {
             f"log of operator {number}": made.log.read_text(errors="replace")[-8000:]
             for number, made in enumerate(self.operators, 1)
             if made.log.exists()
@@ -157,7 +157,7 @@ class World:
             described = (done.stdout + done.stderr)[-8000:]
         except (OSError, subprocess.SubprocessError) as error:
             described = str(error)  # the failure itself is what has to be seen
-        return {**told, f"kubectl {' '.join(words)}": described}
+        return {**reported, f"kubectl {' '.join(words)}": described}
 
     def pod(self, name: str, queue: str = "thumbs", **status: Any) -> Json:
         """A worker pod as the Deployment's controller would make it, with the status that the kubelet would write."""

@@ -11,7 +11,7 @@ PREFIX = "claimq-test-"
 
 
 def new_directory() -> Path:
-    """An empty directory of this process; whoever asks removes it, or the next run does."""
+    """An empty directory of this process; the caller removes it, or the next run does."""
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=ROOT))
 
 

@@ -198,7 +198,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Where nobody reads warnings, a run without all its servers has failed."""
+    """In continuous integration, a run without all its servers has failed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if exitstatus != 0 or reporter is None or hasattr(session.config, "workerinput"):
         return

@@ -91,7 +91,7 @@ class FaultProxy:
         self._do(self._abort_all)
 
     def black_hole(self, direction: Direction = "both") -> None:
-        """Nothing passes any more, in one direction or both, and nobody is told; `heal` lets it pass again."""
+        """Nothing passes any more, in one direction or both, and neither side notices; `heal` lets it pass again."""
         self._do(
             lambda: self._weather.hold(direction in {"both", "requests"}, direction in {"both", "replies"})
         )

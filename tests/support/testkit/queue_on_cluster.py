@@ -129,8 +129,8 @@ class QueueOnCluster:
         return str(self._condition(kind).get("message", ""))
 
     def _condition(self, kind: str) -> Json:
-        told: list[Json] = self.get().get("status", {}).get("conditions", [])
-        return next((one for one in told if one["type"] == kind), dict[str, Any]())
+        reported: list[Json] = self.get().get("status", {}).get("conditions", [])
+        return next((one for one in reported if one["type"] == kind), dict[str, Any]())
 
     def row(self) -> dict[str, str]:
         """The row of `kubectl get rq`, column to text."""
@@ -162,7 +162,7 @@ class QueueOnCluster:
         return {one["metadata"]["name"]: one for one in found}
 
     def revisions(self) -> dict[str, set[str]]:
-        """Template (its hash) to the worker pods that were made from it and are not told to end."""
+        """Template (its hash) to the worker pods that were made from it and are not asked to end."""
         found: dict[str, set[str]] = {}
         for name, pod in self.pods().items():
             if "deletionTimestamp" not in pod["metadata"]:
@@ -273,7 +273,9 @@ class QueueOnCluster:
                 trouble.append(f"{error}\n")
                 return False
 
-        eventually(what, asked, timeout=timeout, every=every, why_not=lambda: "".join(trouble) + self._tell())
+        eventually(
+            what, asked, timeout=timeout, every=every, why_not=lambda: "".join(trouble) + self._describe()
+        )
 
     def wait_until_done(self, count: int | None = None, *, timeout: float = 300) -> None:
         """Until so many items (default: all that were enqueued here) are done and none is left but in failed."""
@@ -306,7 +308,7 @@ class QueueOnCluster:
             found.extend(pod for pod, count in self.holders().items() if count >= at_least)
             return bool(found)
 
-        self.wait("somebody has items in hand", is_there, timeout=timeout, every=0.05)
+        self.wait("a worker has items in hand", is_there, timeout=timeout, every=0.05)
         return found[0]
 
     def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 240) -> None:
@@ -337,7 +339,7 @@ class QueueOnCluster:
         running(self.cluster, self.namespace, pod, container).kill()
 
     def force_delete(self, pod: str) -> None:
-        """The pod without a grace period, as somebody does who is in a hurry."""
+        """The pod without a grace period, as a user does who is in a hurry."""
         self.cluster.kubectl(
             "delete", "pod", pod, f"--namespace={self.namespace}", "--grace-period=0", "--force"
         )
@@ -361,7 +363,7 @@ class QueueOnCluster:
         """Until the API server knows the pod no more."""
         self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), timeout=timeout, every=0.1)
 
-    def _tell(self) -> str:
+    def _describe(self) -> str:
         seen: list[str] = []
         for look in (self.counters, self.holders, self.lives, self.replicas):
             try:
@@ -389,7 +391,7 @@ def queue_on(
     server: Address | None = None,
     notes: Address | None = None,
 ) -> Generator[QueueOnCluster]:
-    """A queue that nobody has applied yet, on the release's Valkey or another server. `notes`: where its workers
+    """A queue that is not applied yet, on the release's Valkey or another server. `notes`: where its workers
     write their ledger, if not on that server too."""
     with ExitStack() as stack:
         at = server or stack.enter_context(on_release(release))

@@ -192,7 +192,7 @@ def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
 
 
 def refuse_if_installed(cluster: Cluster) -> None:
-    """HarnessError on a cluster where somebody has queues already: taking the release away would delete them."""
+    """HarnessError on a cluster that has queues already: taking the release away would delete them."""
     if CRD in cluster.kubectl("get", "crd", "-o", "name"):
         raise HarnessError(
             f"the cluster {cluster.name!r} has ReliableQueues already (or still their definition), and they would be "

@@ -1,4 +1,4 @@
-"""What somebody may ask an API server for, and what he did ask for, as (verb, group, resource)."""
+"""What a user may ask an API server for, and what the user did ask for, as (verb, group, resource)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

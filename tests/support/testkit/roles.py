@@ -102,7 +102,7 @@ async def operate(store: claimq.Server) -> None:
     await queue.fail(await queue.claim(3), "never", permanent=True)
     _ = [located async for located in queue.drain_failed()]
     await queue.enqueue("interrupted")
-    await queue.unclaim(await queue.claim(), why="told to end")
+    await queue.unclaim(await queue.claim(), why="asked to end")
     await internals(queue).recount("w", "evicted")
     await internals(queue).explain("w", "evicted")
     owner = Owner("cluster", "media", "thumbs", "uid-1")

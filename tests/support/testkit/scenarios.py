@@ -384,7 +384,7 @@ async def recount(world: World) -> Call:
     """Items that the worker gave back as interrupted: two wait again, another worker has one."""
     await _failed(world)
     tokens = await _held(world, "ann", "bob")
-    await world.first.unclaim([tokens[0], *tokens[2:]], why="told to end")
+    await world.first.unclaim([tokens[0], *tokens[2:]], why="asked to end")
     await world.second.claim(1, wait=0)
     return lambda: internals(world.first).recount("w1", "worker ended: evicted")
 

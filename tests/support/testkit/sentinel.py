@@ -46,7 +46,7 @@ class Sentinel:
         return self
 
     def _write_config(self, watcher: Server, own_id: str, ids: list[str]) -> None:
-        """All that sentinels find out in their first seconds, told to them at once."""
+        """All that sentinels find out in their first seconds, set at once."""
         known = [f"sentinel known-replica {NAME} 127.0.0.1 {one.port}" for one in self.servers[1:]]
         for other, other_id in zip(self.sentinels, ids, strict=True):
             if other is not watcher:
@@ -83,7 +83,7 @@ class Sentinel:
         old = self.primary()
         self.sentinels[0].call("SENTINEL", "FAILOVER", NAME)
         new = self._wait_for_successor(old, within)
-        # The sentinels tell the old one so too, up to ten seconds later.
+        # The sentinels inform the old one too, up to ten seconds later.
         old.call("REPLICAOF", "127.0.0.1", new.port)
         eventually_sync(lambda: _role(old) == b"slave", within=within, why="the old primary is a replica")
         return new
@@ -106,10 +106,10 @@ class Sentinel:
         for one in self.sentinels:
             reply = one.call("SENTINEL", "MASTER", NAME)
             assert isinstance(reply, list)
-            told = dict(zip(reply[::2], reply[1::2], strict=True))
-            if told[b"flags"] != b"master":
+            fields = dict(zip(reply[::2], reply[1::2], strict=True))
+            if fields[b"flags"] != b"master":
                 return False
-            epochs.add(told[b"config-epoch"])
+            epochs.add(fields[b"config-epoch"])
         return len(epochs) == 1
 
     def close(self) -> None:

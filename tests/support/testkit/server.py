@@ -169,7 +169,7 @@ class Server:
             connection.close()
 
     def empty(self) -> None:
-        """Removes all data, scripts and counts; a server whose settings or users were changed starts anew."""
+        """Removes all data, scripts and counts; a server whose settings or users were changed restarts."""
         if self._settings() != self._first_settings:
             self.kill9()
             self.start()
@@ -227,7 +227,7 @@ _ANY = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A loopback port that nobody has, below those that the kernel gives to outgoing connections."""
+    """A loopback port that is free, below those that the kernel gives to outgoing connections."""
     for _ in range(200):
         port = _ANY.randint(20000, 31999)
         with socket.socket() as probe:

@@ -81,7 +81,7 @@ class Stored:
 
 
 def read_queue(client: "redis.Redis", name: str) -> Stored:
-    """Reads every key of a queue. The server must be quiet meanwhile: this is not one step."""
+    """Reads every key of a queue. The server must be quiet in between: this is not one step."""
     base = f"cq:{{{name}}}:"
     pattern = base.replace("{", r"\{").replace("}", r"\}") + "*"
     keys = sorted(_listed(client.execute_command("KEYS", pattern)))

@@ -28,7 +28,7 @@ def missing_servers(reporter: pytest.TerminalReporter) -> Counter[str]:
 
 
 def is_continuous_integration() -> bool:
-    """Whether nobody is there to read a warning: CI=true."""
+    """Whether warnings count as errors: CI=true."""
     return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
 
@@ -59,9 +59,9 @@ def _write_tiers(reporter: pytest.TerminalReporter) -> None:
         return
     reporter.section("tiers")
     for tier, outcomes in sorted(counts.items()):
-        told = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
+        summary = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
         bad = bool(outcomes["failed"] or outcomes["error"])
-        reporter.write_line(f"{tier:<12} {told}, {seconds[tier]:.1f} s of work", red=bad, green=not bad)
+        reporter.write_line(f"{tier:<12} {summary}, {seconds[tier]:.1f} s of work", red=bad, green=not bad)
 
 
 def _tier(report: pytest.TestReport) -> str:

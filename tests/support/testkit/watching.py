@@ -15,7 +15,7 @@ _LONGEST_SECONDS = 1200
 
 @contextmanager
 def watched(cluster: Cluster, path: str) -> Generator[list[Json]]:
-    """The states of all objects at `path` (a list's path) from now on, in a list that grows as the API server tells of
+    """The states of all objects at `path` (a list's path) from now on, in a list that grows as the API server reports
     them, those that are there already first. What has just happened comes a moment later: wait for it."""
     states: list[Json] = []
     connection = UnixConnection(cluster.api_socket(), _LONGEST_SECONDS)

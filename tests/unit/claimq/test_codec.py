@@ -1,4 +1,4 @@
-"""Payloads to bytes, names, and the stored form of an item, whoever wrote it."""
+"""Payloads to bytes, names, and the stored form of an item of any version."""
 
 import json
 from typing import Any

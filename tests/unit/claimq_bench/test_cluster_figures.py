@@ -62,7 +62,7 @@ def rest(queues: int) -> Rest:
     return Rest(queues, 1.5, looks, audited=15)
 
 
-def told(plan: Plan) -> dict[str, object]:
+def figures_of(plan: Plan) -> dict[str, object]:
     """All figures of a run with that plan, as they come into the file."""
     made = report()
     report_reaction(made, reaction.Found([0.1, 0.2, 0.9], [1.0, 2.0, 3.0], [1.1]))
@@ -77,13 +77,13 @@ def told(plan: Plan) -> dict[str, object]:
 
 @pytest.mark.parametrize("plan", [FULL, QUICK], ids=["full", "quick"])
 def test_the_file_has_each_figure_that_runs_are_compared_by(plan: Plan) -> None:
-    figures = told(plan)
+    figures = figures_of(plan)
     assert {name: figures.get(name) for name in ASKED_FOR} == ASKED_FOR
     assert (figures["enqueue_to_scale_p50_s_min"], figures["enqueue_to_scale_p50_s_max"]) == (0.1, 0.9)
 
 
 def test_each_figure_is_a_name_and_a_number() -> None:
-    assert {name: value for name, value in told(FULL).items() if not isinstance(value, float)} == {}
+    assert {name: value for name, value in figures_of(FULL).items() if not isinstance(value, float)} == {}
 
 
 def test_each_figure_is_explained_in_the_docs() -> None:

@@ -68,7 +68,7 @@ def test_a_queue_whose_server_is_away_says_so() -> None:
     assert status_line(board.queues["thumbs"]) == "thumbs: no answer from the server"
 
 
-def test_a_line_tells_all_states() -> None:
+def test_a_line_shows_all_states() -> None:
     assert status_line(a_board().queues["thumbs"]) == (
         "thumbs: main 1,200  busy 40  delayed 2  failed 3  oldest 2.5 s  done 250 (100/s)  1 of 2 workers ready"
     )

@@ -26,7 +26,7 @@ def test_several_documents_are_several_queues(tmp_path: Path) -> None:
     assert load(tmp_path, "---".join([QUEUE % ("one", 2), QUEUE % ("two", 3), "\n"])) == ["one", "two"]
 
 
-def test_every_mistake_of_every_document_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_of_every_document_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec) as raised:
         load(tmp_path, "---".join([QUEUE % ("one", "none"), QUEUE % ("Two", 3)]))
     fields = [problem.field for problem in raised.value.problems]

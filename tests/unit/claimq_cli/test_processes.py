@@ -80,7 +80,7 @@ def test_a_process_is_known_by_its_start_time_too(sleeper: Process) -> None:
     assert not process_table.send(known, signal.SIGKILL)
 
 
-def test_an_ended_process_that_nobody_waited_for_is_no_process() -> None:
+def test_an_ended_process_that_was_not_waited_for_is_no_process() -> None:
     pid = os.posix_spawn("/bin/true", ["true"], {})
     try:
         eventually_sync(lambda: process_table.identify(pid) is None)
@@ -153,7 +153,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_pa
         StateDirectory(tmp_path / "file" / "state").hold()
 
 
-def test_the_state_file_is_nobody_elses_business(directory: StateDirectory) -> None:
+def test_only_its_owner_can_read_the_state_file(directory: StateDirectory) -> None:
     state = a_run(directory)
     assert directory.state_file.stat().st_mode & 0o077 == 0
     assert directory.read() == state

@@ -55,7 +55,7 @@ async def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes) -> 
             await get(tmp_path / "s", "/readyz")
 
 
-async def test_nobody_there_and_silence_are_the_same_error(tmp_path: Path) -> None:
+async def test_a_missing_sidecar_and_a_silent_one_are_the_same_error(tmp_path: Path) -> None:
     with pytest.raises(NoAnswer):
         await get(tmp_path / "s", "/readyz")
     async with serving(tmp_path / "s", b"", closes=False):

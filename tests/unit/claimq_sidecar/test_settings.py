@@ -61,13 +61,13 @@ def test_every_variable_has_its_effect() -> None:
     assert (settings.redis.username, settings.redis.password) == ("app", "p")
 
 
-def test_all_problems_are_told_at_once_each_with_its_variable() -> None:
+def test_all_problems_are_reported_at_once_each_with_its_variable() -> None:
     with pytest.raises(InvalidSettings) as caught:
         SidecarSettings.from_environment(
             {"CLAIMQ_HEALTH_PORT": "http", "CLAIMQ_DRAIN_TIMEOUT": "25", "CLAIMQ_LOG_LEVEL": "loud"}
         )
-    told = caught.value.problems
-    assert [line.partition(":")[0] for line in told] == [
+    found = caught.value.problems
+    assert [line.partition(":")[0] for line in found] == [
         "CLAIMQ_REDIS_URL",
         "CLAIMQ_QUEUE",
         "CLAIMQ_HEALTH_PORT",
@@ -103,9 +103,9 @@ def test_all_problems_are_told_at_once_each_with_its_variable() -> None:
     ],
 )
 def test_a_bad_value_is_refused_with_what_to_write_instead(variable: str, value: str, says: str) -> None:
-    told = problems(**{variable: value})
-    assert any(says in line for line in told), told
-    assert any(variable in line for line in told)
+    found = problems(**{variable: value})
+    assert any(says in line for line in found), found
+    assert any(variable in line for line in found)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
 
 def test_no_problem_and_no_representation_shows_a_secret() -> None:
     assert "topsecret" not in repr(SidecarSettings.from_environment(GOOD))
-    told = problems(CLAIMQ_REDIS_URL="rediss+what://u:topsecret@h", CLAIMQ_REDIS_PASSWORD="topsecret")
-    assert "topsecret" not in "".join(told)
+    found = problems(CLAIMQ_REDIS_URL="rediss+what://u:topsecret@h", CLAIMQ_REDIS_PASSWORD="topsecret")
+    assert "topsecret" not in "".join(found)
 
 
-def test_secrets_in_files_are_read_anew(tmp_path: Path) -> None:
+def test_secrets_in_files_are_read_again(tmp_path: Path) -> None:
     url, password = tmp_path / "url", tmp_path / "password"
     url.write_text("redis://h1:1/0\n")
     password.write_text("one\n")

@@ -79,18 +79,18 @@ def test_what_is_set_is_read_and_what_is_not_has_its_default(read: Read, value: 
 
 
 @pytest.mark.parametrize(("text", "read", "problem"), REFUSED)
-def test_what_is_wrong_is_told_with_what_to_write_instead(text: str, read: Read, problem: str) -> None:
+def test_what_is_wrong_is_reported_with_what_to_write_instead(text: str, read: Read, problem: str) -> None:
     variables = Environment({"X": text})
     read(variables)
-    (told,) = variables.problems
-    assert told.startswith(problem)
+    (found,) = variables.problems
+    assert found.startswith(problem)
 
 
 def test_all_problems_come_together_in_the_order_of_reading() -> None:
     variables = Environment({"A": "x", "B": "y"})
     variables.port("B", 1)
     variables.boolean("A", default=True)
-    with pytest.raises(InvalidSettings) as told:
+    with pytest.raises(InvalidSettings) as caught:
         variables.end()
-    assert [problem.partition(":")[0] for problem in told.value.problems] == ["B", "A"]
-    assert str(told.value) == "\n".join(told.value.problems)
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == ["B", "A"]
+    assert str(caught.value) == "\n".join(caught.value.problems)

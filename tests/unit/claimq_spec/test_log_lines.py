@@ -127,7 +127,7 @@ def test_a_traceback_is_one_field_and_the_error_in_a_word_another() -> None:
     assert line.isprintable()
 
 
-def test_an_event_that_tells_its_error_itself_keeps_its_words() -> None:
+def test_an_event_that_contains_its_error_keeps_its_words() -> None:
     fields = read_line(line_of(LogEvent("defect", error="mine"), **raised(KeyError("thumbs"))))
     assert fields["error"] == "mine"
     assert "KeyError" in fields["traceback"]
@@ -196,7 +196,7 @@ def test_a_process_writes_lines_alone_warnings_and_its_own_end_too(level: str, h
     assert 'File "<string>"' in lines[-1]["traceback"]
 
 
-def test_the_end_of_a_process_is_told_in_words_even_where_errors_are_not_quoted() -> None:
+def test_the_end_of_a_process_is_reported_in_words_even_where_errors_are_not_quoted() -> None:
     last = written_by("info", quotes_errors=False)[-1]
     assert (last["event"], last["error"]) == ("defect", "SystemError: canary\nof two lines")
     assert last["traceback"].endswith("\nSystemError")

@@ -126,7 +126,7 @@ def test_workers_are_taken_away_only_after_the_window() -> None:
     assert run(SPEC, seen(main=15, replicas=6), start=1.0, until=20.0, state=high.state).replicas == 3
 
 
-def test_a_fresh_start_takes_nobody_away_for_one_window() -> None:
+def test_a_fresh_start_removes_no_worker_for_one_window() -> None:
     assert run(SPEC, seen(main=5, replicas=8), until=19.0).replicas == 8
     assert run(SPEC, seen(main=5, replicas=8), until=20.0).replicas == 1
 
@@ -177,7 +177,7 @@ def test_steps_down_are_limited_in_each_period() -> None:
     assert decide(spec, seen(main=1, replicas=7), first.state, 11.0).replicas == 5
 
 
-def test_a_step_limit_down_counts_from_what_somebody_else_raised() -> None:
+def test_a_step_limit_down_counts_from_what_another_client_raised() -> None:
     spec = replace(SPEC, scale_down=ScaleDownSpec(stabilization_window=0.0, max_step=2, period=10.0))
     first = decide(spec, seen(main=1, replicas=4), ScalingState(seen_at=0.0), 1.0)
     assert decide(spec, seen(main=1, replicas=9), first.state, 2.0).replicas == 7
@@ -188,7 +188,7 @@ def test_what_is_unknown_leaves_the_workers_alone() -> None:
     assert (decision.replicas, decision.rule) == (None, ScalingRule.UNKNOWN)
 
 
-def test_after_an_outage_nobody_goes_before_a_window_of_knowledge() -> None:
+def test_after_an_outage_no_worker_goes_before_a_window_of_knowledge() -> None:
     idle = run(SPEC, seen(replicas=5), until=30.0, state=ScalingState(seen_at=0.0))
     outage = run(SPEC, None, start=31.0, until=900.0, state=idle.state)
     assert run(SPEC, seen(replicas=5), start=901.0, until=920.0, state=outage.state).replicas == 5
@@ -216,7 +216,7 @@ def test_a_high_wish_is_remembered_under_many_lower_ones() -> None:
     assert len(state.wanted) <= MOST_WANTED
 
 
-def test_a_step_limit_up_counts_from_what_somebody_else_lowered() -> None:
+def test_a_step_limit_up_counts_from_what_another_client_lowered() -> None:
     spec = replace(SPEC, scale_up=ScaleUpSpec(max_step=2, period=10.0))
     first = decide(spec, seen(main=100, replicas=6), EMPTY, 0.0)
     assert decide(spec, seen(main=100, replicas=1), first.state, 1.0).replicas == 3

@@ -238,7 +238,7 @@ def test_the_state_stays_small(spec: ScalingSpec, replicas: int, mains: list[int
 
 @given(specs(), counts, st.lists(moments, max_size=8), st.lists(counts, min_size=20, max_size=20))
 @settings(deadline=None)
-def test_in_the_window_after_a_wish_nobody_of_it_is_taken_away(
+def test_in_the_window_after_a_wish_none_of_its_workers_is_removed(
     spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], mains: list[int]
 ) -> None:
     window = 30.0

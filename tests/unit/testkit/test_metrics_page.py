@@ -43,7 +43,7 @@ def test_what_was_before_a_look_counts_no_more() -> None:
     later = Histogram({0.01: 50, 0.1: 100, 1.0: 110, math.inf: 111}, 9.0).since(lag)
     assert (later.count, later.sum) == (11, 4.0)
     assert later.quantile(0.5) == pytest.approx(0.01 + 0.09 * 5.5 / 10)
-    # One of them is beyond all bounds: nobody knows how far.
+    # One of them is beyond all bounds: it is unknown how far.
     assert later.quantile(1.0) == 1.0
     assert later.highest() == math.inf
 

@@ -36,7 +36,7 @@ async def test_a_failed_assertion_means_not_yet(third_time: Iterator[int]) -> No
     assert await eventually(probe)
 
 
-async def test_it_gives_up_in_time_and_tells_the_last_answer() -> None:
+async def test_it_gives_up_in_time_and_reports_the_last_answer() -> None:
     begin = time.monotonic()
     with pytest.raises(AssertionError, match=r"main is empty: still not so after 0\.1 s; last: 0"):
         await eventually(lambda: 0, within=0.1, why="main is empty")

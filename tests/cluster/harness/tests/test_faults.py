@@ -55,7 +55,7 @@ def test_pods_of_two_nodes_reach_each_other(
     wait_until_reached(own, namespace, "on-node-2", a_pod_on_each_node["node-1"])
 
 
-def test_a_node_that_is_cut_off_reaches_nobody_and_heals(
+def test_a_node_that_is_cut_off_reaches_no_other_and_heals(
     own: OwnCluster, namespace: str, a_pod_on_each_node: dict[str, str]
 ) -> None:
     there = a_pod_on_each_node["node-2"]

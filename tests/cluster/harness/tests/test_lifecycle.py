@@ -280,7 +280,7 @@ def test_a_second_up_finds_the_cluster_and_leaves_it_alone(a_cluster: OwnCluster
 
 
 @pytest.mark.parametrize("daemon", ["node-1.kubelet", "etcd"])
-def test_a_cluster_with_a_dead_part_is_told_and_replaced(a_cluster: OwnCluster, daemon: str) -> None:
+def test_a_cluster_with_a_dead_part_is_reported_and_replaced(a_cluster: OwnCluster, daemon: str) -> None:
     scheduler = a_cluster.processes.pid("kube-scheduler")
     assert a_cluster.processes.cgroup.signal(a_cluster.processes.pid(daemon), signal.SIGKILL)
     eventually(f"{daemon} has ended", lambda: not a_cluster.processes.alive(daemon), timeout=60)

@@ -147,7 +147,7 @@ def test_an_image_of_one_program_is_the_same_bytes_every_time(tmp_path: Path) ->
         assert config["config"]["User"] == "65532:65532"
 
 
-def test_the_mounted_cgroups_are_told_apart() -> None:
+def test_the_mounted_cgroups_are_distinguished() -> None:
     mounts = (
         "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
         "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n"
@@ -202,7 +202,7 @@ def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
         pass
 
 
-def test_a_forwarded_port_passes_everything_on_and_closes_when_nobody_answers() -> None:
+def test_a_forwarded_port_passes_everything_on_and_closes_without_an_answer() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         forwarded(lambda: socket.create_connection(server.getsockname(), 5)) as port,
@@ -296,7 +296,7 @@ def test_any_other_cluster_needs_a_registry_and_the_error_says_so(programs: Path
         cluster.close()
 
 
-def test_too_few_inotify_instances_are_told_before_a_kubelet_fails_for_them() -> None:
+def test_too_few_inotify_instances_are_reported_before_a_kubelet_fails() -> None:
     ask = "from clusterkit.watches import shortage; print(shortage(2))"
     few = f"echo 5 > /proc/sys/user/max_inotify_instances && exec {sys.executable} -c '{ask}'"
     said = subprocess.run(
@@ -310,7 +310,7 @@ def test_too_few_inotify_instances_are_told_before_a_kubelet_fails_for_them() ->
     assert "sysctl fs.inotify.max_user_instances=1024" in said.stdout
 
 
-def test_archives_of_names_that_nobody_loads_go_and_the_newest_few_of_others_stay(tmp_path: Path) -> None:
+def test_archives_that_are_not_loaded_go_and_the_newest_of_others_stay(tmp_path: Path) -> None:
     day = 24 * 3600.0
     ages = {"ours/1": 9, "ours/2": 8, "ours/3": 0, "used/1": 9, "used/2": 1, "unused/1": 9, "unused/2": 4}
     for name, days in ages.items():
@@ -327,7 +327,7 @@ def test_archives_of_names_that_nobody_loads_go_and_the_newest_few_of_others_sta
     assert not (tmp_path / "unused").exists()
 
 
-def test_a_walk_over_all_cgroups_passes_over_those_that_go_meanwhile(tmp_path: Path) -> None:
+def test_a_walk_over_all_cgroups_passes_over_those_that_disappear(tmp_path: Path) -> None:
     (tmp_path / "kubepods" / "claimq-cluster-x" / "claimq-cluster-x.slice").mkdir(parents=True)
     ours = [
         tmp_path / "kubepods/claimq-cluster-x",

@@ -17,19 +17,19 @@ Group = tuple[str, str, list[tuple[str, bytes]]]
 
 def read(words: Iterable[Arg]) -> list[Group]:
     """What lib/enqueue.lua reads: (client, due, [(id, payload)]) for each group."""
-    told = list(words)
+    sent = list(words)
     groups: list[Group] = []
     at = 0
-    while at < len(told):
-        _, _, client, due, prefix, first, count = told[at : at + 7]
+    while at < len(sent):
+        _, _, client, due, prefix, first, count = sent[at : at + 7]
         at += 7
         own = prefix == ""
         items: list[tuple[str, bytes]] = []
         for index in range(int(count)):
             if own:
-                items.append((str(told[at]), _bytes(told[at + 1])))
+                items.append((str(sent[at]), _bytes(sent[at + 1])))
             else:
-                items.append((f"{prefix!s}{int(first) + index}", _bytes(told[at])))
+                items.append((f"{prefix!s}{int(first) + index}", _bytes(sent[at])))
             at += 2 if own else 1
         groups.append((str(client), str(due), items))
     return groups
@@ -141,11 +141,11 @@ new_items = st.builds(
 
 
 @given(st.lists(new_items | st.binary(max_size=5), max_size=30))
-def test_every_item_is_told_once_in_its_order_with_what_it_asks_for(items: list[NewItem | bytes]) -> None:
+def test_every_item_is_sent_once_in_its_order_with_what_it_asks_for(items: list[NewItem | bytes]) -> None:
     batch = batch_of(items)
-    told = [(client, due, item) for client, due, group in read(batch.words) for item in group]
-    assert [item_id for _, _, (item_id, _) in told] == batch.ids
-    for given_, (client, due, (item_id, payload)) in zip(items, told, strict=True):
+    sent = [(client, due, item) for client, due, group in read(batch.words) for item in group]
+    assert [item_id for _, _, (item_id, _) in sent] == batch.ids
+    for given_, (client, due, (item_id, payload)) in zip(items, sent, strict=True):
         new = given_ if isinstance(given_, NewItem) else NewItem(given_)
         assert payload == (new.payload.encode() if isinstance(new.payload, str) else new.payload)
         assert client == (new.client or "-")

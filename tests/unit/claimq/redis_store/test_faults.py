@@ -39,7 +39,7 @@ PERSON: list[Exception] = [
     client.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
     client.ResponseError("unknown command 'EVALSHA', with args beginning with:"),
     client.ResponseError("Error compiling script (new function): user_script:1: unexpected symbol near '#'"),
-    client.ResponseError("ERR something that nobody has seen"),
+    client.ResponseError("ERR something unheard of"),
     client.DataError("Invalid input"),
 ]
 
@@ -85,7 +85,7 @@ def test_a_full_server_is_full(error: Exception) -> None:
     ],
     ids=repr,
 )
-def test_queues_of_different_slots_are_told_so(error: Exception) -> None:
+def test_queues_of_different_slots_are_named_in_the_error(error: Exception) -> None:
     assert type(translate(error, doing="enqueue")) is CrossSlot
 
 

@@ -45,9 +45,9 @@ def test_no_time_at_all_leaves_at_once() -> None:
 
 
 def test_an_app_that_is_restarted_gets_claims_again_unless_the_pod_ends() -> None:
-    told = Drain(timeout=25.0).begin(100.0, final=False)
-    assert told.step(101.0, 1) is Step.WAIT
-    assert told.revoked().step(101.0, 1) is Step.SERVE
-    assert told.begin(101.0).revoked().step(102.0, 1) is Step.WAIT
-    assert told.signalled(101.0).revoked().step(102.0, 0) is Step.LEAVE
+    asked = Drain(timeout=25.0).begin(100.0, final=False)
+    assert asked.step(101.0, 1) is Step.WAIT
+    assert asked.revoked().step(101.0, 1) is Step.SERVE
+    assert asked.begin(101.0).revoked().step(102.0, 1) is Step.WAIT
+    assert asked.signalled(101.0).revoked().step(102.0, 0) is Step.LEAVE
     assert Drain(timeout=25.0).begin(100.0).begin(101.0, final=False).revoked().started == 100.0

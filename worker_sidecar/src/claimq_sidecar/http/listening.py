@@ -22,7 +22,7 @@ class CannotListen(Exception):
 def open_app_socket(path: Path, mode: int) -> socket.socket:
     """Listens on ``path`` with permissions ``mode``; creates its directory (0770) if it does not exist.
 
-    A socket that nobody answers on is left over from a killed sidecar and is replaced; one that answers is
+    A socket on which no process answers is left over from a killed sidecar and is replaced; one that answers is
     another's and stays. Raises :class:`CannotListen`.
     """
     try:

@@ -38,7 +38,7 @@ def test_a_module_is_named_by_what_it_does() -> None:
     assert [shown(path) for path in sources() if {path.stem, path.parent.name} & SAYS_NOTHING] == []
 
 
-def test_each_package_tells_type_checkers_that_it_is_typed() -> None:
+def test_each_package_is_marked_as_typed() -> None:
     for component, package in COMPONENTS.items():
         assert (ROOT / component / "src" / package / "py.typed").exists()
 

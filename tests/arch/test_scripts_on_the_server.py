@@ -10,7 +10,7 @@ from testkit.tree import ROOT, shown, tracked_files
 LUA = [path for path in tracked_files() if path.suffix == ".lua"]
 SCRIPTS = [path for path in LUA if path.parent.name == "lua"]
 PARTS = [path for path in LUA if path.parent.name != "lua"]
-TOLD = ("Purpose", "KEYS", "ARGV", "Replies", "Cost")
+PARTS_OF_A_HEADER = ("Purpose", "KEYS", "ARGV", "Replies", "Cost")
 
 
 def _header(path: Path) -> list[str]:
@@ -27,7 +27,9 @@ def test_there_are_scripts() -> None:
 @pytest.mark.parametrize("path", SCRIPTS, ids=shown)
 def test_a_script_says_all_that_a_caller_must_know(path: Path) -> None:
     header = _header(path)
-    assert [word for word in TOLD if not any(re.match(rf"-- {word}: \S", line) for line in header)] == []
+    assert [
+        word for word in PARTS_OF_A_HEADER if not any(re.match(rf"-- {word}: \S", line) for line in header)
+    ] == []
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=shown)

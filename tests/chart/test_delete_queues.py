@@ -90,7 +90,7 @@ def test_a_queue_that_stays_is_named_with_what_to_do(
     assert "kubectl describe reliablequeue q --namespace n" in capsys.readouterr().out
 
 
-def test_an_api_server_that_does_not_answer_is_told_of_in_words(
+def test_an_api_server_that_does_not_answer_is_reported_in_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(Api(URLError("connection refused")), monkeypatch, tmp_path, timeout="0s") == 1

@@ -40,7 +40,7 @@ def test_it_passes_when_a_worker_has_done_the_item(valkey: Server) -> None:
     assert "a worker has done it, after" in said.stdout
 
 
-def test_it_fails_when_nobody_works_and_says_where_to_look(valkey: Server) -> None:
+def test_it_fails_when_no_worker_runs_and_says_where_to_look(valkey: Server) -> None:
     said = run(valkey, "1s")
     assert said.returncode == 1
     assert "not done after 1 s (main 1," in said.stdout

@@ -49,7 +49,7 @@ def test_valkey_is_open_to_operator_test_and_workers(chart: Chart) -> None:
 def test_a_policy_closes_the_pods_of_its_component_alone(chart: Chart) -> None:
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(chart.objects(*CLOSED))}
     for one in of_kind(chart.objects(*CLOSED), "NetworkPolicy"):
-        assert one["spec"]["policyTypes"] == ["Ingress"]  # what goes out is nobody's business here
+        assert one["spec"]["policyTypes"] == ["Ingress"]  # outgoing traffic is not restricted here
         chosen = one["spec"]["podSelector"]["matchLabels"].items()
         assert len([name for name, found in labels.items() if found.items() >= chosen]) == 1
 

@@ -28,7 +28,7 @@ def test_helm_lint_finds_nothing(chart: Chart) -> None:
     assert "ERROR" not in said.stdout
 
 
-def test_a_release_serves_the_whole_cluster_unless_it_is_told_otherwise(chart: Chart) -> None:
+def test_a_release_serves_the_whole_cluster_unless_configured_otherwise(chart: Chart) -> None:
     kinds = Counter(one["kind"] for one in chart.objects())
     assert kinds == {
         "ServiceAccount": 1,
@@ -60,7 +60,7 @@ def test_a_release_for_one_team_has_nothing_that_is_the_whole_clusters(chart: Ch
         ]
 
 
-def test_a_release_that_is_not_told_its_clusters_id_may_look_at_one_namespace(chart: Chart) -> None:
+def test_a_release_without_its_clusters_id_may_look_at_one_namespace(chart: Chart) -> None:
     objects = chart.objects(*ONE_TEAM)
     (role,) = [one for one in of_kind(objects, "Role") if one["metadata"]["namespace"] == "kube-system"]
     assert role["rules"] == [
@@ -235,7 +235,7 @@ def test_the_definition_is_the_repositorys(chart: Chart) -> None:
 @pytest.mark.parametrize(
     ("value", "annotations"), [("true", {"helm.sh/resource-policy": "keep"}), ("false", {})]
 )
-def test_the_definition_outlives_the_release_unless_it_is_told_otherwise(
+def test_the_definition_outlives_the_release_unless_configured_otherwise(
     chart: Chart, value: str, annotations: dict[str, str]
 ) -> None:
     (rendered,) = of_kind(chart.objects(f"crds.keep={value}"), "CustomResourceDefinition")

@@ -153,7 +153,7 @@ async def test_each_adopted_payload_has_an_id_of_its_own(server: Server, queue: 
 async def test_a_claim_that_waits_finds_a_bare_payload_at_its_next_look(
     server: Server, queue: ReliableQueue
 ) -> None:
-    """Nobody leaves a wake token for it: the claim polls every second."""
+    """It gets no wake token: the claim polls every second."""
     await queue.set_policy(Policy(claim_wait_timeout=5))
     waiting = asyncio.ensure_future(queue.claim())
     await eventually(lambda: b"blpop" in _clients(server), why="the claim waits")

@@ -180,7 +180,7 @@ async def test_explaining_and_recounting_large_items_goes_on(large: ReliableQueu
     claims: list[Claim] = []
     while page := await large.claim(1, wait=0):
         claims += page
-    await large.unclaim(claims, why="told to end")
+    await large.unclaim(claims, why="asked to end")
     assert await internals(large).recount("w1", "evicted: memory") == COUNT
     assert {item.crash_count for item in await large.peek(COUNT)} == {2}
 
@@ -268,7 +268,7 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "done": (True, [1, "w1", MANY, *[f"w1/{n}" for n in range(MANY)]]),
     "done with followers": (True, [1, "w1", 1, "TOKEN", 1, 1, "-", "", "p", 1, MANY, *["x"] * MANY]),
     "give_back": (True, ["fail", "no", "", "", 1, "w1", MANY, *[f"w1/{n}" for n in range(MANY)]]),
-    "give_back to nobody": (True, ["fail", "no", "", "", "many"]),
+    "give_back to no place": (True, ["fail", "no", "", "", "many"]),
     "renew": (False, [1, "w1", MANY, *[f"w1/{n}" for n in range(MANY)]]),
     "enqueue": (True, [1, 0, "-", "", "p", 1, MANY, *["x"] * MANY]),
     "enqueue of bytes": (True, [1, 0, "-", "", "p", 1, 6, *["x" * 2**20] * 6]),

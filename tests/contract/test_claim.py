@@ -46,7 +46,7 @@ async def test_a_claim_says_who_holds_what_from_when_until_when(queue: ReliableQ
     assert (item.last_error, item.history) == (None, ())
 
 
-async def test_tokens_grow_with_every_claim_of_the_queue_whoever_claims(
+async def test_tokens_grow_with_every_claim_of_the_queue_by_any_worker(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     await queue.enqueue_many("abcd")

@@ -205,5 +205,5 @@ async def test_an_idle_claim_asks_about_once_a_second(server: Server, queue: Rel
 def _calls(server: Server, command: str) -> int:
     reply = server.call("INFO", "commandstats")
     assert isinstance(reply, bytes)
-    _, found, told = reply.partition(f"cmdstat_{command}:calls=".encode())
-    return int(told.split(b",")[0]) if found else 0
+    _, found, calls = reply.partition(f"cmdstat_{command}:calls=".encode())
+    return int(calls.split(b",")[0]) if found else 0

@@ -138,7 +138,7 @@ async def test_a_queue_that_looks_only_at_itself_does_not_move_its_clock(queue: 
 
 
 @pytest.mark.parametrize("period", [6, 12, 3600])
-async def test_a_dead_workers_item_returns_however_seldom_somebody_looks(
+async def test_a_dead_workers_item_returns_however_seldom_a_call_comes(
     queue: ReliableQueue, other_worker: ReliableQueue, period: float
 ) -> None:
     """Each look finds a gap; the grace that it begins must not hold what the last look's grace held already."""
@@ -186,9 +186,7 @@ async def server_ms(server: Server) -> int:
     return int(time[0]) * 1000 + int(time[1]) // 1000
 
 
-async def test_an_hour_is_gone_after_ten_hours_in_which_nobody_looked(
-    server: Server, queue: ReliableQueue
-) -> None:
+async def test_an_hour_is_gone_after_ten_hours_without_a_call(server: Server, queue: ReliableQueue) -> None:
     hour, here = 3_600_000, await server_ms(server)
     server.call("HSET", "cq:{q}:stats", "clock_offset", hour, "seen_at", here + hour - 5 * hour)
     half = (await queue.snapshot()).now * 1000 - await server_ms(server)

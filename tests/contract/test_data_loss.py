@@ -67,7 +67,7 @@ async def test_a_token_from_before_the_loss_never_ends_a_claim_after_it(
     assert [outcome.verdict for outcome in await queue.done(new)] == [Verdict.DONE] * 3
 
 
-async def test_claims_with_equal_numbers_are_told_apart_by_their_nonces(
+async def test_claims_with_equal_numbers_are_distinguished_by_their_nonces(
     server: Server, queue: ReliableQueue
 ) -> None:
     await queue.enqueue("old")

@@ -1,4 +1,4 @@
-"""done: a claim ends and its item is gone; guarded by the token, told for each."""
+"""done: a claim ends and its item is gone; guarded by the token, with an outcome for each."""
 
 import pytest
 
@@ -37,7 +37,9 @@ async def test_claims_may_be_named_by_their_tokens(queue: ReliableQueue) -> None
     assert [outcome.id for outcome in outcomes] == [None, three.item.id]
 
 
-async def test_each_claim_of_a_batch_is_told_apart(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
+async def test_each_claim_of_a_batch_has_its_own_outcome(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
     one, two, three = await held(queue)
     await queue.enqueue("d")
     (four,) = await other_worker.claim(wait=0)
@@ -64,7 +66,7 @@ async def test_each_claim_of_a_batch_is_told_apart(queue: ReliableQueue, other_w
 async def test_anybody_with_the_token_may_end_a_claim(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    """A verdict names the claim, not who tells it: a sidecar may end what another process claimed."""
+    """A verdict names the claim, not its sender: a sidecar may end what another process claimed."""
     (claim,) = await held(queue, "a")
     assert verdicts(await other_worker.done(claim.token)) == ["done"]
 
@@ -89,8 +91,8 @@ async def test_the_token_of_an_earlier_claim_ends_nothing(
     assert verdicts(await other_worker.done(now)) == ["done"]
 
 
-async def test_an_expired_claim_that_nobody_reaped_yet_may_still_be_done(queue: ReliableQueue) -> None:
-    """The lease says when it may be taken away; until somebody does, the holder's verdict is the truth."""
+async def test_an_expired_claim_that_is_not_reaped_yet_may_still_be_done(queue: ReliableQueue) -> None:
+    """The lease says when it may be taken away; until then, the holder's verdict counts."""
     (claim,) = await held(queue, "a")
     await move_clock(queue, 31)
     assert verdicts(await queue.done(claim)) == ["done"]

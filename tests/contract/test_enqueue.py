@@ -36,7 +36,7 @@ async def test_two_processes_never_make_the_same_id(queue: ReliableQueue) -> Non
     assert number.isdigit()
 
 
-async def test_nothing_to_enqueue_is_no_error_and_tells_the_length(queue: ReliableQueue) -> None:
+async def test_nothing_to_enqueue_is_no_error_and_returns_the_length(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     done = await queue.enqueue_many([])
     assert (done.ids, done.length) == ((), 1)

@@ -121,7 +121,7 @@ async def test_any_text_can_be_an_error_and_breaks_no_item(queue: ReliableQueue,
     assert item.history[0].error.rstrip("\ufffd") == kept[: len(item.history[0].error.rstrip("\ufffd"))]
 
 
-async def test_each_claim_of_a_batch_is_told_apart(strict: ReliableQueue) -> None:
+async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) -> None:
     await strict.enqueue("old")
     await strict.fail(await one(strict), "no")
     await strict.enqueue_many("ab")

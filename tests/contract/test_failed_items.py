@@ -111,7 +111,7 @@ async def test_sending_back_keeps_the_client(queue: ReliableQueue) -> None:
     assert (await queue.claim(wait=0))[0].item.client == "ann"
 
 
-async def test_remove_failed_removes_all_and_tells_the_first_of_them(queue: ReliableQueue) -> None:
+async def test_remove_failed_removes_all_and_returns_the_first_of_them(queue: ReliableQueue) -> None:
     await fail(queue, *"abcde")
     removed = await queue.remove_failed(chunk=2, log_limit=3)
     assert removed.count == 5
@@ -123,7 +123,7 @@ async def test_remove_failed_removes_all_and_tells_the_first_of_them(queue: Reli
     assert (await queue.stats())["failed_removed"] == 5
 
 
-async def test_removing_all_tells_the_first_hundred_unasked(queue: ReliableQueue) -> None:
+async def test_removing_all_returns_the_first_hundred_unasked(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem(str(number), id=f"{number:03}") for number in range(130)])
     await queue.fail(await queue.claim(130, wait=0), "no", permanent=True)
     removed = await queue.remove_failed()
@@ -202,11 +202,11 @@ async def test_an_unknown_way_to_match_is_refused(queue: ReliableQueue) -> None:
     assert await failed(queue) == ["a"]
 
 
-@pytest.mark.parametrize(("log_limit", "told"), [(0, 0), (1, 1), (5, 5), (99, 5)])
-async def test_the_log_is_as_long_as_asked_for(queue: ReliableQueue, log_limit: int, told: int) -> None:
+@pytest.mark.parametrize(("log_limit", "returned"), [(0, 0), (1, 1), (5, 5), (99, 5)])
+async def test_the_log_is_as_long_as_asked_for(queue: ReliableQueue, log_limit: int, returned: int) -> None:
     await fail(queue, *"abcde")
     removed = await queue.remove_failed(chunk=2, log_limit=log_limit)
-    assert (removed.count, len(removed.items)) == (5, told)
+    assert (removed.count, len(removed.items)) == (5, returned)
 
 
 async def test_remove_failed_leaves_the_young_and_those_that_failed_seldom(queue: ReliableQueue) -> None:
@@ -255,7 +255,7 @@ async def test_a_drain_that_dies_in_the_middle_repeats_its_chunk_and_loses_none(
     drain = queue.drain_failed(chunk=2)
     taken = [(await anext(drain)).item.text for _ in range(4)]
     assert taken == ["a", "b", "c", "d"]
-    await drain.aclose()  # "c" and "d" were handed over, and nobody asked for what follows them
+    await drain.aclose()  # "c" and "d" were handed over, and the page after them was not asked for
     assert await failed(queue) == ["c", "d", "e"]
     assert [located.item.text async for located in queue.drain_failed()] == ["c", "d", "e"]
 
@@ -296,7 +296,7 @@ async def test_what_fails_while_items_are_sent_back_stays(queue: ReliableQueue) 
     assert again <= 3
 
 
-async def test_a_failed_entry_without_its_item_stops_nobody(server: Server, queue: ReliableQueue) -> None:
+async def test_a_failed_entry_without_its_item_stops_no_call(server: Server, queue: ReliableQueue) -> None:
     await fail(queue, "a", "b")
     server.call("HDEL", "cq:{q}:failed:items", "a")
     assert await failed(queue) == ["b"]

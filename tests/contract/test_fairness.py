@@ -62,10 +62,12 @@ async def test_a_batch_of_one_client_alone_is_as_large_as_asked_for(queue: Relia
 
 @pytest.mark.parametrize("client", ["-1", "acme/{x}:y", "*", "main", "0", "c" * 128])
 async def test_clients_of_every_name_are_served(queue: ReliableQueue, client: str) -> None:
-    await queue.enqueue_many([NewItem("theirs", client=client), NewItem("others", client="ann"), "nobody's"])
+    await queue.enqueue_many(
+        [NewItem("theirs", client=client), NewItem("others", client="ann"), "of no client"]
+    )
     claims = await queue.claim(9, wait=0)
     assert {claim.item.text: claim.item.client for claim in claims} == {
-        "theirs": client, "others": "ann", "nobody's": None,
+        "theirs": client, "others": "ann", "of no client": None,
     }  # fmt: skip
     await queue.unclaim(claims)
     assert len(await waiting(queue)) == 3

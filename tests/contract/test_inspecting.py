@@ -171,7 +171,7 @@ async def test_items_of_each_state_are_listed_with_what_is_known(queue: Reliable
     assert failed.failed_at is not None
 
 
-async def test_busy_items_know_since_when_each_is_held_whoever_holds_it(
+async def test_busy_items_know_since_when_each_is_held_by_any_worker(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     await queue.enqueue_many("abcdef")
@@ -203,7 +203,7 @@ async def test_pages_cover_a_state_without_gap_or_overlap(queue: ReliableQueue, 
     assert await queue.items(state, 0) == []
 
 
-async def test_find_tells_where_an_item_is_in_every_state(queue: ReliableQueue) -> None:
+async def test_find_returns_where_an_item_is_in_every_state(queue: ReliableQueue) -> None:
     token = await in_every_state(queue)
     for item_id, state in (("m", State.MAIN), ("b", State.BUSY), ("d", State.DELAYED), ("f", State.FAILED)):
         located = await queue.find(item_id)
@@ -275,7 +275,7 @@ async def test_an_item_that_moves_on_is_found_wherever_it_goes(
     assert await store.queue("q").find("moving")
 
 
-async def test_workers_are_told_with_what_they_hold_and_when_they_were_seen(
+async def test_workers_are_listed_with_what_they_hold_and_when_they_were_seen(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=1000))

@@ -1,4 +1,4 @@
-"""What only an operator does: waiting for a first item, telling why a worker died, removing a queue."""
+"""What only an operator does: waiting for a first item, recording why a worker died, removing a queue."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_a_token_without_work_is_not_put_back(queue: ReliableQueue, server
     assert server.call("LLEN", "cq:{q}:wake") == 0
 
 
-async def test_nothing_to_do_is_told_when_the_time_is_over(queue: ReliableQueue) -> None:
+async def test_a_wait_without_items_ends_when_its_time_is_over(queue: ReliableQueue) -> None:
     assert not await internals(queue).wait_for_work(0.05)
     assert not await internals(queue).wait_for_work(0)
     with pytest.raises(ValueError, match=r"^seconds is -1; give 0 to"):
@@ -46,7 +46,9 @@ async def test_nothing_to_do_is_told_when_the_time_is_over(queue: ReliableQueue)
 
 
 @pytest.mark.parametrize("client", [None, "c"])
-async def test_a_cause_is_told_to_an_item_that_waits_again(queue: ReliableQueue, client: str | None) -> None:
+async def test_a_cause_is_recorded_on_an_item_that_waits_again(
+    queue: ReliableQueue, client: str | None
+) -> None:
     await queue.enqueue("a", client=client)
     await queue.crash(await queue.claim(1, wait=0), "the app ended its session without a verdict")
     before = (await queue.snapshot()).lengths
@@ -58,7 +60,7 @@ async def test_a_cause_is_told_to_an_item_that_waits_again(queue: ReliableQueue,
     assert (await queue.snapshot()).lengths == before
 
 
-async def test_a_cause_is_told_wherever_the_item_is_by_now(
+async def test_a_cause_is_recorded_wherever_the_item_is_by_now(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     await queue.set_policy(Policy(requeue_limit=0))
@@ -80,7 +82,7 @@ async def test_a_cause_is_told_wherever_the_item_is_by_now(
     assert (await queue.items(State.DELAYED))[0].due_at == due.due_at
 
 
-async def test_nobody_is_told_twice_or_of_anothers_death(
+async def test_no_item_gets_a_cause_twice_or_of_another_death(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     await queue.enqueue_many(["a", "b", "c"])

@@ -8,7 +8,7 @@ from claimq.queue.internals import internals
 from testkit.clock import move_clock
 
 CAUSE = "worker ended: evicted (Pod ephemeral local storage usage exceeds the limit), exit code 137; pod p"
-WHY = "its worker was told to end at once"
+WHY = "its worker was asked to end at once"
 
 
 @pytest.mark.parametrize("client", [None, "c"])

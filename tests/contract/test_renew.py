@@ -52,14 +52,16 @@ async def test_a_claim_may_be_renewed_for_ever_and_counts_nothing(queue: Reliabl
     assert located.item.requeue_count == 0
 
 
-async def test_an_expired_claim_that_nobody_reaped_yet_may_be_renewed(queue: ReliableQueue) -> None:
+async def test_an_expired_claim_that_is_not_reaped_yet_may_be_renewed(queue: ReliableQueue) -> None:
     (claim,) = await held(queue)
     await move_clock(queue, 31)
     assert verdicts(await queue.renew(claim)) == ["renewed"]
     assert (await queue.reap()).expired == ()
 
 
-async def test_each_claim_of_a_batch_is_told_apart(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
+async def test_each_claim_of_a_batch_has_its_own_outcome(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
     one, two = await held(queue, "ab")
     (three,) = await held(other_worker, "c")
     await queue.done(two)

@@ -87,7 +87,7 @@ async def test_no_work_needs_no_wake_token(server: Server, queue: ReliableQueue)
     assert server.call("LLEN", "cq:{q}:wake") == 0
 
 
-async def test_a_client_whose_list_was_deleted_leaves_the_ring_and_stops_nobody(
+async def test_a_client_whose_list_was_deleted_leaves_the_ring_and_stops_no_other(
     server: Server, queue: ReliableQueue
 ) -> None:
     for client in ("ann", "bob", "cid"):

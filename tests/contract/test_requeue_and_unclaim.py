@@ -149,7 +149,7 @@ async def test_an_item_that_kills_its_worker_again_and_again_ends_in_failed(queu
     assert (located.item.crash_count, located.item.last_error) == (4, "killed")
 
 
-async def test_lost_claims_are_told_in_every_verb(queue: ReliableQueue) -> None:
+async def test_lost_claims_are_reported_by_every_verb(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     claim = await one(queue)
     await queue.done(claim)

@@ -52,7 +52,7 @@ class Cast:
         return self.sidecars[name]
 
     def kill(self, name: str) -> None:
-        """And starts it anew."""
+        """And starts it again."""
         kind, *rest = self.commands[name]
         at = time.monotonic()
         if name == "server":
@@ -142,7 +142,9 @@ def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding
     return finding
 
 
-def test_whoever_is_killed_every_item_is_accounted_for(start_server: ServerFactory, tmp_path: Path) -> None:
+def test_every_item_is_accounted_for_after_any_process_is_killed(
+    start_server: ServerFactory, tmp_path: Path
+) -> None:
     server = start_server(options=dict(DURABLE))
     with claimq.blocking.connect(server.url) as store:
         store.queue(lives.QUEUE).set_policy(lives.POLICY)

@@ -163,7 +163,9 @@ def _client_list(valkey: Server) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_after_a_fork_is_told_to_connect_anew(queue: BlockingQueue, blocking: BlockingServer) -> None:
+def test_a_child_after_a_fork_is_asked_to_connect_again(
+    queue: BlockingQueue, blocking: BlockingServer
+) -> None:
     queue.enqueue("a")
     child = os.fork()
     if child == 0:

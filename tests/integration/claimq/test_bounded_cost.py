@@ -139,7 +139,7 @@ async def test_a_forged_history_without_end_does_not_block_the_server(
     assert (item.requeue_count, [entry.error for entry in item.history]) == (1, ["broken"])
 
 
-async def test_failed_items_that_share_an_id_are_told_apart_at_a_bounded_cost(
+async def test_failed_items_with_one_id_are_distinguished_at_a_bounded_cost(
     valkey: Server, queue: ReliableQueue
 ) -> None:
     await queue.set_policy(Policy(requeue_limit=0))

@@ -128,7 +128,7 @@ async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) 
     assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]
 
 
-async def test_whoever_waits_for_a_cancelled_claim_hears_when_it_is_back(
+async def test_waiting_for_a_cancelled_claim_ends_when_its_items_are_back(
     queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
 ) -> None:
     await queue.enqueue("a")

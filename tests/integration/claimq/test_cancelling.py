@@ -1,4 +1,4 @@
-"""Cancelled calls lose nothing: an item is still in main, or given back, or its verdict was told."""
+"""Cancelled calls lose nothing: an item is still in main, or given back, or its verdict was recorded."""
 
 import asyncio
 import random
@@ -113,21 +113,21 @@ ENDINGS: dict[str, Callable[[ReliableQueue, str], Awaitable[list[claimq.Outcome]
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-async def test_a_verdict_cancelled_at_random_was_told_once_or_not_at_all(
+async def test_a_verdict_cancelled_at_random_counted_once_or_not_at_all(
     queue: ReliableQueue, name: str
 ) -> None:
     """And the calls after it read their own replies."""
     chance = random.Random(5)
     await queue.enqueue_many([str(number) for number in range(200)])
-    told = 0
+    counted = 0
     for number in range(200):
         (claim,) = await queue.claim(wait=0)
         assert claim.item.text == str(number)
         after = {0: None, 1: 60.0}.get(number % 10, chance.random() * 0.001)
         await cancelled(ENDINGS[name](queue, claim.token), after)
         (outcome,) = await ENDINGS[name](queue, claim.token)
-        told += outcome.verdict is not Verdict.LOST
-    assert 20 <= told <= 180, "some cancellations came before the verdict, and some after it"
+        counted += outcome.verdict is not Verdict.LOST
+    assert 20 <= counted <= 180, "some cancellations came before the verdict, and some after it"
     lengths = await queue.lengths()
     assert lengths[State.BUSY] == lengths[State.MAIN] == 0
     stats = await queue.stats()

@@ -125,7 +125,7 @@ async def test_a_handler_that_wants_to_exit_ends_the_program_and_its_item_goes_b
 async def test_an_outage_in_the_middle_is_waited_out(
     queue: ReliableQueue, seen: Seen, valkey: Server
 ) -> None:
-    """Longer than one call tries for: claims and verdicts begin anew until the server is back."""
+    """Longer than one call tries for: claims and verdicts are retried until the server is back."""
     queue._connection.settings = type(queue._connection.settings)(url=valkey.url, retry_for=0.1)
     await fill(queue, 3)
     seen.may_go_on.clear()

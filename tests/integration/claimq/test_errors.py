@@ -250,7 +250,7 @@ async def test_a_script_cache_flushed_again_and_again_under_load_fails_nothing(
     assert sorted(map(int, done)) == list(range(total))
 
 
-async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_made_anew(
+async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_replaced(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)

@@ -1,4 +1,4 @@
-"""The reaper: it keeps a queue in order while nobody claims from it, through outages, and ends when told."""
+"""The reaper: it keeps a queue in order while no worker claims, through outages, and ends when asked."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ async def test_it_goes_on_at_once_while_there_is_more(queue: ReliableQueue) -> N
     await reaping
 
 
-async def test_it_outlives_an_outage_and_tells_it_once(
+async def test_it_outlives_an_outage_and_logs_it_once(
     valkey: Server, start_proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="claimq")

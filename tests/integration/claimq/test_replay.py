@@ -244,7 +244,7 @@ async def test_the_kth_call_may_fail_and_every_counter_is_as_without_a_fault(
             assert len(leases) <= 1, k  # the entry that never ends
 
 
-async def test_replies_that_come_too_late_are_nobody_elses(valkey: Server, proxy: FaultProxy) -> None:
+async def test_replies_that_come_too_late_reach_no_other_call(valkey: Server, proxy: FaultProxy) -> None:
     """A call given up and repeated on a new connection: no later call reads its old reply."""
     async with through(proxy, reply_timeout=0.1) as mine:
         queue = mine.queue("q", worker="w1")

@@ -143,7 +143,7 @@ def test_a_key_of_another_type_in_the_way_is_refused(on: Claimq, valkey: Server)
     assert (answer.code, answer.err.count("\n")) == (4, 1)
 
 
-def test_status_tells_lengths_ages_and_workers(on: Claimq, queue_do: QueueDo) -> None:
+def test_status_shows_lengths_ages_and_workers(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "b", "c")
     queue_do(lambda queue: queue.claim(1))
     found = on("status", "q", "-o", "json").json
@@ -183,7 +183,7 @@ def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Queue
     assert on("items", "q", "lost").code == 2
 
 
-def test_find_tells_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
+def test_find_returns_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "--id", "mine")
     assert on("find", "q", "mine", "-o", "json").json["state"] == "main"
     queue_do(lambda queue: queue.claim(1))

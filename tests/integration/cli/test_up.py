@@ -183,9 +183,7 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     assert up.left() == []
 
 
-def test_it_goes_on_when_nobody_reads_its_lines_any_more(
-    start_up: StartUp, claimq: Claimq, tmp_path: Path
-) -> None:
+def test_it_continues_when_its_output_is_closed(start_up: StartUp, claimq: Claimq, tmp_path: Path) -> None:
     up = start_up({"worker": {"command": ["sleep", "60"]}, "scaling": {"minReplicas": 1}}, wait=False)
     up.process.kill9()
     script = f"{sys.executable} -m claimq_cli up -f queue.yaml & echo $! > pid; wait $!; echo $? > code"
@@ -230,7 +228,7 @@ def test_what_an_app_leaves_behind_ends_with_it(start_up: StartUp, tmp_path: Pat
     assert [pid for pid in (tmp_path / "left").read_text().split() if process_table.identify(int(pid))] == []
 
 
-def test_a_command_that_does_not_exist_is_told(start_up: StartUp) -> None:
+def test_a_command_that_does_not_exist_is_reported(start_up: StartUp) -> None:
     up = start_up(spec(["./no-such-program"], minReplicas=1))
     up.until_says(
         "cannot start ./no-such-program: No such file or directory; correct the command or its PATH"
@@ -350,7 +348,7 @@ def test_what_cannot_start_says_why_and_leaves_nothing(
 def test_a_manifest_whose_server_is_in_a_clusters_secret_gets_one_of_its_own(
     start_up: StartUp, worker: list[str], claimq: Claimq, tmp_path: Path
 ) -> None:
-    redis = {"secretRef": {"name": "redis"}, "user": "somebody-of-the-cluster"}
+    redis = {"secretRef": {"name": "redis"}, "user": "user-of-the-cluster"}
     up = start_up({**spec(worker), "redis": redis})
     up.until_says("trial: spec.redis refers to the Secret redis, which local mode cannot read")
     claimq("enqueue", "trial", "one")

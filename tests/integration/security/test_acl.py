@@ -139,7 +139,7 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
             assert len(await new.queue(roles.QUEUE, worker="new").claim(5)) == 2
 
 
-async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
+async def test_the_error_names_a_user_that_is_removed(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
     async with claimq.connect(
         settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=2.0, reply_timeout=PATIENCE)
@@ -147,14 +147,14 @@ async def test_a_user_that_is_removed_is_told_so(server: Server) -> None:
         await store.queue(roles.QUEUE).enqueue(b"x")
         server.call("ACL", "DELUSER", "worker")
 
-        async def is_told() -> bool:
+        async def is_reported() -> bool:
             try:
                 await store.queue(roles.QUEUE).enqueue(b"y")
             except StoreMisused as error:
                 return "password" in str(error)
             return False
 
-        await eventually(is_told)
+        await eventually(is_reported)
 
 
 def test_the_document_has_no_right_that_a_server_does_not_know(server: Server) -> None:

@@ -88,7 +88,7 @@ async def test_a_client_certificate_where_the_server_asks_for_one(
     assert "cert_file" in str(error)
 
 
-async def test_the_wrong_authority_is_told_as_such_at_once(
+async def test_the_wrong_authority_is_reported_as_such_at_once(
     private: tuple[Server, Certificates], tmp_path: Path
 ) -> None:
     server, _ = private

@@ -42,7 +42,7 @@ def is_replicated(sentinel: Sentinel) -> bool:
 
 
 async def work(queue: claimq.ReliableQueue, done: list[str], stop: asyncio.Event) -> list[claimq.Claim]:
-    """Claims and ends claims until told to stop; what a failover threw away of our claims is reported lost."""
+    """Claims and ends claims until asked to stop; what a failover threw away of our claims is reported lost."""
     seen: list[claimq.Claim] = []
     while not stop.is_set():
         claims = await queue.claim(3, wait=0.2)
@@ -53,7 +53,7 @@ async def work(queue: claimq.ReliableQueue, done: list[str], stop: asyncio.Event
 
 
 async def run_under_load(store: claimq.Server, sentinel: Sentinel, change: object) -> list[claimq.Claim]:
-    """Enqueues, works, and meanwhile lets the primary change; returns all claims that were given."""
+    """Enqueues and works while the primary changes; returns all claims that were given."""
     queue = store.queue("load", worker="w")
     await queue.set_policy(
         claimq.Policy(busy_expiry=600)
@@ -162,13 +162,15 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
         made.close()
 
 
-async def test_readonly_is_waited_out_on_an_open_connection_and_counted_to_nobody(server: Server) -> None:
+async def test_readonly_is_waited_out_on_an_open_connection_and_counted_on_no_item(server: Server) -> None:
     async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=60.0)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many([b"1", b"2"])
         claims = await queue.claim(1)
         await queue.renew(claims)
-        server.call("REPLICAOF", "127.0.0.1", free_port())  # of nobody: it keeps its data and refuses writes
+        server.call(
+            "REPLICAOF", "127.0.0.1", free_port()
+        )  # of a port without a server: it keeps its data and refuses writes
         ending = asyncio.create_task(queue.done(claims))
         claiming = asyncio.create_task(queue.claim(1))
         enqueueing = asyncio.create_task(queue.enqueue(b"3"))

@@ -1,4 +1,4 @@
-"""What is wrong, broken, huge, slow or too much: refused with a reason, and nobody else notices."""
+"""What is wrong, broken, huge, slow or too much: refused with a reason, without effect on others."""
 
 import contextlib
 import json
@@ -67,7 +67,7 @@ def _bare(sidecar: Sidecar, raw: bytes) -> bytes:
         ("/v1/enqueue", b'{"items": {"a": 1}}', 400, "invalid-field", "/items: is an object"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_body_is_told(
+def test_what_is_wrong_with_a_body_is_reported(
     shared_sidecar: Sidecar, path: str, body: bytes, status: int, kind: str, says: str
 ) -> None:
     answer = shared_sidecar.ask("POST", path, body)
@@ -76,7 +76,7 @@ def test_what_is_wrong_with_a_body_is_told(
     assert says in answer.json["detail"]
 
 
-def test_all_that_is_wrong_is_told_at_once(shared_sidecar: Sidecar) -> None:
+def test_all_that_is_wrong_is_reported_at_once(shared_sidecar: Sidecar) -> None:
     answer = shared_sidecar.ask("POST", "/v1/claim", {"max": "x", "wait": "y", "weight": 1})
     assert [one["pointer"] for one in answer.json["errors"]] == ["/weight", "/max", "/wait"]
 
@@ -153,7 +153,7 @@ def _clients(queue: BlockingQueue) -> list[str]:
     return [line for line in listed.decode().splitlines() if "name=claimq" in line]
 
 
-def test_a_slow_reader_holds_up_nobody(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_slow_reader_holds_up_no_other(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many([b"x" * 500_000] * 8)
     body = b'{"max": 8, "wait": 0}'
     slow = sidecar.connect()

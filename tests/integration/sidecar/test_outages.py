@@ -44,7 +44,7 @@ def test_the_claims_of_a_killed_sidecar_come_back_with_their_leases(
     session.close()
 
 
-def test_a_socket_that_somebody_serves_is_not_taken(sidecar: Sidecar) -> None:
+def test_a_socket_that_is_served_is_not_taken(sidecar: Sidecar) -> None:
     other = Sidecar("redis://127.0.0.1:1", socket=str(sidecar.socket))
     with pytest.raises(RuntimeError, match=f"another process serves {sidecar.socket}"):
         other.start(wait=False)
@@ -69,7 +69,7 @@ def test_the_socket_belongs_to_user_and_group(sidecar: Sidecar) -> None:
     assert sidecar.socket.parent.stat().st_mode & 0o777 == 0o770
 
 
-def test_an_outage_of_the_store_is_told_and_survived(
+def test_an_outage_of_the_store_is_reported_and_survived(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     store = start_server(options=DURABLE)
@@ -137,7 +137,7 @@ def test_a_full_store_takes_verdicts_and_refuses_items(
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
 
 
-def test_a_wrong_password_is_told_without_the_password(
+def test_a_wrong_password_is_reported_without_the_password(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar], tmp_path: object
 ) -> None:
     store = start_server()
@@ -148,8 +148,8 @@ def test_a_wrong_password_is_told_without_the_password(
     )
     assert answer is not None
     assert answer.status == 503
-    told = sidecar.log_text + answer.body.decode() + json.dumps(sidecar.ask("POST", "/v1/claim", {}).json)
-    assert "secret" not in told
+    shown = sidecar.log_text + answer.body.decode() + json.dumps(sidecar.ask("POST", "/v1/claim", {}).json)
+    assert "secret" not in shown
 
 
 def test_a_worker_at_work_needs_no_new_connection_for_its_first_verdict(

@@ -1,4 +1,4 @@
-"""The process: how it starts, what it tells, how small it is."""
+"""The process: how it starts, what it logs, how small it is."""
 
 import json
 import os

@@ -158,7 +158,7 @@ def test_a_claim_whose_client_leaves_while_it_waits_takes_nothing(
     assert queue.length(State.BUSY) == 1
 
 
-def test_a_reply_that_nobody_reads_gives_its_claims_back(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_reply_that_is_not_read_gives_its_claims_back(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     connection = sidecar.connect()
     body = b'{"max": 2, "wait": 0}'

@@ -21,7 +21,7 @@ def test_what_is_claimed_and_done_is_gone(sidecar: Sidecar, queue: BlockingQueue
     assert sum(queue.lengths().values()) == 0
 
 
-def test_a_repeated_verdict_is_told_apart_from_a_lost_claim(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_a_repeated_verdict_differs_from_a_lost_claim(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("x")
     (claim,) = sidecar.claim()
     assert sidecar.outcomes("fail", claim["token"], error="no") == ["requeued"]

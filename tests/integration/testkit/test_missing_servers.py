@@ -1,4 +1,4 @@
-"""A server that cannot be had is told once, loudly, and fails the run where nobody reads warnings."""
+"""A server that cannot be had is reported once, loudly, and fails the run in continuous integration."""
 
 import os
 import subprocess

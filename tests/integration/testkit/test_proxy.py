@@ -133,12 +133,12 @@ def test_without_ghosts_the_server_forgets_a_client_that_went(
         client.blmove("list", "taken", 2)
     client.close()
 
-    def nobody_waits() -> bool:
+    def no_client_waits() -> bool:
         info = valkey.call("INFO", "clients")
         assert isinstance(info, bytes)
         return b"blocked_clients:0" in info
 
-    eventually_sync(nobody_waits)
+    eventually_sync(no_client_waits)
     assert proxy.ghosts == 0
 
 

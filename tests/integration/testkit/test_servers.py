@@ -32,7 +32,7 @@ def test_an_emptied_server_has_no_keys_and_no_scripts_left(server: Server) -> No
     assert server.call("SCRIPT", "EXISTS", script) == [0]
 
 
-def test_a_server_whose_settings_were_changed_starts_anew(valkey: Server) -> None:
+def test_a_server_whose_settings_were_changed_restarts(valkey: Server) -> None:
     first = valkey.process
     valkey.call("CONFIG", "SET", "maxmemory", "5mb")
     valkey.empty()

@@ -245,7 +245,7 @@ def test_a_killed_app_is_replaced_and_its_item_comes_back_at_once(
     os.kill(app, signal.SIGKILL)
     (tmp_path / "go").touch()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
-    up.until_says(r"its app \(pid \d+\) was killed by SIGKILL; restarting in 0.5 s")
+    up.until_says(r"its app \(pid \d+\) was killed by SIGKILL; restarting in 500 ms")
 
 
 def test_a_killed_sidecar_is_replaced_and_its_items_come_back_at_once(
@@ -271,7 +271,7 @@ def test_a_killed_valkey_is_restarted_with_everything_that_was_acknowledged(
     claimq("enqueue", "trial", "hold-1", "b", "c")
     eventually_sync(lambda: held(tmp_path))
     Process(["kill", "-KILL", str(valkey)]).wait()
-    up.until_says(r"the Valkey \(pid \d+\) was killed by SIGKILL; restarting in 0.5 s")
+    up.until_says(r"the Valkey \(pid \d+\) was killed by SIGKILL; restarting in 500 ms")
     (tmp_path / "go").touch()
     eventually_sync(lambda: done(tmp_path) == ["b", "c", "hold-1"])
     assert up.until_pids("valkey", 1) != [valkey]

@@ -163,3 +163,9 @@ def test_a_target_within_max_has_no_limit() -> None:
 def test_without_waiting_items_only_the_workers_with_claims_are_needed() -> None:
     look = Seen(main=0, busy=2, replicas=2, ready=2, busy_workers=2)
     assert decide(SPEC, look, ScalingState(), 0.0).rule is ScalingRule.WORK_LEFT
+
+
+def test_a_small_step_up_to_min_does_not_wait() -> None:
+    spec = replace(SPEC, min_replicas=15, max_replicas=17)
+    assert up(spec, seen(14), ScalingState(changed_at=100.0), 100.0, wish(17)).replicas == 17
+    assert up(spec, seen(15), ScalingState(changed_at=100.0), 100.0, wish(17)).replicas == 15

@@ -67,7 +67,8 @@ def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
 def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
     """From what is there to the wish, as far as the step limit allows. Small steps for the target are at
     least a sixth of it apart."""
-    if wish.rule is ScalingRule.TARGET_AGE and _can_wait(spec, seen, state, now, wish):
+    is_above_min = seen.replicas >= spec.min_replicas
+    if wish.rule is ScalingRule.TARGET_AGE and is_above_min and _can_wait(spec, seen, state, now, wish):
         return Decision(seen.replicas, wish.rule, f"{wish.reason}; waiting for a larger step", state)
     step, period = spec.scale_up.max_step, spec.scale_up.period
     allowed, last = wish.replicas, None

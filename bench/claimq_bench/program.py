@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claimq_bench import blocking, consuming, cycle, reaping, scale, through_sidecar, wake
+from claimq_bench import blocking, consuming, cycle, enqueueing, reaping, scale, through_sidecar, wake
 from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.meter import Bed, Spread, WrongResult
 
-PARTS = ("cycle", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar")
+PARTS = ("cycle", "enqueue", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar")
 """What runs without `--only`."""
 
 
@@ -23,6 +23,7 @@ class Plan:
     """How much to measure. `settings`: of the cycle, the main one (batch 100, 100 bytes) first."""
 
     settings: tuple[Setting, ...]
+    single_items: int
     consume_items: int
     consume_rounds: int
     scale_rounds: int
@@ -43,6 +44,7 @@ FULL = Plan(
         Setting(100, 10_000, 2_000, 7),
         Setting(500, 10_000, 3_000, 7),
     ),
+    single_items=10_000,
     consume_items=20_000,
     consume_rounds=7,
     scale_rounds=60,
@@ -62,6 +64,7 @@ QUICK = Plan(
         Setting(100, 10_000, 500, 3),
         Setting(500, 10_000, 500, 3),
     ),
+    single_items=2_000,
     consume_items=4_000,
     consume_rounds=3,
     scale_rounds=12,
@@ -204,6 +207,29 @@ def _short(rival: str) -> str:
     return "cycle" if rival == "claimq" else rival
 
 
+async def _enqueue(report: Report, bed: Bed, plan: Plan) -> None:
+    report.heading(
+        f"Enqueueing one by one: {plan.consume_rounds} rounds of {plan.single_items:,} items each way"
+    )
+    found = await enqueueing.measure(bed, items=plan.single_items, rounds=plan.consume_rounds)
+    lpush = Spread.of([cost.rate for cost in found.lpush])
+    report.of_rounds("lpush_single_per_second", "items/s of a blocking LPUSH", lpush, unit="/s")
+    report.of_rounds(
+        "enqueue_single_blocking_vs_lpush",
+        "items/s of claimq.blocking against it",
+        found.against_lpush(found.blocking),
+        least=0.8,
+        limit="a switch to the thread of the event loop and back, and the script's fixed cost",
+    )
+    report.of_rounds(
+        "enqueue_50_concurrent_vs_lpush",
+        "items/s of 50 asyncio tasks against it",
+        found.against_lpush(found.concurrent),
+        least=4.0,
+        limit="Python's time for a task and a call",
+    )
+
+
 async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
     report.heading(
         f"consume(), a handler per item, chunks of 100: {plan.consume_rounds} rounds of {plan.consume_items:,}"
@@ -341,6 +367,7 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
 
 _PARTS = {
     "cycle": _cycle,
+    "enqueue": _enqueue,
     "consume": _consume,
     "waiting": _waiting,
     "busy": _busy,

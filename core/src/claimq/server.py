@@ -14,7 +14,8 @@ from claimq.default_server import found_settings
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
-from claimq.queue.producing import batch_of, check_one_step, run_enqueue
+from claimq.queue.batches import batch_of, check_one_step
+from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.clients import decodes_replies
 from claimq.redis_store.connection import Connection

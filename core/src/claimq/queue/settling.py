@@ -10,7 +10,7 @@ from claimq.arguments import Duration, optional_seconds
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome, Verdict
-from claimq.queue.producing import Batch, batch_of, check_one_step, queue_words, raise_refusal
+from claimq.queue.batches import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH, MOVES, Claims, TokenGroups
 from claimq.redis_store.connection import Arg

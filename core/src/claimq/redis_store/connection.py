@@ -87,6 +87,8 @@ class Connection:
         """Main keys of a call -> the durability that their queues require, where it is known."""
         self.incarnations: dict[str, str] = {}
         """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
+        self.shared_enqueues: dict[str, Any] = {}
+        """Main key -> the single enqueues that are under way (queue/shared_enqueues.py)."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
         self._may_come_late = False
         self._closed = False
@@ -102,6 +104,7 @@ class Connection:
         self.instance = secrets.token_hex(6)
         self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
         self.lost_claims = LostClaims(self)
+        self.shared_enqueues = {}
         self._called, self._may_come_late = set(), False
 
     # Lanes: a mutating call holds one for as long as it may be repeated.

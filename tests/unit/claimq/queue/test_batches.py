@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from claimq.errors import InvalidName
 from claimq.model import NewItem
-from claimq.queue.producing import Batch, batch_of, queue_words
-from claimq.queue.producing import _batches as batches  # the cutting itself has no public name
+from claimq.queue.batches import Batch, batch_of, queue_words
+from claimq.queue.batches import batches_of as batches
 from claimq.redis_store.connection import Arg
 
 Group = tuple[str, str, list[tuple[str, bytes]]]

@@ -1,0 +1,178 @@
+"""Items as the words of a call: grouped, numbered, cut into calls."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from claimq.arguments import instant, seconds
+from claimq.codec import check_name, payload_bytes
+from claimq.errors import ItemTooLarge
+from claimq.model import NewItem
+from claimq.queue.token_groups import BATCH
+from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.durable import run_durably
+from claimq.redis_store.keys import Keys
+
+_CALL_BYTES = 4 * 1024 * 1024
+
+
+class _Ids:
+    """Ids of items: a prefix that no other process has, and a number."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Takes another prefix. After a fork, the child would otherwise make the same ids as its parent."""
+        self.prefix = f"{secrets.token_hex(6)}-"
+        self.numbers = itertools.count(1)
+
+
+_ids = _Ids()
+if hasattr(os, "register_at_fork"):  # where there is a fork
+    os.register_at_fork(after_in_child=_ids.renew)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Items of one call: the words for the script, the ids in order, and the payloads' size in bytes."""
+
+    words: list[Arg]
+    ids: list[str]
+    size: int
+    _last: int = 0
+
+    def append(self, other: Batch) -> None:
+        """Adds the items of a batch that has one group. It becomes a part of the last group if that goes on with it."""
+        words, group = self.words, other.words
+        if (
+            words
+            and words[self._last + 2 : self._last + 5] == group[2:5]
+            and (group[4] == "" or int(words[self._last + 5]) + int(words[self._last + 6]) == group[5])
+        ):
+            words[self._last + 6] = int(words[self._last + 6]) + int(group[6])
+            words += group[7:]
+        else:
+            self._last = len(words)
+            words += group
+        self.ids += other.ids
+        self.size += other.size
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Reply to an enqueue call: the length of main of each queue, and the positions of items that were enqueued before.
+
+    ``missing``: what is missing where a queue's ``durability`` asks for more than the primary ("" for nothing).
+    """
+
+    lengths: Sequence[int]
+    duplicates: frozenset[int]
+    missing: str
+
+
+async def call_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> Stored:
+    """Enqueues a batch for each of several queues in one atomic call."""
+    words: list[Arg] = []
+    for number, batch in enumerate(batches.values(), start=1):
+        words += queue_words(batch, number)
+    with connection.lane() as call:
+        main_keys = [keys.main for keys in batches]
+        reply, missing = await run_durably(connection, "enqueue", main_keys, [*call, *words])
+    raise_refusal(reply)
+    numbers, known, *_ = reply[1].decode().split("|")
+    lengths = [int(word) for word in numbers.split()[2:]]
+    return Stored(lengths, frozenset(map(int, known.split())), missing)
+
+
+def raise_refusal(reply: Sequence[bytes | int]) -> None:
+    """Raises ItemTooLarge if the script refused a payload."""
+    if reply[0] == b"TOO_LARGE":
+        raise ItemTooLarge(index=int(reply[1]), size=int(reply[2]), limit=int(reply[3]))
+
+
+def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
+    """A batch's words, completed by the queue's index in KEYS and the position of the claim that guards them."""
+    at = 0
+    while at < len(batch.words):
+        count = int(batch.words[at + 6]) * (2 if batch.words[at + 4] == "" else 1)
+        yield queue
+        yield guard
+        yield from batch.words[at + 2 : at + 7 + count]
+        at += 7 + count
+
+
+def check_one_step(batches: Iterable[Batch]) -> None:
+    """Raises ValueError for more items than one atomic call takes, so that none blocks the server for long."""
+    listed = list(batches)
+    count, size = sum(len(batch.ids) for batch in listed), sum(batch.size for batch in listed)
+    if count > BATCH or (count > 1 and size > _CALL_BYTES):
+        raise ValueError(
+            f"one atomic step takes {BATCH} items or {_CALL_BYTES >> 20} MiB, not {count} items of {size} bytes; "
+            "make several calls"
+        )
+
+
+def batch_of(items: Iterable[object]) -> Batch:
+    """All items as one batch. Raises TypeError, ValueError or InvalidName for invalid items."""
+    whole = Batch([], [], 0)
+    for batch in batches_of(items, limit=None):
+        return batch
+    return whole
+
+
+def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Batch]:
+    """Items in order, cut into calls. Raises TypeError, ValueError or InvalidName for invalid items."""
+    batch = Batch([], [], 0)
+    shape: tuple[str, str, bool] | None = None
+    count_at = number = 0
+    prefix, numbers = _ids.prefix, _ids.numbers
+    for item in items:
+        new = item if isinstance(item, NewItem) else None
+        payload = payload_bytes(item if new is None else new.payload)
+        if batch.ids and limit and (len(batch.ids) >= limit or batch.size + len(payload) > _CALL_BYTES):
+            yield batch
+            batch, shape = Batch([], [], 0), None
+        wanted = (
+            _PLAIN
+            if new is None
+            else (check_name("client", new.client) if new.client else "-", _due(new), new.id is not None)
+        )
+        if wanted != shape:
+            shape, count_at = wanted, len(batch.words) + 6
+            first = next(numbers)
+            batch.words += [0, 0, wanted[0], wanted[1], "" if wanted[2] else prefix, first, 0]
+            number = first
+        elif not wanted[2]:
+            number = next(numbers)
+            if number != int(batch.words[count_at - 1]) + int(batch.words[count_at]):
+                count_at = len(batch.words) + 6
+                batch.words += [0, 0, wanted[0], wanted[1], prefix, number, 0]
+        if new is not None and new.id is not None:
+            batch.words.append(check_name("id", new.id))
+            batch.ids.append(new.id)
+        else:
+            batch.ids.append(f"{prefix}{number}")
+        batch.words.append(payload)
+        batch.words[count_at] = int(batch.words[count_at]) + 1
+        batch.size += len(payload)
+    if batch.ids:
+        yield batch
+
+
+_PLAIN = ("-", "", False)
+
+
+def _due(new: NewItem) -> str:
+    if new.delay is not None and new.at is not None:
+        raise ValueError("an item has a delay or an instant 'at', not both")
+    if new.delay is not None:
+        delay = seconds("delay", new.delay)
+        return f"+{round(delay * 1000)}" if delay > 0 else ""
+    if new.at is not None:
+        return str(round(instant("at", new.at) * 1000))
+    return ""

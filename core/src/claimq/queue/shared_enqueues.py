@@ -1,0 +1,157 @@
+"""Single enqueues that are made at the same time: those that come while a call is in flight share the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import dataclass
+
+from claimq.errors import ClaimqError, StoreFull, StoreUnavailable
+from claimq.model import EnqueuedItem
+from claimq.queue.batches import Batch, Stored, call_enqueue
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.keys import Keys
+
+_MOST_ITEMS, _MOST_BYTES = 200, 256 * 1024
+"""Of one shared call. A larger payload has a call of its own."""
+_PATIENCE = 0.05
+"""Seconds for which an enqueue waits for the call in flight, which may have lost its reply; then it shares another."""
+_MOST_CALLS = 4
+"""Calls in flight at a time."""
+
+Answer = tuple[EnqueuedItem, str]
+"""The result of one enqueue, and what is missing of the durability that its queue requires ("" for nothing)."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    batch: Batch
+    answer: asyncio.Future[Answer]
+
+
+async def enqueue_one(connection: Connection, keys: Keys, batch: Batch) -> Answer:
+    """Enqueues a batch of one item. Raises as if it had a call of its own.
+
+    A caller that is cancelled leaves the others alone: its item is not sent, or has been sent and may be stored.
+    """
+    if batch.size > _MOST_BYTES:
+        return _answers(await call_enqueue(connection, {keys: batch}), [batch])[0]
+    shared: SharedEnqueues | None = connection.shared_enqueues.get(keys.main)
+    if shared is None:
+        shared = connection.shared_enqueues[keys.main] = SharedEnqueues(connection, keys)
+    return await shared.add(batch)
+
+
+class SharedEnqueues:
+    """The enqueues of one queue on one connection. It exists while a call is in flight."""
+
+    def __init__(self, connection: Connection, keys: Keys) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._in_flight = 0
+        self._is_gathering = False
+        self._waiting: list[_Waiting] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def add(self, batch: Batch) -> Answer:
+        """Sends the batch now if no call is in flight, else with the next call."""
+        if not (self._in_flight or self._is_gathering):
+            self._in_flight += 1
+            try:
+                return _answers(await call_enqueue(self._connection, {self._keys: batch}), [batch])[0]
+            finally:
+                self._in_flight -= 1
+                self._go_on()
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(batch, loop.create_future())
+        self._waiting.append(waiting)
+        if self._timer is None:
+            self._timer = loop.call_later(_PATIENCE, self._send)
+        return await waiting.answer
+
+    def _go_on(self) -> None:
+        self._is_gathering = False
+        self._send()
+        if not self._in_flight and self._connection.shared_enqueues.get(self._keys.main) is self:
+            del self._connection.shared_enqueues[self._keys.main]
+
+    def _send(self) -> None:
+        """Begins a call with those that wait, as many as fit."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._waiting = [
+            one for one in self._waiting if not one.answer.done()
+        ]  # a cancelled caller's is not sent
+        if not self._waiting or self._in_flight >= _MOST_CALLS:
+            return
+        count = size = 0
+        for one in self._waiting[:_MOST_ITEMS]:
+            size += one.batch.size
+            if count and size > _MOST_BYTES:
+                break
+            count += 1
+        together, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._in_flight += 1
+        self._connection.in_background(self._call(together))
+        if self._waiting:
+            self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._send)
+
+    async def _call(self, together: list[_Waiting]) -> None:
+        try:
+            await self._answer(together)
+        finally:
+            for one in together:
+                one.answer.cancel()  # of those without an answer, when the event loop ends
+            self._in_flight -= 1
+            self._is_gathering = True  # those that have their answer now may enqueue the next item at once
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    async def _answer(self, together: list[_Waiting]) -> None:
+        batches = [one.batch for one in together]
+        try:
+            done = await call_enqueue(self._connection, {self._keys: _merged(batches)})
+        except (StoreUnavailable, StoreFull) as error:
+            for one in together:
+                _refuse(one, _copied(error))
+        except (
+            ClaimqError
+        ) as error:  # nothing was stored: one item may be too large, one client's key of a wrong type
+            if len(together) == 1:
+                _refuse(together[0], error)
+                return
+            for one in together:
+                await self._answer([one])
+        else:
+            for one, answer in zip(together, _answers(done, batches), strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(answer)
+
+
+def _refuse(one: _Waiting, error: ClaimqError) -> None:
+    if not one.answer.done():
+        one.answer.set_exception(error)
+
+
+def _copied(error: StoreUnavailable | StoreFull) -> ClaimqError:
+    """An error with a traceback of its own."""
+    own = copy.copy(error)
+    own.__cause__ = error.__cause__
+    return own
+
+
+def _merged(batches: list[Batch]) -> Batch:
+    """The items of several batches in order, as one batch."""
+    whole = Batch([], [], 0)
+    for batch in batches:
+        whole.append(batch)
+    return whole
+
+
+def _answers(done: Stored, batches: list[Batch]) -> list[Answer]:
+    """The answer to each batch of one item."""
+    length = done.lengths[0]
+    return [
+        (EnqueuedItem(batch.ids[0], length, number in done.duplicates), done.missing)
+        for number, batch in enumerate(batches)
+    ]

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from testkit.handlers import Seen, fill
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
-from testkit.waiting import eventually
+from testkit.waiting import eventually, eventually_sync
 
 
 async def busy(queue: ReliableQueue) -> list[str]:
@@ -55,6 +56,24 @@ async def test_no_verdict_waits_for_the_handler_of_another_item(queue: ReliableQ
 
     consumed = await queue.consume(handler, chunk=2, max_items=2)
     assert consumed.done + consumed.failed == 2
+
+
+async def test_a_coroutine_that_blocks_the_loop_delays_only_its_own_verdict(
+    queue: ReliableQueue, valkey: Server
+) -> None:
+    await queue.enqueue("before")
+    await queue.done(await queue.claim())  # now it is connected, and the server knows the scripts
+    await fill(queue, 4)
+
+    def done() -> int:
+        stored = valkey.call("HGET", "cq:{q}:stats", "done")
+        return int(stored) - 1 if isinstance(stored, bytes) else 0
+
+    async def handler(item: Item) -> None:
+        eventually_sync(lambda: done() == int(item.text), why="the verdicts before are sent")
+        time.sleep(0.002)  # noqa: ASYNC251 - slow work that blocks the loop
+
+    assert (await queue.consume(handler, chunk=4, max_items=4)).done == 4
 
 
 async def _is_alone(queue: ReliableQueue, text: str) -> bool:

@@ -4,6 +4,9 @@ Cosmic Ray makes the changes. The tests run in copies of the tree; the tree itse
 lists the modules with their tests, and the changes that make no difference.
 """
 
+# Cosmic Ray is only partly typed.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 import argparse
@@ -107,6 +110,8 @@ def _places(module: Path) -> list[tuple[Operator, int]]:
 def _mutant(module: Path, tests: tuple[str, ...], operator: Operator, occurrence: int) -> Mutant:
     source = module.read_text()
     code = mutate_code(source, operator, occurrence)
+    if code is None:
+        raise ValueError(f"{module}: {operator} has no place {occurrence}")
     return Mutant(str(module.relative_to(ROOT)), *_changed_line(source, code), code, tests)
 
 

@@ -133,8 +133,8 @@ async def test_claims_beside_many_live_ones_ask_for_repair_now_and_then(queue: R
     asked = 0
     for number in range(600):
         with queue._connection.lane() as call:
-            args = [*call, "w1", 1, f"nonce{number:03}"]
-            reply = await queue._connection.run("claim", [queue._keys.main], args)
+            args: list[str | int] = ["w1", 1, f"nonce{number:03}"]
+            reply = await queue._connection.run("claim", [queue._keys.main], [*call, *args])
         asked += int(reply[1].split()[5]) >= 2
     assert 1 <= asked <= 4
 

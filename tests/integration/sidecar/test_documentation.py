@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import claimq.worker
+from claimq import variables
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from claimq_sidecar.settings import _KNOWN
 from testkit.sidecars import KEY, Sidecar
 from testkit.tree import ROOT
 
@@ -105,7 +105,7 @@ def test_the_async_example_works(
 
 
 def test_the_page_has_every_setting_and_no_other() -> None:
-    assert set(re.findall(r"CLAIMQ_[A-Z_]+", PAGE)) == _KNOWN
+    assert set(re.findall(r"CLAIMQ_[A-Z_]+", PAGE)) == variables.ALL
 
 
 def test_the_page_has_every_path_and_every_metric(sidecar: Sidecar, queue: BlockingQueue) -> None:

@@ -275,7 +275,7 @@ def test_sigterm_ends_a_program_after_the_item_in_hand(
     queue.enqueue_many(payloads)
     log = tmp_path / "log"
     app = Process([sys.executable, "-c", LOOP], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})
-    eventually_sync(lambda: sidecar.info["sessions"] == 1 and (not payloads or "a" in log.read_text()))
+    eventually_sync(lambda: app.handles(signal.SIGTERM) and (not payloads or "a" in log.read_text()))
     app.send(signal.SIGTERM)
     assert app.wait() == 0
     assert log.read_text().split() == [*payloads[:1], "ended"]

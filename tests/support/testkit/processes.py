@@ -87,6 +87,11 @@ class Process:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{self.command[0]} (pid {self.pid}) still runs after {timeout} s") from None
 
+    def handles(self, number: signal.Signals) -> bool:
+        """Whether it has a handler for a signal now, as the kernel sees it."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
     def send(self, number: signal.Signals) -> None:
         """Sends a signal; nothing happens when the process has ended."""
         self._popen.send_signal(number)

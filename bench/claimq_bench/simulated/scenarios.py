@@ -14,7 +14,7 @@ from claimq_cli.simulation.world import PodSettings
 MAX_REPLICAS = 100
 SECONDS = 3600.0
 """Length of a trace."""
-TUNED_ON, JUDGED_ON = (1, 2), (11, 12, 13, 14, 15)
+TUNED_ON, JUDGED_ON = (1, 3), (11, 12, 13, 14, 15)
 """Seeds: the settings of the rule were chosen on the first, and it is judged on the others."""
 
 

@@ -126,9 +126,14 @@ def test_a_head_over_the_limit_is_answered_with_431(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"GET /livez HTTP/1.1\r\nx: " + b"y" * 16_000], ids=["idle", "slow heads"]
+    ("head", "growth_mb"),
+    [(b"", GROWTH_MB), (b"GET /livez HTTP/1.1\r\nx: " + b"y" * 16_000, 2 * GROWTH_MB)],
+    ids=["idle", "slow heads"],
 )
-def test_two_thousand_open_connections_leave_the_port_usable(start: Start, head: bytes) -> None:
+def test_two_thousand_open_connections_leave_the_port_usable(
+    start: Start, head: bytes, growth_mb: float
+) -> None:
+    # 256 are open, and several hundred more may be closing at the same time.
     server = start()
     before = server.peak_mb
     with contextlib.ExitStack() as opened:
@@ -137,7 +142,7 @@ def test_two_thousand_open_connections_leave_the_port_usable(start: Start, head:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(head)
         assert server.get("/livez").startswith(b"HTTP/1.1 200 ")
-        assert server.peak_mb - before < GROWTH_MB
+        assert server.peak_mb - before < growth_mb
 
 
 def test_clients_that_do_not_read_metrics_keep_little_of_them(start: Start) -> None:

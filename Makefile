@@ -36,7 +36,7 @@ demo: setup-runtime ## the main job on this machine: checksums of all files belo
 # The parts run side by side, because the cluster tests mostly wait. The output of each appears when it ends.
 .PHONY: test
 test: setup lint ## all checks and all tests, as continuous integration runs them
-	@echo "Four parts run side by side for some 20 minutes; the output of each appears when it ends."
+	@echo "Four parts run side by side for some 27 minutes; the output of each appears when it ends."
 	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target test-cluster tiers mypy pyright
 
 .PHONY: tiers

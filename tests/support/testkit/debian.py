@@ -26,8 +26,10 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claimq"
 
 
-def unpacked(name: str, packages: list[str]) -> Path:
+def unpacked(name: str, packages: list[str], *, with_dependencies: bool = True) -> Path:
     """A directory that holds `packages` and what they need besides the system, unpacked.
+
+    Without `with_dependencies` it holds `packages` alone, for programs that need no library.
 
     Its name carries a hash of the packages' versions, so that a newer version never mixes with an older one. Safe in
     several processes at once. PackageMissing when apt is not there or cannot download.
@@ -40,26 +42,27 @@ def unpacked(name: str, packages: list[str]) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f"{name}.lock").open("w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            return _unpacked_alone(cache, name, packages)
+            return _unpacked_alone(cache, name, packages, with_dependencies)
     except OSError as error:
         raise PackageMissing(f"cannot be kept: {error} (set CLAIMQ_CACHE to a directory of yours)") from error
 
 
-def _unpacked_alone(cache: Path, name: str, packages: list[str]) -> Path:
+def _unpacked_alone(cache: Path, name: str, packages: list[str], with_dependencies: bool) -> Path:
     ready = sorted(cache.glob(f"{name}-*/.complete"), key=lambda stamp: stamp.stat().st_mtime)
     if ready:
         return ready[-1].parent
     apt = _Apt(cache / "apt")
     try:
-        return _fetched(apt, cache, name, packages)
+        return _fetched(apt, cache, name, packages, with_dependencies)
     except PackageMissing:
         # The system's lists are missing, or older than the archive: ask with lists of our own.
         apt.update()
-        return _fetched(apt, cache, name, packages)
+        return _fetched(apt, cache, name, packages, with_dependencies)
 
 
-def _fetched(apt: "_Apt", cache: Path, name: str, packages: list[str]) -> Path:
-    candidates = {package: apt.candidate(package) for package in apt.closure(packages)}
+def _fetched(apt: "_Apt", cache: Path, name: str, packages: list[str], with_dependencies: bool) -> Path:
+    wanted = apt.closure(packages) if with_dependencies else packages
+    candidates = {package: apt.candidate(package) for package in wanted}
     missing = [package for package in packages if not candidates.get(package)]
     if missing:
         raise PackageMissing(f"the archive has no {', '.join(missing)}")

@@ -157,6 +157,9 @@ class Reconciler:
         workers = planned.status["workers"]
         counts = {kind: workers[kind] for kind in ("desired", "ready", "busy")}
         self._context.metrics.set_queue(self.key, observed.snapshot, counts)
+        spec = observed.resource.spec
+        target_age = None if spec is None else spec.scaling.target_age
+        self._context.metrics.set_status(self.key, planned.status, target_age)
         if planned.decision is not None:
             self._context.metrics.decisions.labels(*self.key, planned.decision.rule.value).inc()
             self._context.metrics.set_scaling(self.key, planned.decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -61,6 +62,7 @@ class Metrics:
             registry=self.registry,
             buckets=_SECONDS,
         )
+        self._of_the_status()
         self._of_the_process()
 
     def _of_scaling(self) -> None:
@@ -79,6 +81,19 @@ class Metrics:
         self.needed = self._gauge(
             "claimq_scaling_needed_workers",
             "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
+        )
+
+    def _of_the_status(self) -> None:
+        self.conditions = self._gauge(
+            "claimq_queue_condition",
+            "1 while the condition is True, 0 while it is False, NaN while it is Unknown.",
+            "condition",
+        )
+        self.redis_warnings = self._gauge(
+            "claimq_queue_redis_warnings", "Settings of the queue's server that weaken the guarantees."
+        )
+        self.target_age = self._gauge(
+            "claimq_queue_target_age_seconds", "The target of spec.scaling.targetAge."
         )
 
     def _of_the_process(self) -> None:
@@ -136,6 +151,15 @@ class Metrics:
             count = None if why is None else getattr(why, field)
             self.wanted.labels(*key, rule).set(_nan if count is None else count)
 
+    def set_status(self, key: Key, status: Mapping[str, Any], target_age: float | None) -> None:
+        """Sets the gauges that come from the status. ``target_age``: seconds; None if the spec is invalid."""
+        for condition in status["conditions"]:
+            value = _CONDITION_VALUES[condition["status"]]
+            self.conditions.labels(*key, condition["type"]).set(value)
+        self.redis_warnings.labels(*key).set(len(status.get("redis", {}).get("warnings", ())))
+        if target_age is not None:
+            self.target_age.labels(*key).set(target_age)
+
     def forget_queue(self, key: Key) -> None:
         """Removes every series of a queue that is gone."""
         self._transitions.counts.pop(key, None)
@@ -182,3 +206,4 @@ def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
 _nan = float("nan")
 _RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
 """Fields of an explanation, and the rules under which they are exported."""
+_CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}

@@ -75,11 +75,37 @@ def test_an_unknown_queue_exports_no_stale_numbers() -> None:
     assert series(metrics, "claimq_queue_redis_reachable").popitem()[1] == 0
 
 
+def test_conditions_are_one_zero_or_unknown() -> None:
+    metrics = seen()
+    conditions = [
+        {"type": "Stalled", "status": "True"},
+        {"type": "Suspended", "status": "False"},
+        {"type": "RedisReachable", "status": "Unknown"},
+    ]
+    metrics.set_status(
+        KEY, {"conditions": conditions, "redis": {"warnings": ["NoAof: x", "Evicts: y"]}}, 30.0
+    )
+    start = "claimq_queue_condition{condition="
+    values = {label.split('"')[1]: value for label, value in series(metrics, start).items()}
+    assert math.isnan(values.pop("RedisReachable"))
+    assert values == {"Stalled": 1, "Suspended": 0}
+    assert series(metrics, "claimq_queue_redis_warnings").popitem()[1] == 2
+    assert series(metrics, "claimq_queue_target_age_seconds").popitem()[1] == 30
+
+
+def test_an_invalid_spec_keeps_the_last_target() -> None:
+    metrics = seen()
+    metrics.set_status(KEY, {"conditions": []}, 30.0)
+    metrics.set_status(KEY, {"conditions": []}, None)
+    assert series(metrics, "claimq_queue_target_age_seconds").popitem()[1] == 30
+
+
 def test_all_series_of_a_queue_are_removed_with_it() -> None:
     metrics = seen(done=4)
     other = ("team", "videos")
     for key in (KEY, other):
         metrics.set_queue(key, snapshot(), {"desired": 1, "ready": 1, "busy": 0})
+        metrics.set_status(key, {"conditions": [{"type": "Stalled", "status": "False"}]}, 30.0)
         metrics.decisions.labels(*key, "Hold").inc()
         metrics.set_scaling(key, decision(main=40))
         metrics.released.labels(*key, "crashed").inc()

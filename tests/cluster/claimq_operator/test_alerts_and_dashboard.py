@@ -1,0 +1,82 @@
+"""Alerts and dashboard beside real scrapes of an operator and a sidecar, by a real Prometheus."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+import claimq.blocking
+from testkit import debian, tiers
+from testkit.chart import FOLDER
+from testkit.operator_world import World
+from testkit.prometheus import Prometheus, programs, promtool
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+SELECTOR = re.compile(r"(claimq_\w+)(\{[^}]*\})?")
+VARIABLES = {"$namespace": ".*", "$queue": ".*", "$__rate_interval": "5m"}
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def prometheus_is_there() -> None:
+    try:
+        programs()
+    except debian.PackageMissing as error:
+        pytest.skip(f"{tiers.MISSING}prometheus: {error}")
+
+
+@pytest.fixture
+def scraped(
+    world: World, items: Callable[..., claimq.blocking.BlockingQueue]
+) -> Iterator[tuple[Prometheus, str, str]]:
+    """A Prometheus, and the pages of an operator and a sidecar that have done everything that is counted."""
+    operator = world.operator()
+    world.queue()
+    queue = items()
+    queue.enqueue_many(["done", "failed", "held by a container that ends", "waiting"])
+    sidecar = Sidecar(world.redis.tcp_url, f"{world.namespace}.thumbs", "pod-1").start()
+    try:
+        (done,), (failed,), _ = sidecar.claim(), sidecar.claim(), sidecar.claim()
+        sidecar.outcomes("done", done["token"])
+        sidecar.outcomes("fail", failed["token"], error="no such file")
+        sidecar.ask("POST", "/v1/done", {"tokens": ["not a token"]})
+        eventually_sync(lambda: operator.metric("claimq_queue_items", state="busy") == 1)
+        labels = {"namespace": world.namespace, "name": "thumbs"}
+        with Prometheus(
+            {"operator": (operator.port, {}), "sidecar": (sidecar.health_port, labels)}
+        ) as server:
+            yield server, operator.get("/metrics")[1], sidecar.health("/metrics").body.decode()
+    finally:
+        sidecar.close()
+
+
+def expressions() -> list[str]:
+    """Those of all alerts, and those of all panels with their variables replaced."""
+    (group,) = yaml.safe_load((FOLDER / "files/alerts.yaml").read_text())["groups"]
+    panels = json.loads((FOLDER / "files/dashboard.json").read_text())["panels"]
+    drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    for name, value in VARIABLES.items():
+        drawn = [expression.replace(name, value) for expression in drawn]
+    return [*(rule["expr"] for rule in group["rules"]), *drawn]
+
+
+def test_each_expression_reads_series_that_exist(scraped: tuple[Prometheus, str, str]) -> None:
+    server, *pages = scraped
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)", "\n".join(pages), re.MULTILINE))
+    for expression in expressions():
+        server.query(expression)
+        for name, labels in SELECTOR.findall(expression):
+            family = re.sub(r"_bucket$", "", name)
+            assert family in kinds, f"{expression}: no {name}"
+            if family not in ("claimq_claims_given_back_total", "claimq_sidecar_store_errors_total"):
+                assert server.query(name + labels), f"{expression}: no series of {name}{labels}"
+
+
+def test_promtool_finds_nothing_to_criticize(scraped: tuple[Prometheus, str, str]) -> None:
+    for page in scraped[1:]:
+        checked = promtool("check", "metrics", given=page)
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")

@@ -25,7 +25,7 @@ async def worker(sidecar: Sidecar) -> AsyncIterator[AsyncWorker]:
 
 
 async def test_items_are_claimed_and_ended(worker: AsyncWorker, queue: BlockingQueue) -> None:
-    await worker.enqueue(["a", b"\xff", {"n": 1}, NewItem("d", id="own")])
+    await worker.enqueue_many(["a", b"\xff", {"n": 1}, NewItem("d", id="own")])
     a, b, c, d = await worker.claim(4, wait=0)
     assert (a.text, b.payload, c.json(), d.id) == ("a", b"\xff", {"n": 1}, "own")
     assert (await a.done(enqueue=["next"])).verdict == "done"

@@ -15,7 +15,7 @@ import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from claimq.worker import Item, NewItem, Refused, SidecarUnavailable, Worker
+from claimq.worker import EnqueuedItem, Item, NewItem, Refused, SidecarUnavailable, Worker
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -123,14 +123,24 @@ def test_an_interrupt_in_a_block_is_no_failure(worker: Worker, queue: BlockingQu
 
 
 def test_enqueue_and_followers(worker: Worker, queue: BlockingQueue) -> None:
-    done = worker.enqueue([b"\xff", "t", {"a": 1}, NewItem([1], id="own")])
+    done = worker.enqueue_many([b"\xff", "t", {"a": 1}, NewItem([1], id="own")])
     assert (len(done.ids), done.length) == (4, 4)
-    assert worker.enqueue([NewItem([1], id="own")]).duplicates == ("own",)
+    assert worker.enqueue_many([NewItem([1], id="own")]).duplicates == ("own",)
     with pytest.raises(TypeError, match="a payload is bytes, text, or a dict or list"):
-        worker.enqueue([3])
+        worker.enqueue(3)
     (item,) = worker.claim(wait=0)
     item.done(enqueue=["next"])
     assert [item.payload for item in queue.peek(9)] == [b"t", b'{"a":1}', b"[1]", b"next"]
+
+
+def test_enqueue_of_one_item_returns_what_the_library_returns(worker: Worker, queue: BlockingQueue) -> None:
+    assert worker.enqueue([1], id="own", client="ann", delay=60) == EnqueuedItem("own", 0)
+    assert worker.enqueue([1], id="own") == EnqueuedItem("own", 0, is_duplicate=True)
+    made = worker.enqueue("a")
+    assert (made.length, made.is_duplicate) == (1, False)
+    assert [(item.id, item.payload, item.client) for item in queue.peek(9)] == [(made.id, b"a", None)]
+    (own,) = queue.items(State.DELAYED)
+    assert (own.item.id, own.item.payload, own.item.client) == ("own", b"[1]", "ann")
 
 
 def test_a_refusal_says_what_is_wrong(worker: Worker) -> None:

@@ -11,7 +11,7 @@ with claimq.worker.connect() as worker:
 from __future__ import annotations
 
 from claimq.errors import PayloadError, StoreUnavailable
-from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Verdict
 from claimq.worker.async_worker import AsyncWorker, connect_async
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.item import AsyncItem, Item
@@ -21,6 +21,7 @@ __all__ = [
     "AsyncItem",
     "AsyncWorker",
     "Enqueued",
+    "EnqueuedItem",
     "Item",
     "ItemNotSettled",
     "NewItem",

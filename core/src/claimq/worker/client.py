@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
+from claimq.arguments import Duration
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Verdict
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
 from claimq.worker.endings import (
@@ -320,8 +321,20 @@ class Client(Generic[AnyItem]):
             await self._settle_quietly("fail", [item], fail_words(why))
 
     # Enqueueing.
-    async def enqueue(self, items: Iterable[object]) -> Enqueued:
-        """Adds payloads (bytes, text, dict, list) or :class:`NewItem` to the sidecar's queue, in order.
+    async def enqueue(
+        self,
+        payload: object,
+        *,
+        client: str | None = None,
+        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
+        delay: Duration | None = None,
+    ) -> EnqueuedItem:
+        """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
+        done = await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay)])
+        return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
+
+    async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
+        """Adds payloads or :class:`NewItem` to the sidecar's queue, in order.
 
         Raises TypeError, ValueError, Refused (a payload too large, the store full), StoreUnavailable,
         SidecarUnavailable: after the last two it is unknown whether the items were stored, and only items with ids of

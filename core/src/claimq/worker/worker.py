@@ -56,6 +56,7 @@ class Worker:
     unclaim = _of_client(Client[Item].unclaim)
     renew = _of_client(Client[Item].renew)
     enqueue = _of_client(Client[Item].enqueue)
+    enqueue_many = _of_client(Client[Item].enqueue_many)
 
     def items(
         self,

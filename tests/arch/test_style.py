@@ -10,7 +10,7 @@ from testkit.tree import ROOT, shown, tracked_files
 
 STYLE = ROOT / "docs/style.md"
 WORDS = re.compile(
-    r"(?<![a-z])(told|tell|tells|telling|nobody|anew|somebody|whoever|meanwhile|shall)(?![a-z]|\(\))",
+    r"(?<![a-z])(told|tell|tells|telling|nobody|anew|somebody|whoever|meanwhile|shall)(?![a-z])(?!(?<=\.tell)\(\))",
     re.IGNORECASE,
 )
 MODULES = re.compile(r"(?<![a-z])(sightings|surroundings|upkeep|doubts)(?![a-z])", re.IGNORECASE)
@@ -52,6 +52,7 @@ def test_the_style_page_has_every_private_word() -> None:
     [
         ("def _tell_end(told_at):", ["tell", "told"]),
         ("Nobody shall", ["Nobody", "shall"]),
+        ("def test_it_starts_anew():", ["anew"]),
         ("intellectual, marshall, retells, file.tell()", []),
         ("from claimq import sightings", ["sightings"]),
     ],

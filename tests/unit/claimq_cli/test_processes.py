@@ -142,9 +142,9 @@ def test_only_the_runs_own_sockets_are_removed(directory: StateDirectory, tmp_pa
 def test_two_local_modes_cannot_hold_one_directory(directory: StateDirectory) -> None:
     with pytest.raises(LocalModeError, match=r"is already running in .*; stop it, or give another directory"):
         StateDirectory(directory.path).hold()
-    assert StateDirectory(directory.path).is_held()
+    assert local_mode.is_running(directory.path)
     directory.let_go()
-    assert not StateDirectory(directory.path).is_held()
+    assert not local_mode.is_running(directory.path)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_claim_in_hand_keeps_its_worker_however_long() -> None:
     assert decision.replicas == 1
 
 
-def test_an_item_in_between_starts_the_idle_time_anew() -> None:
+def test_an_item_in_between_restarts_the_idle_time() -> None:
     idle = run(SPEC, seen(replicas=1), until=50.0)
     busy = decide(SPEC, seen(main=1, replicas=1), idle.state, 51.0)
     assert run(SPEC, seen(replicas=1), start=52.0, until=111.0, state=busy.state).replicas == 1
@@ -197,7 +197,7 @@ def test_after_an_outage_no_worker_goes_before_a_window_of_knowledge() -> None:
     assert run(SPEC, seen(replicas=5), start=901.0, until=961.0, state=outage.state).replicas == 0
 
 
-def test_one_failed_look_starts_idle_time_and_window_anew() -> None:
+def test_one_failed_observation_restarts_idle_time_and_window() -> None:
     idle = run(SPEC, seen(replicas=5), until=15.0)
     blind = decide(SPEC, None, idle.state, 16.0)
     assert run(SPEC, seen(replicas=5), start=17.0, until=36.0, state=blind.state).replicas == 5

@@ -178,7 +178,7 @@ class _Reader(Environment):
         if given > allowance.longest_body:
             self.bad(
                 variables.MAX_BODY,
-                f"is {given} bytes; with CLAIMQ_MEMORY={memory} a body has at most {allowance.longest_body}: "
+                f"is {given} bytes; with {variables.MEMORY}={memory} a body has at most {allowance.longest_body}: "
                 "lower it, or raise the memory limit",
             )
         return given
@@ -198,10 +198,13 @@ class _Reader(Environment):
             cluster=self.boolean(variables.REDIS_CLUSTER, default=False),
         )
         if self.text(variables.REDIS_PASSWORD) and self.text(variables.REDIS_PASSWORD_FILE):
-            self.bad(variables.REDIS_PASSWORD_FILE, "is set beside CLAIMQ_REDIS_PASSWORD; give one of them")
+            self.bad(
+                variables.REDIS_PASSWORD_FILE, f"is set beside {variables.REDIS_PASSWORD}; give one of them"
+            )
         if bool(self.text(variables.REDIS_CERT_FILE)) != bool(self.text(variables.REDIS_KEY_FILE)):
             self.bad(
-                variables.REDIS_CERT_FILE, "goes together with CLAIMQ_REDIS_KEY_FILE; give both or neither"
+                variables.REDIS_CERT_FILE,
+                f"goes together with {variables.REDIS_KEY_FILE}; give both or neither",
             )
         self._one_url(source)
         return source
@@ -211,7 +214,7 @@ class _Reader(Environment):
         if (url is None) == (url_file is None):
             what = "is not set; give the server's URL, or its file in" if url is None else "is set beside"
             end = "" if url is None else "; give one of them"
-            self.bad(variables.REDIS_URL, f"{what} CLAIMQ_REDIS_URL_FILE{end}")
+            self.bad(variables.REDIS_URL, f"{what} {variables.REDIS_URL_FILE}{end}")
             return
         variable = variables.REDIS_URL if url else variables.REDIS_URL_FILE
         try:

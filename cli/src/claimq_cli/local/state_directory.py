@@ -96,10 +96,6 @@ class StateDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def is_held(self) -> bool:
-        """Whether a local mode is running here."""
-        return local_mode.is_running(self.path)
-
     def make_socket_directory(self) -> Path:
         """Creates a private directory with a path short enough for sockets. LocalModeError if there is none."""
         place = self.path / "run"

@@ -151,6 +151,20 @@ async def test_peek_over_many_clients_looks_at_a_bounded_number_of_lists(queue: 
     assert len(await queue.peek(9_000)) == 5_000
 
 
+@pytest.mark.parametrize("count", [1, 1000])
+async def test_a_claim_passes_a_bounded_number_of_clients_whose_lists_are_gone(
+    queue: ReliableQueue, count: int
+) -> None:
+    """Other Redis clients, or a server that evicts, removed them."""
+    await queue.enqueue("x", client="last")
+    lost = [f"gone-{number}" for number in range(2_500)]
+    await queue._connection.command("RPUSH", queue._keys["clients"], *lost)
+    assert await call(queue, "claim", "w1", count, "nonce") == [b"AGAIN"]
+    left = await queue._connection.command("LLEN", queue._keys["clients"])
+    assert 2_501 - 1_200 <= left < 2_501
+    assert [claim.item.text for claim in await queue.claim(count, wait=0)] == ["x"]
+
+
 async def test_done_frees_a_bounded_number_of_bytes_in_a_call(queue: ReliableQueue) -> None:
     await queue.enqueue_many([b"x" * MIB] * 11)
     claims: list[Claim] = []

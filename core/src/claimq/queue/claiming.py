@@ -87,12 +87,22 @@ class Claiming(QueuePart):
             pause = min(bound for bound in (IDLE_POLL, left, claimed.next_due_in) if bound is not None)
 
     async def _claim_once(self, count: int, pause: float | None) -> Claimed:
-        """One claim call, after a wake token or ``pause`` seconds if that is given."""
+        """Claims once, after a wake token or ``pause`` seconds if that is given."""
+        while True:
+            reply, nonce = await self._call_claim(count, pause)
+            if reply[0] not in {b"LOST", b"AGAIN"}:
+                return await self._read_reply(reply, nonce)
+            if reply[0] == b"LOST":
+                self._connection.incarnations[self._keys.main] = reply[1].decode()
+            pause = None
+
+    async def _call_claim(self, count: int, pause: float | None) -> tuple[list[Any], str]:
+        """The reply of one claim call, and the nonce of its tokens."""
         call = self._connection.take_lane()
         nonce = new_nonce()
         keys: list[str] = [self._keys.main]
-        incarnations = self._connection.incarnations
-        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce, incarnations.get(keys[0], "")]
+        known = self._connection.incarnations.get(keys[0], "")
+        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce, known]
         try:
             if pause is None:
                 reply = await self._connection.run("claim", keys, words)
@@ -112,10 +122,7 @@ class Claiming(QueuePart):
             raise
         self._connection.give_lane(call)
         self._fits = min(BATCH, 2 * self._fits)
-        if reply[0] == b"LOST":
-            incarnations[keys[0]] = reply[1].decode()
-            return await self._claim_once(count, None)
-        return await self._read_reply(reply, nonce)
+        return reply, nonce
 
     async def _read_reply(self, reply: list[Any], nonce: str) -> Claimed:
         if reply[0] == b"EMPTY":

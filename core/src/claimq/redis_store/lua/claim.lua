@@ -8,6 +8,7 @@
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is
 --   something to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, paused 0|1, incarnation};
+--   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now; make a new call;
 --   {"LOST", incarnation}: the data that the caller knows is lost, and with it what withdrew this call; nothing has changed. A caller that still
 --   waits for the reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
@@ -45,6 +46,7 @@ if q.incarnation == '' then  -- the nonce of the first claim names the data
 end
 if #envelopes == 0 then
   touch(q)
+  if q.stopped then return {'AGAIN'} end
   local wait = config[3] == '' and '' or whole(setting(config[3], 1000, 0, 86400000))
   return {'EMPTY', whole(q.now), wait, due or '', overdue, paused and 1 or 0, q.incarnation}
 end

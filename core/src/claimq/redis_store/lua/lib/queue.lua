@@ -125,7 +125,7 @@ end
 --   clock's fields), server (names the server process), server_since (ms).
 -- Fields that a call sets as it goes: counts (counter -> how many more), more_client_items (change of client_items), bytes (of items read, for
 --   has_room), lengths (client -> items in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua),
---   limit, id_window, durability, known, old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, is_weighed, weight (lib/take.lua),
+--   limit, id_window, durability, known, old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, is_weighed, weight (lib/take.lua),
 --   put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
 
 local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)

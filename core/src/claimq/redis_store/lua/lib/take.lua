@@ -1,4 +1,5 @@
--- Takes up to want items from main. Sets q.adopted (bare payloads given a header) and q.left (what still waits, roughly).
+-- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.left (what still waits, roughly) and q.stopped (there may be
+-- more at once).
 local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
 
 -- The header of an item that has counters or a history takes as long to check as four items without. So a call claims at most 250 such items.
@@ -77,7 +78,7 @@ local function take_round(q, want, got)
     if envelope then
       got[#got + 1] = envelope
       if client ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
-    end
+    else q.lost_lists = q.lost_lists + 1 end
     if next_one then
       back[#back + 1] = client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
@@ -94,7 +95,7 @@ end
 local function take(q, want)
   local clients, got = q.clients, {}
   local ring, in_main = redis.call('LLEN', clients), redis.call('LLEN', q.main)
-  q.adopted, q.is_weighed = 0, want > CALL_ITEMS / META_WEIGHT
+  q.adopted, q.is_weighed, q.lost_lists = 0, want > CALL_ITEMS / META_WEIGHT, 0
   if ring == 0 then got = take_list(q, '-', want)
   else
     expect_zset(q.heads)
@@ -112,6 +113,7 @@ local function take(q, want)
       while #got < want and ring > 0 and not q.stopped do
         take_round(q, math.min(want - #got, ring), got)
         ring = redis.call('LLEN', clients)
+        if q.lost_lists >= CALL_MOVES then q.stopped = true end  -- their entries are gone from the ring; the next call goes on
       end
     end
   end

@@ -54,6 +54,32 @@ async def test_peeking_far_into_a_queue_of_many_clients_reads_only_what_it_retur
     assert times_called(valkey, "lindex") + times_called(valkey, "lrange") - before <= len(offsets) * 14
 
 
+async def test_searching_a_long_list_reads_many_items_at_once(valkey: Server, queue: ReliableQueue) -> None:
+    for _ in range(3):
+        await queue.enqueue_many(["x"] * 1000)
+    await queue.done(await queue.claim(500, wait=0))
+    before = times_called(valkey, "lrange")
+    assert await queue.find("none") is None
+    assert times_called(valkey, "lrange") - before <= 10
+    assert len(await queue.peek(1000, offset=1500)) == 1000
+    assert times_called(valkey, "lrange") - before <= 14
+
+
+async def test_items_far_inside_a_list_cost_a_call_more_than_those_at_its_ends(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    """The server goes to each of them node by node, and the sizes of bare payloads are unknown before they are read."""
+    for _ in range(3):
+        valkey.call("LPUSH", "cq:{q}:main", *["x" * 8192] * 1000)
+    at_end, inside = [
+        (await queue._connection.run("find", [queue._keys.main], ["none", "main", "-", skip, 1000]))[1]
+        for skip in (0, 1500)
+    ]
+    assert at_end >= 250
+    assert 0 < inside < 150
+    assert await queue.find("none") is None
+
+
 async def fail_many(queue: ReliableQueue, count: int, prefix: str = "i") -> None:
     for start in range(0, count, 1000):
         size = min(1000, count - start)

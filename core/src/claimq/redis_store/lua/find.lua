@@ -4,7 +4,7 @@
 -- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 id, 2 state (main, busy or delayed), 3 client or "-", 4 skip, 5 count
 -- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1 whether there may be more}: it stops after 2 MiB
--- Cost: O(count)
+-- Cost: O(count), and finding them in a list of main, which counts as bytes of the 2 MiB
 local q = open(KEYS[1])
 local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARGV[5], 1)
 local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
@@ -24,7 +24,7 @@ if state == 'busy' then
   end
   return {'NEXT', looked, looked == count and 1 or 0}
 end
-local page = state == 'main' and read_oldest(q, key_of(q, ARGV[3]), skip, count) or read_within(q, count, function(read, more)
+local page = state == 'main' and read_oldest(q, key_of(q, ARGV[3]), skip, count, largest_in(q, ARGV[3])) or read_within(q, count, function(read, more)
   return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
 end)
 for i, envelope in ipairs(page) do

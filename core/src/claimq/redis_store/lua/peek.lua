@@ -5,7 +5,7 @@
 -- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a client, or nothing for all
 -- Replies: {0|1 whether another call may find more, the place to begin that call, envelope...}
 -- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else O(clients log skip + count) for up to 1,000 clients. More
---   clients are gone over turn by turn, 2,000 lists in a call. Ends after 2 MiB, to which each item adds what finding it in its list costs.
+--   clients are gone over turn by turn, 2,000 lists in a call. Ends after 2 MiB, to which finding items in their lists adds.
 local PLACES = 2000
 local q = open(KEYS[1])
 local skip, round, place, is_empty_turn = string.match(ARGV[1], '^(%d+) ?(%d*) ?(%d*) ?(%d?)$')
@@ -17,7 +17,7 @@ local ring_size = redis.call('LLEN', q.clients)
 local function add(envelope, depth)
   if not envelope then return true end
   got[#got + 1] = envelope
-  return has_room(q, #envelope + depth / 16) and #got < count
+  return has_room(q, #envelope + bytes_to_find(depth, #envelope)) and #got < count
 end
 
 local function reply(more, next_place) return {more and 1 or 0, next_place, unpack(got)} end
@@ -49,7 +49,8 @@ local function go_over()
 end
 
 if ARGV[3] or ring_size == 0 and round == '' then
-  for i, envelope in ipairs(read_oldest(q, key_of(q, ARGV[3] or '-'), skip, count)) do got[i] = envelope end
+  local client = ARGV[3] or '-'
+  got = read_oldest(q, key_of(q, client), skip, count, largest_in(q, client))
   return reply_after(skip)
 end
 if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then

@@ -78,7 +78,6 @@ local function write_group(group)
   local q = group.queue
   local count = #group.envelopes
   if count == 0 then return end
-  for _, envelope in ipairs(group.envelopes) do note_size(q, #envelope) end
   if group.own then
     for _, old in ipairs(q.old_ids) do redis.call('ZREM', q.ids, old) end
     q.old_ids = {}  -- this call may give one of them again

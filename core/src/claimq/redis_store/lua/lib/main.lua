@@ -27,6 +27,7 @@ local function tail(q, client, envelopes)
     redis.call('LPUSH', q.clients, client)
     redis.call('ZADD', q.heads, enqueued_at(envelopes[1]), client)
   end
+  for _, envelope in ipairs(envelopes) do note_size(q, #envelope) end
   sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
   grow(q, client, #envelopes)
 end

@@ -39,7 +39,7 @@ local function has_room(q, bytes)
   return q.bytes < CALL_BYTES
 end
 
--- Notes the size of an item that is stored or claimed. The largest of all says when a call may free too much (end_held in lib/claims.lua).
+-- Notes the size of an item that is stored or claimed. The largest of all says when a call may free or read too much.
 local function note_size(q, bytes)
   if bytes > q.largest then q.largest, q.has_grown = bytes, true end
 end
@@ -59,30 +59,38 @@ local function walk_from(q, from)
   end
 end
 
--- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones: two at a time where two like the largest so far fit.
-local function read_within(q, want, fetch)
-  local got, largest, room = {}, CALL_BYTES, has_room(q, 0)
+-- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what finding them took. It reads
+-- as many as fit if none exceeds `largest`; without it two at a time where two like the largest so far fit.
+local function read_within(q, want, fetch, largest)
+  local got, found, room = {}, CALL_BYTES, has_room(q, 0)
   while #got < want and room do
-    local asked = want - #got > 1 and q.bytes + 2 * largest <= CALL_BYTES and 2 or 1
-    local page = fetch(#got, asked)
-    if #got == 0 and page[1] then largest = #page[1] end
+    local fitting = largest and math.floor((CALL_BYTES - q.bytes) / largest) or q.bytes + 2 * found <= CALL_BYTES and 2 or 1
+    local asked = math.max(1, math.min(want - #got, fitting))
+    local page, bytes = fetch(#got, asked)
+    has_room(q, bytes or 0)
+    if #got == 0 and page[1] then found = #page[1] end
     for _, envelope in ipairs(page) do
       got[#got + 1] = envelope
-      largest, room = math.max(largest, #envelope), has_room(q, #envelope)
+      found, room = math.max(found, #envelope), has_room(q, #envelope)
     end
     if #page < asked then break end
   end
   return got
 end
 
+-- What it takes to find an item of a list, as bytes that take as long to read: the server goes from the nearer end over nodes of 8 KiB.
+local NODE_BYTES, STEP_BYTES = 8192, 12
+local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
+
 -- The same from the right end of a list, where its oldest items are, after the first skip of them.
-local function read_oldest(q, list, skip, want)
+local function read_oldest(q, list, skip, want, largest)
+  local length = skip > 0 and redis.call('LLEN', list) or 0
   return read_within(q, want, function(read, count)
-    local first = skip + read
-    local page = redis.call('LRANGE', list, -(first + count), -(first + 1))
-    if #page == 2 then page[1], page[2] = page[2], page[1] end
-    return page
-  end)
+    local first, page = skip + read, {}
+    local newest_first = redis.call('LRANGE', list, -(first + count), -(first + 1))
+    for i = #newest_first, 1, -1 do page[#page + 1] = newest_first[i] end
+    return page, page[1] and length > 0 and bytes_to_find(math.min(first, length - first), #page[1])
+  end, largest)
 end
 
 -- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).
@@ -212,6 +220,7 @@ local function busy_count(q) return math.max(redis.call('ZCARD', q.leases) - 1, 
 
 -- Delays an item until an instant in ms. What one call delays to one instant stays in its order: the score's fraction counts it.
 local function put_delayed(q, due, envelope)
+  note_size(q, #envelope)
   q.put = math.min((q.put or -1) + 1, 1023)
   redis.call('ZADD', q.delayed, due + q.put / 1024, envelope)
 end
@@ -219,4 +228,14 @@ end
 local function key_of(q, client)
   if client == '-' then return q.main end
   return q.main .. ':' .. client
+end
+
+-- A size that no item of a list of main exceeds; nil if there may be bare payloads: more items than were enqueued or given a header, and not removed.
+local function largest_in(q, client)
+  local totals, held = q.totals, busy_count(q) + redis.call('ZCARD', q.delayed) + redis.call('ZCARD', q.failed)
+  local counts = redis.call('HMGET', q.stats, 'adopted', 'dropped', 'failed_removed', 'flushed')
+  local removed = totals.done + (tonumber(counts[2]) or 0) + (tonumber(counts[3]) or 0) + (tonumber(counts[4]) or 0)
+  local known = totals.enqueued + (tonumber(counts[1]) or 0) - removed - held
+  if q.largest == 0 or client == '-' and redis.call('LLEN', q.main) + q.client_items > known then return nil end
+  return q.largest
 end

@@ -77,8 +77,9 @@ local function remove_over(q, name)
 end
 
 local function put_failed(q, policy, item)
-  local field = failed_field(q, item)
-  redis.call('HSET', q.failed_items, field, format(item))
+  local field, envelope = failed_field(q, item), format(item)
+  note_size(q, #envelope)
+  redis.call('HSET', q.failed_items, field, envelope)
   redis.call('ZADD', q.failed, q.now, field)
   local over = policy.max_failed and redis.call('ZCARD', q.failed) - policy.max_failed or 0
   over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
@@ -123,6 +124,7 @@ local function head(q, client, items, before)
       next_one = next_one + 1
     end
     merged[#merged + 1] = format(item)
+    note_size(q, #merged[#merged])
   end
   for i = next_one, #before do merged[#merged + 1] = before[i].envelope end
   if #before > 0 then redis.call('LTRIM', key_of(q, client), 0, -(#before + 1)) end

@@ -248,6 +248,52 @@ async def test_a_claim_takes_a_bounded_number_of_items_with_a_history(
         ]
 
 
+MOST_HEADERS = 7
+"""A call ends with the item whose header reaches 128 KiB: 6 headers of 19 kB do not."""
+
+
+async def fail_at_length(queue: ReliableQueue) -> None:
+    """Fails sixty items with an error that makes their headers 19 kB long."""
+    await queue.fail(await queue.claim(60, wait=0), "\x01" * 1000, detail="\x02" * 2000)
+
+
+async def test_a_call_reads_a_bounded_number_of_bytes_of_headers(queue: ReliableQueue) -> None:
+    """To check a header with many escapes takes many times as long as to copy it."""
+    await queue.enqueue_many([NewItem("x", id=str(n)) for n in range(60)])
+    await fail_at_length(queue)
+    claims = await queue.claim(60, wait=0)
+    assert 1 <= len(claims) <= MOST_HEADERS
+    while more := await queue.claim(60, wait=0):
+        claims += more
+    assert sorted(map(int, ids_of(claims))) == list(range(60))
+    tokens = [claim.token for claim in claims]
+    _, reply = await call(queue, "give_back", "fail", "no", "", "", 1, "w1", len(tokens), *tokens)
+    assert reply.split().count(b"later") >= 60 - MOST_HEADERS
+    _, reply = await call(queue, "release_worker", "w1", "interrupt", "gone", *tokens)
+    assert int(reply.split()[3]) <= MOST_HEADERS
+    await queue.fail(claims, "\x01" * 1000, detail="\x02" * 2000, permanent=True)
+    assert int((await run(queue, "failed_page", "", 0, 0, "-inf", 0, 1000))[0].split()[0]) <= MOST_HEADERS
+    _, words = await call(queue, "requeue_failed", "", "", 0, "", "-inf", 0, 1000)
+    assert int(words.split()[0]) <= MOST_HEADERS
+
+
+async def test_a_claim_over_clients_reads_a_bounded_number_of_bytes_of_headers(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(60)])
+    await fail_at_length(queue)
+    assert 1 <= len(await queue.claim(60, wait=0)) <= MOST_HEADERS
+
+
+async def test_a_sweep_reads_a_bounded_number_of_bytes_of_headers(queue: ReliableQueue) -> None:
+    await queue.enqueue_many(["x"] * 60)
+    await fail_at_length(queue)
+    while claims := await queue.claim(60, wait=0):
+        await queue.requeue(claims, delay=1)
+    await move_clock(queue, 2)
+    swept = await queue.reap(1000)
+    assert 1 <= swept.due <= MOST_HEADERS
+    assert swept.more
+
+
 @pytest.mark.parametrize("to_head", [True, False])
 async def test_many_claims_are_given_back_in_the_order_of_claiming(
     queue: ReliableQueue, to_head: bool

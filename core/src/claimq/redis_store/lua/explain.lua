@@ -14,7 +14,7 @@ local mark, writes = string.match(cause, '^[^:]*:?'), {}
 local function with_cause(envelope)
   local header = envelope and string.match(envelope, '^cq1![^\n]*')
   if not header or not string.find(header, worker, 1, true) then return nil end
-  local item = parse(envelope, q.now, '0')
+  local item = parse(q, envelope, '0')
   local last = item.meta.history and item.meta.history[#item.meta.history]
   if type(last) ~= 'table' or last.kind ~= 'crash' or last.worker ~= worker then return nil end
   if (tonumber(last.at) or 0) < since or string.sub(tostring(last.error), 1, #mark) == mark then return nil end

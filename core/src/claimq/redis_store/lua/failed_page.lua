@@ -15,7 +15,7 @@ local ids, scores = page_of(q.failed, from, skip, until_ms, chunk)
 for i, id in ipairs(ids) do
   local envelope = redis.call('HGET', stored, id)
   looked = i
-  if envelope and (parse(envelope, q.now, '0').meta.given_up or 0) >= least then
+  if envelope and (parse(q, envelope, '0').meta.given_up or 0) >= least then
     chosen = chosen + 1
     reply[#reply + 1] = scores[i]; reply[#reply + 1] = id; reply[#reply + 1] = envelope
   else from, skip = passed(from, skip, scores[i]) end

@@ -35,7 +35,7 @@ local function give_back(q, at, kind, error, detail, delay)
     local envelope = redis.call('HGET', group.busy, claim.token)
     group.live[#group.live + 1], verdicts[position] = claim.token, 'lost'
     if envelope then
-      local item = parse(envelope, q.now, number_of(claim.token))
+      local item = parse(q, envelope, number_of(claim.token))
       length_of(q, item.client)
       item.number = claim.number
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)

@@ -27,7 +27,7 @@ for _, token in ipairs(expired) do
   local envelope = redis.call('HGET', q.base .. 'busy:' .. worker, token)
   ended[#ended + 1] = token
   if envelope then
-    local item = parse(envelope, q.now, number_of(token))
+    local item = parse(q, envelope, number_of(token))
     length_of(q, item.client)
     item.number = tonumber(number_of(token))
     local why = 'the lease of ' .. worker .. ' ran out' .. (is_lost and ' after the server was replaced' or '')
@@ -38,16 +38,17 @@ for _, token in ipairs(expired) do
     if not room then break end
   else orphans = orphans + 1 end
 end
-local due = read_within(q, limit - #ended, function(skip, count)
-  return redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
-end)
 local arrived = {}
-for _, envelope in ipairs(due) do
-  local item = parse(envelope, q.now, '0')
-  length_of(q, item.client)
-  restart_wait(item, q.now)
-  arrived[#arrived + 1] = item
-end
+local due = read_within(q, limit - #ended, function(skip, count)
+  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
+  for _, envelope in ipairs(page) do
+    local item = parse(q, envelope, '0')
+    length_of(q, item.client)
+    restart_wait(item, q.now)
+    arrived[#arrived + 1] = item
+  end
+  return page
+end)
 q.counts = {}
 place(q, policy, items, verdicts)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end

@@ -17,7 +17,7 @@ local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]),
 local function interrupted(envelope)
   local header = envelope and string.match(envelope, '^cq1[^\n]*')
   if not header or not string.find(header, worker, 1, true) then return nil end
-  local item = parse(envelope, q.now, '0')
+  local item = parse(q, envelope, '0')
   local history = item.meta.history
   local last = history and history[#history]
   if type(last) ~= 'table' or last.kind ~= 'interrupt' or last.worker ~= worker then return nil end

@@ -21,7 +21,7 @@ for i = 1, count do
   looked_at = i
   if envelope then
     local number = number_of(token)
-    local item = parse(envelope, q.now, number)
+    local item = parse(q, envelope, number)
     item.number = tonumber(number)
     length_of(q, item.client)
     items[i], held[#held + 1] = item, token

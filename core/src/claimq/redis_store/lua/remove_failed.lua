@@ -29,7 +29,7 @@ expect_list(q.removed)
 for i, id in ipairs(ids) do
   local failed_at = redis.call('ZSCORE', failed, id)
   local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '') and redis.call('HGET', stored, id)
-  local item = envelope and parse(envelope, q.now, '0')
+  local item = envelope and parse(q, envelope, '0')
   looked = i
   if (named and not failed_at) or (item and not named and (item.meta.given_up or 0) < least) then from, skip = passed(from, skip, scores[i])
   else

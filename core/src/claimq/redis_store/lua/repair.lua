@@ -48,7 +48,7 @@ for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now 
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
-if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(bare, q.now, 'a' .. whole(q.seq)))) end
+if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(q, bare, 'a' .. whole(q.seq)))) end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if #without_lease + adopted + repaired_count > 0 then close(q, {repaired = #without_lease + repaired_count, adopted = adopted}) else touch(q) end

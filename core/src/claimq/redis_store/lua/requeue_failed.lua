@@ -23,7 +23,7 @@ length_of(q, '-')
 for i, id in ipairs(ids) do
   local envelope = redis.call('HGET', stored, id)
   looked = i
-  local item = envelope and parse(envelope, q.now, '0')
+  local item = envelope and parse(q, envelope, '0')
   if not item or (most and (item.meta.given_up or 0) > most) then from, skip = passed(from, skip, scores[i])
   else
     length_of(q, item.client)

@@ -74,9 +74,18 @@ local function read_header(envelope)
   if meta then return id, at, client, meta, start end
 end
 
-local function parse(envelope, now, number)
+-- To read and write the header of an item that has counters or a history takes as long as to move so many times its bytes of a payload.
+local HEADER_WEIGHT = 16
+local function header_bytes(envelope)
+  local _, size = string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {[^\n]*')
+  return (size or 0) * HEADER_WEIGHT
+end
+
+-- The item of an envelope. What its header takes counts as bytes of this call.
+local function parse(q, envelope, number)
   local id, at, client, meta, start = read_header(envelope)
-  if not id then return {id = 'bare-' .. number, at = whole(now), client = '-', meta = {}, payload = envelope} end
+  if not id then return {id = 'bare-' .. number, at = whole(q.now), client = '-', meta = {}, payload = envelope} end
+  has_room(q, header_bytes(envelope))
   return {id = id, at = at, client = client, meta = meta, payload = string.sub(envelope, start)}
 end
 

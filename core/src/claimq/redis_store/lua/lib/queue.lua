@@ -59,8 +59,8 @@ local function walk_from(q, from)
   end
 end
 
--- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what finding them took. It reads
--- as many as fit if none exceeds `largest`; without it two at a time where two like the largest so far fit.
+-- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what they take beside their size. It
+-- reads as many as fit if none exceeds `largest`; without it two at a time where two like the largest so far fit.
 local function read_within(q, want, fetch, largest)
   local got, found, room = {}, CALL_BYTES, has_room(q, 0)
   while #got < want and room do
@@ -82,14 +82,16 @@ end
 local NODE_BYTES, STEP_BYTES = 8192, 12
 local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
 
--- The same from the right end of a list, where its oldest items are, after the first skip of them.
-local function read_oldest(q, list, skip, want, largest)
+-- The same from the right end of a list, where its oldest items are, after the first skip of them. weigh: the bytes that an envelope takes beside its size.
+local function read_oldest(q, list, skip, want, largest, weigh)
   local length = skip > 0 and redis.call('LLEN', list) or 0
   return read_within(q, want, function(read, count)
     local first, page = skip + read, {}
     local newest_first = redis.call('LRANGE', list, -(first + count), -(first + 1))
     for i = #newest_first, 1, -1 do page[#page + 1] = newest_first[i] end
-    return page, page[1] and length > 0 and bytes_to_find(math.min(first, length - first), #page[1])
+    local bytes = page[1] and length > 0 and bytes_to_find(math.min(first, length - first), #page[1]) or 0
+    for _, envelope in ipairs(weigh and page or {}) do bytes = bytes + weigh(envelope) end
+    return page, bytes
   end, largest)
 end
 

@@ -70,7 +70,8 @@ local function remove_over(q, name)
   local stored, size = q.failed_items, redis.call('HSTRLEN', q.failed_items, name)
   q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - size
   local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
-  note_removed(q, envelope and parse(envelope, q.now, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
+  if envelope then q.over_bytes = q.over_bytes - header_bytes(envelope) end
+  note_removed(q, envelope and parse(q, envelope, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
   redis.call('ZREM', q.failed, name)
   redis.call('HDEL', stored, name)
   q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
@@ -91,8 +92,10 @@ end
 -- The place of an item that was given back to the head: the number of its first claim since it entered the tail. Places grow along a client's
 -- list; items behind them were not claimed since they entered it, and have none (nil).
 local function place_of(envelope)
-  local meta = string.match(envelope, '^cq1[ !]%S+ %d+ %S+ ([^\n]*)\n')
-  return meta and tonumber(string.match(meta, '"place":"(%d+)"'))
+  local _, meta_at = string.find(envelope, '^cq1[ !]%S+ %d+ %S+ ')
+  local header = string.sub(envelope, 1, meta_at and string.find(envelope, '\n', meta_at, true) or 0)
+  local _, place_at = string.find(header, '"place":"', meta_at or 1, true)
+  return place_at and tonumber(string.match(header, '^(%d+)"', place_at + 1))
 end
 
 -- A call reads at most so many items that were given back before it, of all clients together.

@@ -17,7 +17,7 @@ local function adopt(q, got)
   for i, envelope in ipairs(got) do
     if not read_header(envelope) then
       q.adopted = q.adopted + 1
-      got[i] = format(parse(envelope, q.now, whole(q.first + i - 1)))
+      got[i] = format(parse(q, envelope, whole(q.first + i - 1)))
     end
     note_size(q, #got[i])
   end
@@ -26,7 +26,7 @@ end
 -- One list only: the oldest of it in one go. An item that has crashed a worker is claimed alone: it is the only one of its batch.
 local function take_list(q, client, want)
   local list = key_of(q, client)
-  local got = read_oldest(q, list, 0, want)
+  local got = read_oldest(q, list, 0, want, nil, header_bytes)
   for i, envelope in ipairs(got) do
     local first_left = is_alone(envelope) and math.max(i, 2) or has_enough(q, envelope) and i + 1
     if first_left then
@@ -68,7 +68,7 @@ local function take_round(q, want, got)
     local client = turn[i]
     local envelope = redis.call('RPOP', lists[i])
     local next_one = lengths[i] > 1 and redis.call('LINDEX', lists[i], -1)
-    local room = has_room(q, #(envelope or '') + #(next_one or ''))
+    local room = has_room(q, #(envelope or '') + #(next_one or '') + header_bytes(envelope or ''))
     local alone = envelope and is_alone(envelope)
     if alone and #got > 0 then
       redis.call('RPUSH', lists[i], envelope)

@@ -13,9 +13,10 @@ from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge
 from claimq.model import NewItem
 from claimq.queue.token_groups import BATCH
-from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.connection import Connection
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
+from claimq.redis_store.scripts import Arg
 
 _CALL_BYTES = 4 * 1024 * 1024
 

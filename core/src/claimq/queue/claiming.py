@@ -15,8 +15,8 @@ from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH
-from claimq.redis_store.connection import Arg
 from claimq.redis_store.lost_claims import LostClaim
+from claimq.redis_store.scripts import Arg
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim asks the server again, with or without a wake token."""

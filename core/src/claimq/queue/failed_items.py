@@ -15,7 +15,7 @@ from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedIte
 from claimq.policy import FailedPolicy, Match, Policy
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.scripts import Arg
 
 _LEAST_STRETCH = 3000
 """Items that a pass may always read: more than the 1,000 that can fail in one call, at one instant."""

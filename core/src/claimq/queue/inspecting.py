@@ -11,7 +11,7 @@ from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems, read_fields
 from claimq.queue.token_groups import BATCH
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.scripts import Arg
 from claimq.tokens import read_token
 
 _STRETCH = 1000

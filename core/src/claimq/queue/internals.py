@@ -14,7 +14,7 @@ from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.owner import Owner, read_owner
 from claimq.queue.queue_part import QueuePart
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.scripts import Arg
 
 
 def internals(queue: QueuePart) -> Internals:

@@ -14,7 +14,7 @@ from claimq.queue.index import add_name
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.removal import Removal
 from claimq.queue.token_groups import BATCH, MOVES
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 
 

@@ -6,8 +6,9 @@ from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.queue.removal import Removal
-from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
+from claimq.redis_store.scripts import Arg
 
 
 class QueuePart:

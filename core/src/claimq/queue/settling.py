@@ -13,9 +13,9 @@ from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.batches import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH, MOVES, Claims, TokenGroups
-from claimq.redis_store.connection import Arg
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
+from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 
 Followers = Iterable[object] | Mapping[str, Iterable[object]]

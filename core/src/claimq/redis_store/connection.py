@@ -26,7 +26,7 @@ from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
 from claimq.redis_store.lost_claims import LostClaims
-from claimq.redis_store.scripts import script
+from claimq.redis_store.scripts import Arg, Call, script
 from claimq.redis_store.settings import RedisSettings
 
 _LISTED = 50
@@ -35,11 +35,7 @@ _FORGET_SECONDS = 1.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
 """The error of length_of() in lib/main.lua for the list of a client."""
-Arg = str | bytes | int | float
 T = TypeVar("T")
-
-Call = tuple[str, int, int]
-"""Identity of a mutating call: (instance, lane, number). The server runs it once, however often it is sent."""
 
 
 class _Lane:

@@ -8,10 +8,10 @@ from typing import Any
 from redis.asyncio import RedisCluster
 from redis.exceptions import AskError, MovedError, TryAgainError
 
-from claimq.redis_store.connection import Arg, Connection
+from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unknown_script
 from claimq.redis_store.keys import absent_key
-from claimq.redis_store.scripts import script
+from claimq.redis_store.scripts import Arg, script
 
 LONGEST_WAIT = 2.0
 """Longest wait for a replica, in seconds; at most four fifths of the reply timeout."""

@@ -7,18 +7,30 @@ run there. Its recovery makes sure that it runs no more, and moves the items tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from claimq.redis_store.scripts import Arg, Call
 from claimq.tokens import make_token
-
-if TYPE_CHECKING:
-    from claimq.redis_store.connection import Arg, Call, Connection
 
 LIMIT = 100
 """Recoveries of one queue at a time. A claim beyond them is left to its lease."""
 RETRY_FOR = 600.0
 """Seconds for which a recovery is retried through an outage; after that the lease decides."""
+
+
+class _Lanes(Protocol):
+    """What a recovery needs of its connection."""
+
+    @property
+    def is_closed(self) -> bool: ...
+    def next_on_lane(self, call: Call) -> Call: ...
+    def give_lane(self, call: Call) -> None: ...
+    def in_background(self, work: Coroutine[Any, Any, None], *, close_waits: bool) -> asyncio.Task[None]: ...
+    async def run(
+        self, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str, retry_for: float | None
+    ) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,7 @@ class LostClaim:
 class LostClaims:
     """The recoveries that run on one connection. Those of one queue run one after another."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: _Lanes) -> None:
         self._connection = connection
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._locks: dict[str, asyncio.Lock] = {}

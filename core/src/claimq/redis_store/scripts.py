@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+Arg = str | bytes | int | float
+"""An argument of a script or command."""
+Call = tuple[str, int, int]
+"""Identity of a mutating call: (instance, lane, number). The server runs it once, however often it is sent."""
+
 READS = frozenset({
     "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSCAN", "HSTRLEN", "LINDEX", "LLEN", "LRANGE", "TIME",
     "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCORE",

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from claimq.model import Outcome, payload_json, payload_text
 from claimq.worker.backends import blocking, run
 from claimq.worker.wire import done_words, fail_words
 
-if TYPE_CHECKING:
-    from claimq.worker.client import Client
+
+class _Client(Protocol):
+    """What an item needs of the client that claimed it; see :class:`claimq.worker.client.Client`."""
+
+    async def settle(self, verb: str, items: Iterable[Any], words: dict[str, object]) -> list[Outcome]: ...
+    async def renew(self, items: Iterable[Any]) -> list[Outcome]: ...
+    async def end_block(self, item: Any, error: BaseException | None) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +28,7 @@ class ClaimedItem:
     the last ``renew`` by the app itself: with a session the sidecar renews it in the background.
     """
 
-    _client: Client[Any] = field(repr=False)
+    _client: _Client = field(repr=False)
     token: str
     id: str
     payload: bytes = field(repr=False)

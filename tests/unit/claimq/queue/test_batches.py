@@ -10,7 +10,7 @@ from claimq.errors import InvalidName
 from claimq.model import NewItem
 from claimq.queue.batches import Batch, batch_of, queue_words
 from claimq.queue.batches import batches_of as batches
-from claimq.redis_store.connection import Arg
+from claimq.redis_store.scripts import Arg
 
 Group = tuple[str, str, list[tuple[str, bytes]]]
 

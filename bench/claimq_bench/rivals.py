@@ -28,7 +28,7 @@ class Rival(Protocol):
 
 
 class Lists:
-    """LPUSH, RPOPLPUSH to a list of what is in hand, LREM from there. Keeps items; nothing gives them back."""
+    """LPUSH, RPOPLPUSH to a list of what is in progress, LREM from there. Keeps items; nothing gives them back."""
 
     def __init__(self, bed: Bed, *, one_push: bool = False) -> None:
         self.name = "lists, one LPUSH a batch" if one_push else "lists"

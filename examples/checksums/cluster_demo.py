@@ -2,8 +2,8 @@
 
 Uses the running cluster (make cluster-up; CLAIMQ_CLUSTER or KUBE_CONTEXT names another), or creates one and deletes it
 at the end. Installs the chart with a Valkey, applies the checksum example, enqueues the path of each file of the
-workers' image, kills a pod that has items in hand, and compares every result with `sha256sum`. The exit code is 0 only
-if no result is missing, invented or wrong. Everything that it creates is deleted at the end, also after Ctrl-C.
+workers' image, kills a pod that has items in progress, and compares every result with `sha256sum`. The exit code is 0
+only if no result is missing, invented or wrong. Everything that it creates is deleted at the end, also after Ctrl-C.
 """
 
 import os
@@ -113,7 +113,7 @@ def _job(example: ChecksumsOnCluster) -> tuple[list[str], int]:
 
 
 def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
-    """Prints each change, kills a pod with items in hand, and waits until all items are done and no worker is left."""
+    """Prints each change, kills a pod with items in progress, and waits until all are done and no worker is left."""
     shown, next_look = "", 0.0
     while (now := time.monotonic() - began) < PATIENCE:
         seen = queue.snapshot()
@@ -122,7 +122,7 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
             story.moments.setdefault("first item done", now)
         left = sum(seen.lengths[state] for state in State if state is not State.FAILED)
         if left and done > FILES // 10 and not story.killed:
-            # Nothing else is done until a pod with items in hand has been found.
+            # Nothing else is done until a pod with items in progress has been found.
             story.killed = _kill(release.cluster, queue)
             time.sleep(0.01)
             continue
@@ -156,13 +156,13 @@ def _workers(cluster: Cluster) -> list[str]:
 
 
 def _kill(cluster: Cluster, queue: BlockingQueue) -> str:
-    """Kills a pod whose worker has items in hand; returns its name, or an empty text if none has any."""
+    """Kills a pod whose worker has items in progress; returns its name, or an empty text if none has any."""
     for info in queue.workers():
         if info.busy:
             pod = info.worker.partition(".")[0]
             words = ("delete", "pod", pod, f"--namespace={WHERE}", "--grace-period=0", "--force")
             cluster.kubectl(*words)
-            say(f"          killed the pod {pod} with {info.busy} items in hand")
+            say(f"          killed the pod {pod} with {info.busy} items in progress")
             return pod
     return ""
 

@@ -3,9 +3,9 @@
     python demo.py [DIR]      default: the standard library of the Python that runs this
 
 Starts local mode on queue.yaml with its own Valkey, and enqueues the path of every file below DIR, of some files with
-odd names and of some unreadable paths. Kills an app and a sidecar and restarts the Valkey while items are in hand, then
-compares every result with `sha256sum`. The exit code is 0 only if no result is missing, invented or wrong. All files
-and processes of the demo are removed at the end.
+odd names and of some unreadable paths. Kills an app and a sidecar and restarts the Valkey while items are in progress,
+then compares every result with `sha256sum`. The exit code is 0 only if no result is missing, invented or wrong. All
+files and processes of the demo are removed at the end.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class Demo:
             hit = await fault()
             self.story.hits.append(hit)
             verb = "was restarted with" if hit.what == "Valkey" else "killed with SIGKILL, it had"
-            rest = "items left" if hit.what == "Valkey" else "items in hand"
+            rest = "items left" if hit.what == "Valkey" else "items in progress"
             self.board.note(f"demo: {hit.what} (pid {hit.pid}) {verb} {hit.items} {rest}", is_trouble=True)
 
     async def _until_done(self, queue: claimq.ReliableQueue, number: int) -> None:
@@ -339,7 +339,7 @@ def _stamp(path: bytes) -> tuple[int, int, int] | None:
 def _describe(hit: Hit) -> str:
     if hit.what == "Valkey":
         return f"the Valkey (pid {hit.pid}) was restarted with {hit.items:,} items in it"
-    return f"the {hit.what} (pid {hit.pid}) was killed with {hit.items} items in hand"
+    return f"the {hit.what} (pid {hit.pid}) was killed with {hit.items} items in progress"
 
 
 if __name__ == "__main__":

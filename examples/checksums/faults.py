@@ -1,4 +1,4 @@
-"""The faults of the demo: kills and a restart while items are in hand. A fault that misses them fails the demo."""
+"""The faults of the demo: kills and a restart while items are in progress. A fault that misses them fails the demo."""
 
 import asyncio
 import os
@@ -40,15 +40,15 @@ class Faults:
         self._feed = feed
 
     async def kill_app(self) -> Hit:
-        """Sends SIGKILL to the app of a worker that has items in hand."""
+        """Sends SIGKILL to the app of a worker that has items in progress."""
         return await self._kill_with_items("app", lambda worker: worker.app)
 
     async def kill_sidecar(self) -> Hit:
-        """Sends SIGKILL to a sidecar whose app has items in hand."""
+        """Sends SIGKILL to a sidecar whose app has items in progress."""
         return await self._kill_with_items("sidecar", lambda worker: worker.sidecar)
 
     async def restart_server(self) -> Hit:
-        """Ends the Valkey while items are in hand; local mode restarts it. Waits until it answers again."""
+        """Ends the Valkey while items are in progress; local mode restarts it. Waits until it answers again."""
         old = self._mode.valkey
         if old is None:
             raise FaultMissed("there is no Valkey to restart")
@@ -78,7 +78,7 @@ class Faults:
                     await self._feed()
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            raise FaultMissed(f"no {what} had items in hand within {PATIENCE_SECONDS:.0f} s") from None
+            raise FaultMissed(f"no {what} had items in progress within {PATIENCE_SECONDS:.0f} s") from None
 
     async def _kill_if_busy(self, victim: Child, claim_name: str) -> int:
         """Kills a process if it still holds items after SIGSTOP, otherwise resumes it. Returns how many it held."""

@@ -15,6 +15,7 @@ WORDS = re.compile(
 )
 MODULES = re.compile(r"(?<![a-z])(sightings|surroundings|upkeep|doubts)(?![a-z])", re.IGNORECASE)
 """Names of former modules that have a standard name now."""
+PHRASES = re.compile(r"\b(in hand|for ever|fields have theirs)\b", re.IGNORECASE)
 TEXTS = {".py", ".lua", ".md", ".yaml", ".yml", ".tpl", ".txt", ".json", ".toml", ".sh", ".mk"}
 FOLDERS = (
     *(
@@ -55,10 +56,11 @@ def test_the_style_page_has_every_private_word() -> None:
         ("def test_it_starts_anew():", ["anew"]),
         ("intellectual, marshall, retells, file.tell()", []),
         ("from claimq import sightings", ["sightings"]),
+        ("The item in hand waits for ever.", ["in hand", "for ever"]),
     ],
 )
 def test_private_words_are_found_in_names_and_prose(text: str, words: list[str]) -> None:
-    assert [match[0] for match in (*WORDS.finditer(text), *MODULES.finditer(text))] == words
+    assert list(_words_of(text)) == words
 
 
 def private_words(folder: str) -> Iterator[str]:
@@ -73,8 +75,13 @@ def private_words(folder: str) -> Iterator[str]:
 
 def _in_file(path: Path) -> Iterator[str]:
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        for match in (*WORDS.finditer(line), *MODULES.finditer(line)):
-            yield f"{shown(path)}:{number}: {match[0]}"
+        for word in _words_of(line):
+            yield f"{shown(path)}:{number}: {word}"
+
+
+def _words_of(text: str) -> Iterator[str]:
+    for pattern in (WORDS, MODULES, PHRASES):
+        yield from (match[0] for match in pattern.finditer(text))
 
 
 def _is_text(path: Path) -> bool:

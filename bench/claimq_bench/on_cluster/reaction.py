@@ -17,7 +17,7 @@ import time, claimq.worker
 with claimq.worker.connect() as worker:
     for item in worker.items():
         with item:
-            time.sleep(1.0)  # so long it can be seen in hand
+            time.sleep(1.0)  # so long it can be seen in progress
             item.done()
 """
 ITS_QUEUES = 4

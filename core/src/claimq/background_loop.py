@@ -89,7 +89,7 @@ class _Call(Generic[R]):
     """One call: made on the loop, waited for in another thread.
 
     The two synchronize by a bare lock that only the loop releases, once. A Future or an Event takes a lock in several
-    steps on both sides: an interrupt between them would leave it locked, and the loop would wait for ever.
+    steps on both sides: an interrupt between them would leave it locked, and the loop would wait forever.
     """
 
     def __init__(self, work: Callable[[], Awaitable[R]]) -> None:

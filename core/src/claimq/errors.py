@@ -82,7 +82,7 @@ class InvalidName(ValueError, ClaimqError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a manifest: ``field`` is its path (``spec.scaling.minReplicas``), ``message`` says the fix."""
+    """One error in a manifest: ``field`` is its path (``spec.scaling.minReplicas``), ``message`` says the fix."""
 
     field: str
     message: str
@@ -92,7 +92,7 @@ class Problem:
 
 
 class InvalidSpec(ClaimqError):
-    """A manifest has mistakes; ``problems`` holds all of them. Edit it and apply it again."""
+    """A manifest has errors; ``problems`` holds all of them. Edit it and apply it again."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)

@@ -123,7 +123,7 @@ class Policy:
     retry_delay: RetryDelay = RetryDelay()
     """The pause before a failed item's next attempt."""
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
-    """How long a claim waits for an item by default. None: for ever."""
+    """How long a claim waits for an item by default. None: forever."""
     max_payload: int = 1024 * 1024
     """Enqueueing a larger payload is refused."""
     id_window: Seconds = Seconds(3600.0, least=1.0, most=YEAR)

@@ -41,6 +41,6 @@ def number_of(text: str) -> int:
 def may_be_token(text: str) -> bool:
     """Whether the text is a token of this or an earlier release (which had no nonces).
 
-    A verdict on other text is a mistake of the caller, not a lost claim.
+    A verdict on other text is an error of the caller, not a lost claim.
     """
     return _OF_ANY_RELEASE.fullmatch(text) is not None

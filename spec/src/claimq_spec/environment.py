@@ -15,7 +15,7 @@ Absent = TypeVar("Absent")
 
 
 class InvalidSettings(Exception):
-    """The environment has mistakes; ``problems`` holds all of them, one line each, naming the variable and the fix."""
+    """The environment has errors; ``problems`` holds all of them, one line each, naming the variable and the fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))

@@ -68,7 +68,7 @@ def test_the_demo_proves_every_checksum_and_leaves_nothing_behind(
     assert "bringing up a cluster" not in said
     assert "correct    2,000 checksums, equal to those of sha256sum\n" in said
     assert "failed     5, each unreadable, with its reason\n" in said
-    killed = re.search(r"killed the pod (\S+) with [1-9]\d* items in hand\n", said)
+    killed = re.search(r"killed the pod (\S+) with [1-9]\d* items in progress\n", said)
     assert killed is not None, said
     assert f"killed     {killed[1]}\n" in said
     assert re.search(r"^workers    0 -> [1-9] -> 0$", said, re.MULTILINE)

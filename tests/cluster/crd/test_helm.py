@@ -15,7 +15,7 @@ from testkit.waiting import eventually_sync
 
 KINDS = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds,pvc"
 Helm = Callable[..., str]
-# Nothing runs pods here, so the Job that deletes the queues before their definition goes would wait for ever.
+# Nothing runs pods here, so the Job that deletes the queues before their definition goes would wait forever.
 NO_JOB = ("--no-hooks",)
 
 

@@ -1,4 +1,4 @@
-"""A pod ends with items in hand, by a user's will or the kubelet's: nothing is lost, only its own fault counts."""
+"""A pod ends with items in progress, by a user's will or the kubelet's: nothing is lost, only its own fault counts."""
 
 import time
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""A process dies with items in hand: the items go back at once, whole, and for the reason that it was.
+"""A process dies with items in progress: the items go back at once, whole, and for the reason that it was.
 
 The lease is five minutes in all of these: what comes back during the test comes back because its end was noticed.
 """

@@ -100,7 +100,7 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     # The rest comes only now: however quick the workers are, a part is done and a part is not.
     enqueue(queue, paths[FILES // 2 :], enqueued)
     assert len(enqueued) == FILES + len(on_cluster.UNREADABLE)
-    queue.wait("what was in hand is decided", lambda: numbers(queue)[1] == _delayed(queue) == 0)
+    queue.wait("what was in progress is decided", lambda: numbers(queue)[1] == _delayed(queue) == 0)
     # A paused queue keeps the workers that it has.
     queue.wait("all workers that were ordered are there", lambda: ready(queue) == queue.replicas() != 0)
     assert FILES // 10 <= queue.counters()["done"] <= FILES // 2

@@ -23,11 +23,11 @@ def test_a_worker_holds_as_many_items_as_its_concurrency_also_after_a_change(
     queue.enqueue(20)
     worker = {"concurrency": 3, "drainTimeout": "1s"}
     queue.apply(program=GREEDY, worker=worker, scaling={"minReplicas": 1, "maxReplicas": 1})
-    queue.wait("the worker has three in hand", lambda: list(queue.holders().values()) == [3])
+    queue.wait("the worker has three in progress", lambda: list(queue.holders().values()) == [3])
     (first,) = queue.holders()
     queue.patch({"worker": {"concurrency": 5}})
     queue.wait(
-        "another worker has five in hand and the first is gone",
+        "another worker has five in progress and the first is gone",
         lambda: list(queue.holders().values()) == [5] and first not in queue.holders(),
     )
     counted = queue.counters()

@@ -24,7 +24,7 @@ POLICIES = ("Retain", "DeleteIfEmpty", "Delete")
 def holding(
     release: Release, where: str, items: dict[str, tuple[str, int]], drain: str
 ) -> Generator[dict[str, QueueOnCluster]]:
-    """Queues, name to (deletionPolicy, number of items), each with one worker that has one of its items in hand."""
+    """Queues, name to (deletionPolicy, number of items), each with one worker that has one of its items in progress."""
     with ExitStack() as stack:
         queues = {name: stack.enter_context(queue_on(release, where, name)) for name in items}
         for name, (policy, count) in items.items():
@@ -62,7 +62,7 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
             queue.delete()
         for queue in queues.values():
             queue.wait("its worker is asked to end", partial(_all_end, queue))
-        # Retain does not wait; the others wait for what is in hand.
+        # Retain does not wait; the others wait for what is in progress.
         assert {name: queue.is_gone() for name, queue in queues.items()} == {
             "retain": True,
             "kept": False,
@@ -79,10 +79,10 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
         for queue in queues.values():
             queue.wait("it is gone", queue.is_gone)
         eventually("nothing is left", lambda: left(release.cluster, team) == [], timeout=240)
-        print(f"all gone {time.monotonic() - began:.1f} s after the items in hand were finished")
+        print(f"all gone {time.monotonic() - began:.1f} s after the items in progress were finished")
 
         for queue in queues.values():
-            # What was in hand was finished, and nothing else was begun in between.
+            # What was in progress was finished, and nothing else was begun in between.
             assert list(queue.ledger().times("done").values()) == [1]
             assert queue.ledger().times("began") == queue.ledger().times("done")
         assert (empty.keys(), delete.keys()) == (set(), set())
@@ -144,7 +144,7 @@ def test_a_namespace_with_a_queue_of_each_policy_goes_away_wholly(release: Relea
                 by_secret.apply(redis=redis, deletionPolicy="Delete", scaling={"minReplicas": 1})
                 by_secret.wait("it works", lambda: by_secret.condition("WorkersAvailable") == "True AllReady")
                 delete_namespace(release.cluster, where)
-            # The gate stayed closed: what was in hand went back, uncounted, when the drain time was over.
+            # The gate stayed closed: what was in progress went back, uncounted, when the drain time was over.
             for name in ("retain", "deleteifempty"):
                 seen = queues[name].counters()
                 assert (seen["in main"], seen["in busy"], seen["in failed"]) == (3, 0, 0)

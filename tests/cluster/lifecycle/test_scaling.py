@@ -1,4 +1,4 @@
-"""Workers come when items do, as many as the rules say, and go: the idle ones, and never with an item in hand."""
+"""Workers come when items do, as many as the rules say, and go: the idle ones, and never with an item in progress."""
 
 import time
 from collections.abc import Iterable
@@ -131,7 +131,7 @@ def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     queue.wait("both hold an item", lambda: sorted(queue.holders().values()) == [1, 1])
     queue.patch({"suspend": True})
     queue.wait("both are asked to end", lambda: len(ending(queue.pods())) == 2)
-    assert sorted(queue.holders().values()) == [1, 1], "what is in hand is finished first"
+    assert sorted(queue.holders().values()) == [1, 1], "what is in progress is finished first"
     queue.open(*(f"item-{number}" for number in range(5)))
     queue.wait("they are gone", lambda: not queue.pods())
     queue.wait("it is reported", lambda: queue.condition("Suspended") == "True SpecSuspend")

@@ -109,7 +109,7 @@ def test_a_signal_lets_workers_finish_what_they_have_and_leaves_nothing(
     assert up.process.wait() == 0
     assert up.left() == []
     assert not up.directory.state_file.exists()
-    assert len(done(tmp_path)) == len(held(tmp_path)), "what was in hand was finished"
+    assert len(done(tmp_path)) == len(held(tmp_path)), "what was in progress was finished"
     up.again()
     counts = claimq("status", "trial", "-o", "json").json
     assert counts["counters"].get("crashes", 0) == 0

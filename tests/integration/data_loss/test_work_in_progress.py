@@ -1,4 +1,4 @@
-"""The server loses its last writes while each kind of worker has work in hand: all recover, and no item pays for it."""
+"""The server loses its last writes while all kinds of workers hold items: all recover, at no cost to the items."""
 
 import asyncio
 import threading
@@ -173,7 +173,9 @@ async def every_worker_recovers(
         workers = Workers(ledger)
         workers.start(queue, sidecars)
         try:
-            await eventually(lambda: len(ledger.in_hand) == len(KINDS), why="each worker has an item in hand")
+            await eventually(
+                lambda: len(ledger.in_hand) == len(KINDS), why="each worker has an item in progress"
+            )
             await asyncio.to_thread(loss.mark)
             ledger.first_gate.set()
             await eventually(lambda: set(ledger.begun.values()) == {2}, why="each has another one")

@@ -1,4 +1,4 @@
-"""CLAIMQ_CONCURRENCY: the app never has more in hand, and a claim for which there is no room waits for it in turn."""
+"""CLAIMQ_CONCURRENCY: the app never has more in progress; a claim without a free slot waits for one in turn."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ LIMIT = 3
 
 @pytest.fixture
 def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
-    """A sidecar of the queue `q` whose app may have three items in hand."""
+    """A sidecar of the queue `q` whose app may have three items in progress."""
     return start_sidecar(valkey.url, concurrency=str(LIMIT))
 
 

@@ -1,4 +1,4 @@
-"""Drains: nothing new is claimed, what is in hand is finished or goes back uncounted and in order."""
+"""Drains: nothing new is claimed, what is in progress is finished or goes back uncounted and in order."""
 
 import contextlib
 import json

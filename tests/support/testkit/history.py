@@ -193,7 +193,7 @@ class History:
             yield f"{counted['done']} are counted as done, and {known} are known to be"
 
     def is_hit(self, kill: Kill) -> bool:
-        """Whether a kill came in the middle: a call was under way, or (a worker's) claims were in hand."""
+        """Whether a kill came in the middle: a call was under way, or (a worker's) claims were in progress."""
         return any(
             begin <= kill.at <= end
             for process, spans in self._in_the_middle().items()
@@ -202,7 +202,7 @@ class History:
         )
 
     def _in_the_middle(self) -> dict[str, list[tuple[float, float]]]:
-        """For each process when it was in a call or had claims in hand: from a line to the next, or for ever."""
+        """For each process when it was in a call or had claims in progress: from a line to the next, or forever."""
         if self._spans is None:
             own: defaultdict[str, list[Event]] = defaultdict(list)
             for event in self.events:

@@ -60,7 +60,7 @@ def work(item):
 """
     + WORKER
 )
-"""The same, but an item stays in hand until its text, or what that begins with (`item` of `item-3`), is in the set
+"""The same, but an item stays in progress until its text, or what that begins with (`item` of `item-3`), is in the set
 `gate(queue)`."""
 
 

@@ -155,7 +155,7 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
                 for kind, chosen in fates.items():
                     end_over_sidecar(worker, log, kind, chosen)
             except claimq.ClaimqError:
-                # What is in hand would be renewed as long as this process lives.
+                # What is in progress would be renewed as long as this process lives.
                 log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
                 with suppress(claimq.ClaimqError):
                     worker.unclaim(worker.in_hand)

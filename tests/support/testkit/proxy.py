@@ -72,7 +72,7 @@ class FaultProxy:
     ) -> Fault:
         """The reply of the k-th matching command from now is lost; the server has carried the command out.
 
-        Its connection is cut then, or stays open and silent for ever with `cut=False`.
+        Its connection is cut then, or stays open and silent forever with `cut=False`.
         """
         return self._arm(Fault(k, matching, "cut" if cut else "silence"))
 

@@ -215,7 +215,7 @@ class QueueOnCluster:
         return {**seen.counters, **{f"in {state.value}": count for state, count in seen.lengths.items()}}
 
     def holders(self) -> dict[str, int]:
-        """Pod to the number of items that it has in hand now; pods without are left out."""
+        """Pod to the number of items that it has in progress now; pods without are left out."""
         found: dict[str, int] = {}
         for info in self.items.workers():
             if info.busy:
@@ -301,14 +301,14 @@ class QueueOnCluster:
             self.wait("the ledger is complete", is_written, timeout=30)
 
     def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 240) -> str:
-        """A pod that has items in hand."""
+        """A pod that has items in progress."""
         found: list[str] = []
 
         def is_there() -> bool:
             found.extend(pod for pod, count in self.holders().items() if count >= at_least)
             return bool(found)
 
-        self.wait("a worker has items in hand", is_there, timeout=timeout, every=0.05)
+        self.wait("a worker has items in progress", is_there, timeout=timeout, every=0.05)
         return found[0]
 
     def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 240) -> None:

@@ -30,7 +30,7 @@ class _Row:
 def read_trace(path: Path, *, service: Service | None = None, seed: int = 1) -> Trace:
     """The trace of a file. Service times that are missing are drawn from ``service``.
 
-    Raises ValueError that names the line of the first mistake.
+    Raises ValueError that names the line of the first error.
     """
     rows = sorted(_rows(path), key=lambda row: row.at)
     if not rows:

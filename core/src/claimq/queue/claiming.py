@@ -54,7 +54,7 @@ class Claiming(QueuePart):
         """Moves up to ``count`` items (1 to 1,000) to busy, oldest first, clients in turn. Returns an empty list if
         none comes in time or the queue is paused.
 
-        ``wait``: seconds to wait for the first item; 0 does not wait, None waits for ever, the default is the queue's
+        ``wait``: seconds to wait for the first item; 0 does not wait, None waits forever, the default is the queue's
         claim_wait_timeout. The claims hold until ``lease_until``; renew or end them before. An item that has crashed a
         worker before comes alone; a call claims at most 2 MiB of items, or 250 that have failed or been given
         back (fewer where their errors are long).

@@ -21,7 +21,7 @@ class ClaimsAhead:
     """Claims items with one call at a time: the next chunk when half of the last one is left, or with a chunk of one
     an item for each idle loop.
 
-    An item that has crashed a worker before comes alone, and nothing is fetched ahead while it is in hand: if it
+    An item that has crashed a worker before comes alone, and nothing is fetched ahead while it is in progress: if it
     crashes this process too, that counts only for items whose handlers run.
     """
 

@@ -16,7 +16,7 @@ _log = logging.getLogger("claimq.queue.consuming")
 
 
 class InHand:
-    """Counts the claims in hand, keeps their leases, and gives back those that no handler has finished."""
+    """Counts the claims in progress, keeps their leases, and gives back those that no handler has finished."""
 
     def __init__(self, queue: Settling, calls: QueueCalls) -> None:
         self.queue = queue

@@ -88,8 +88,8 @@ class EmbeddedServer:
     def run_worker(self, queue: str, main: Callable[[], object], *, within: float = 60.0) -> None:
         """Runs a program that loops over the items of a sidecar, in this thread, until the queue is empty.
 
-        Then the sidecar drains, which ends the program's loop. Empty: no item waits, is delayed, or is in hand. Raises
-        what the program raises, and AssertionError if the queue is not empty ``within`` seconds.
+        Then the sidecar drains, which ends the program's loop. Empty: no item waits, is delayed, or is in
+        progress. Raises what the program raises, and AssertionError if the queue is not empty ``within`` seconds.
         """
         watched, ended = self.queue(queue), threading.Event()
         left: dict[State, int] = {}
@@ -147,7 +147,7 @@ class Sidecar:
         self.close()
 
     def drain(self) -> None:
-        """Asks it to drain: it gives no more items and ends when none is in hand. Loops over ``items()`` end."""
+        """Asks it to drain: it gives no more items and ends when none is in progress. Loops over ``items()`` end."""
         if self._process is not None:
             self._process.terminate()
 

@@ -27,7 +27,7 @@ class AsyncWorker(Client[AsyncItem]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives back what is in hand; see :meth:`leave`."""
+        """Gives back what is in progress; see :meth:`leave`."""
         await self.leave(error)
 
 

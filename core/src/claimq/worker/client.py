@@ -73,7 +73,7 @@ class Client(Generic[AnyItem]):
 
     @property
     def draining(self) -> bool:
-        """Whether the sidecar gives no more items: finish what is in hand and end."""
+        """Whether the sidecar gives no more items: finish what is in progress and end."""
         return self._drain_seen or (self._session is not None and self._session.draining)
 
     @property
@@ -82,7 +82,7 @@ class Client(Generic[AnyItem]):
         return list(self._in_hand.values())
 
     def stop(self) -> None:
-        """Ends :meth:`items` after the item in hand. Safe in a signal handler and in any thread."""
+        """Ends :meth:`items` after the item in progress. Safe in a signal handler and in any thread."""
         self._stopping.stop()
 
     def is_over(self) -> bool:
@@ -104,7 +104,7 @@ class Client(Generic[AnyItem]):
     async def close(self) -> None:
         """Ends the session and all connections.
 
-        What is in hand without a verdict goes back at once, counted as a crash.
+        What is in progress without a verdict goes back at once, counted as a crash.
         """
         if os.getpid() != self._pid:
             return
@@ -113,8 +113,8 @@ class Client(Generic[AnyItem]):
         self._connections.close()
 
     async def leave(self, error: BaseException | None) -> None:
-        """Gives back what is in hand, uncounted, and closes. After an exception, or ``sys.exit`` with a code other than
-        0 that nothing asked for, all that the app has received goes back with the session, as a crash.
+        """Gives back what is in progress, uncounted, and closes. After an exception, or ``sys.exit`` with a code other
+        than 0 that nothing asked for, all that the app has received goes back with the session, as a crash.
         """
         counts = counts_at_the_end(error, is_over=self.is_over())
         back = [one for one in self.in_hand if not (counts and one.is_begun)]

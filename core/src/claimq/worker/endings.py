@@ -1,4 +1,4 @@
-"""What the end of a block, of a step of a loop, or of the program means for an item in hand. Pure."""
+"""What the end of a block, of a step of a loop, or of the program means for an item in progress. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def exit_error(error: BaseException | None) -> str | None:
 
 
 def counts_at_the_end(error: BaseException | None, *, is_over: bool) -> bool:
-    """Whether an error of the program ends the worker's block, so that it counts for what is in hand.
+    """Whether an error of the program ends the worker's block, so that it counts for what is in progress.
 
     ``is_over``: the worker was asked to stop, so that an exit is not the fault of the items.
     """

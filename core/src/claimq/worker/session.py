@@ -70,7 +70,7 @@ class Session:
         return found
 
     async def close(self) -> None:
-        """Ends it. What is still in hand under it goes back at once, counted as a crash."""
+        """Ends it. What is still in progress under it goes back at once, counted as a crash."""
         self._is_closing.set()
         if self._stream is not None:
             self._stream.interrupt()

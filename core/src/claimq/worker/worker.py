@@ -35,7 +35,7 @@ class Worker:
 
     @property
     def draining(self) -> bool:
-        """Whether the sidecar gives no more items: finish what is in hand and end."""
+        """Whether the sidecar gives no more items: finish what is in progress and end."""
         return self.client.draining
 
     @property
@@ -44,7 +44,7 @@ class Worker:
         return self.client.in_hand
 
     def stop(self) -> None:
-        """Ends :meth:`items` after the item in hand. Safe in a signal handler and in any thread."""
+        """Ends :meth:`items` after the item in progress. Safe in a signal handler and in any thread."""
         self.client.stop()
 
     open = _of_client(Client[Item].open)
@@ -66,7 +66,7 @@ class Worker:
         handle_signals: bool = True,
         settle_elsewhere: bool = False,
     ) -> Iterator[Item]:
-        """Items, one by one, until a drain or a signal; the item in hand is finished first.
+        """Items, one by one, until a drain or a signal; the item in progress is finished first.
 
         SIGTERM and SIGINT end it in the main thread, unless ``handle_signals`` is False. ``chunk`` items are
         claimed at once; those of them that were not begun go back to the head, uncounted. Outages of the
@@ -99,7 +99,7 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives back what is in hand, uncounted. After an exception, or ``sys.exit`` with a code other than 0 that
+        """Gives back what is in progress, uncounted. After an exception, or ``sys.exit`` with a code other than 0 that
         nothing asked for, all that the app has received goes back with the session, as a crash.
         """
         run(self.client.leave(error))

@@ -135,14 +135,14 @@ WORKER_RULES = (
         " || duration(self.drainTimeout).getMilliseconds() <= "
         "self.template.spec.terminationGracePeriodSeconds * 1000",
         "is longer than the pod's grace period in template.spec.terminationGracePeriodSeconds, so the "
-        f"app would be killed with items in hand; raise the grace period to drainTimeout and {GRACE_MARGIN} seconds "
-        "or more, remove it (it then follows from drainTimeout), or lower drainTimeout",
+        f"app would be killed with items in progress; raise the grace period to drainTimeout and {GRACE_MARGIN} "
+        "seconds or more, remove it (it then follows from drainTimeout), or lower drainTimeout",
         ".drainTimeout",
         joined(
             "is ",
             "=self.drainTimeout",
             ", longer than the pod's grace period in template.spec.terminationGracePeriodSeconds, so the app would be "
-            f"killed with items in hand; raise the grace period to {GRACE_MARGIN} seconds more than drainTimeout, "
+            f"killed with items in progress; raise the grace period to {GRACE_MARGIN} seconds more than drainTimeout, "
             "remove it (it then follows from drainTimeout), or lower drainTimeout",
         ),
     ),

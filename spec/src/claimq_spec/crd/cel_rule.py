@@ -15,7 +15,7 @@ class CelRule:
     message: str
     """What to do. Said where ``says`` cannot be evaluated or has a line end in it."""
     field: str = ""
-    """The path below the object to which the API server attributes the mistake."""
+    """The path below the object to which the API server attributes the error."""
     says: str = ""
     """An expression that gives the message with the values in it."""
 

@@ -81,7 +81,7 @@ def _columns() -> list[dict[str, Any]]:
             "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the queue works."
         ),
         _column("Main", "integer", ".status.items.main", "Items that wait."),
-        _column("Busy", "integer", ".status.items.busy", "Items in hand."),
+        _column("Busy", "integer", ".status.items.busy", "Items in progress."),
         _column("Failed", "integer", ".status.items.failed", "Items that were given up."),
         _column("Oldest", "string", ".status.oldest", "Age of the oldest item that waits."),
         _column("Workers", "string", ".status.workers.summary", "Workers ready, of those wanted."),
@@ -155,14 +155,14 @@ STATUS: Schema = _object(
     items=_object(
         "Items by state.",
         main=_count("Items that wait."),
-        busy=_count("Items in hand."),
+        busy=_count("Items in progress."),
         delayed=_count("Items whose time has not come."),
         failed=_count("Items that were given up."),
     ),
     ages=_object(
         "Age of the oldest item by state.",
         main=_seconds("Since the oldest item that waits was enqueued"),
-        busy=_seconds("Since the oldest item in hand was claimed"),
+        busy=_seconds("Since the oldest item in progress was claimed"),
         failed=_seconds("Since the oldest failed item was given up"),
     ),
     oldest=_text("Age of the oldest item that waits, for people."),

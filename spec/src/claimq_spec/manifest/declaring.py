@@ -106,7 +106,8 @@ class Declared:
         if default := self.default_text():
             parts.append(f"Default: {default}.")
         elif self.absent:
-            parts.append(f"Default: none ({self.absent}).")
+            has_fields = self.kind is Kind.OBJECT and not self.optional
+            parts.append(f"Default: {self.absent}." if has_fields else f"Default: none ({self.absent}).")
         if bounds := self.range():
             parts.append(
                 f"Allowed: {bounds.removeprefix('of ')}{f', or {UNLIMITED}' if self.unlimited else ''}."

@@ -200,7 +200,7 @@ class QueueSpec:
     failed_items: FailedItemsSpec = nested(
         "What happens to failed items by themselves.",
         FailedItemsSpec,
-        absent="nothing: they stay until a person decides",
+        absent="they stay until a user decides",
     )
     max_payload: int = size(
         "The largest payload that can be enqueued, in bytes.",
@@ -235,9 +235,9 @@ class QueueSpec:
     )
     worker: WorkerSpec = nested("The app that works on the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
-        "The container that claimq puts beside the app.", SidecarSpec, absent="its fields have theirs"
+        "The container that claimq puts beside the app.", SidecarSpec, absent="see the fields below"
     )
-    scaling: ScalingSpec = nested("How many workers there are.", ScalingSpec, absent="its fields have theirs")
+    scaling: ScalingSpec = nested("How many workers there are.", ScalingSpec, absent="see the fields below")
     suspend: bool = boolean(
         "true stops claims and takes all workers away, after they have finished what they hold. Items can still be "
         "enqueued.",

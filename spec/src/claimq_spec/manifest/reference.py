@@ -34,7 +34,7 @@ in `spec/src/claimq_spec/manifest/` by `python -m claimq_spec.manifest.reference
 - **size**: bytes, as a number or as a text with `Ki`, `Mi`, `Gi` (powers of 1024) or `k`, `M`, `G` (powers of 1000).
 - **quantity**: as in Kubernetes: `500m`, `2`, `256Mi`.
 
-An unknown field is an error, and so is a value out of bounds; all mistakes of a manifest are reported at once.
+An unknown field is an error, and so is a value out of bounds; all errors of a manifest are reported at once.
 
 `metadata.name` has at most {LONGEST_NAME} characters, so that the names of the pods fit into a label.
 

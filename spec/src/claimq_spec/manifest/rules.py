@@ -254,7 +254,7 @@ def _drain_within_grace(spec: QueueSpec) -> Iterator[Problem]:
         yield Problem(
             "spec.worker.drainTimeout",
             f"is {format_duration(drain)}, longer than the pod's grace period ({grace}s in "
-            f"template.spec.terminationGracePeriodSeconds), so the app would be killed with items in hand; raise "
+            f"template.spec.terminationGracePeriodSeconds), so the app would be killed with items in progress; raise "
             f"the grace period to {math.ceil(drain) + GRACE_MARGIN} or more, remove it (it then follows from "
             f"drainTimeout), or lower drainTimeout",
         )

@@ -87,7 +87,7 @@ class ScalingSpec:
         most="168h",
     )
     items_per_replica: int | None = integer(
-        "Items (waiting or in hand) for one worker. With it there are at least as many workers as the items ask for.",
+        "Items (waiting or in progress) for one worker. There are at least as many workers as this asks for.",
         least=1,
         most=1_000_000,
         absent="only targetAge counts",
@@ -98,11 +98,9 @@ class ScalingSpec:
         most="168h",
         absent="6s; 15s or as long as workers take to start, if the next item is likely to come in that time",
     )
-    scale_up: ScaleUpSpec = nested(
-        "How fast workers are added.", ScaleUpSpec, absent="its fields have theirs"
-    )
+    scale_up: ScaleUpSpec = nested("How fast workers are added.", ScaleUpSpec, absent="see the fields below")
     scale_down: ScaleDownSpec = nested(
-        "How fast workers are taken away.", ScaleDownSpec, absent="its fields have theirs"
+        "How fast workers are taken away.", ScaleDownSpec, absent="see the fields below"
     )
 
     suspended: bool = False

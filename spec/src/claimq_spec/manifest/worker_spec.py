@@ -146,7 +146,7 @@ class WorkerSpec:
         most=1000,
     )
     drain_timeout: float = duration(
-        "How long a worker that is stopped may finish the items it has in hand, as a duration. What is left then "
+        "How long a worker that is stopped may finish the items it has in progress, as a duration. What is left then "
         "goes back to the head of the queue, uncounted. The pod's grace period follows from it.",
         default=25.0,
         least="0s",
@@ -160,7 +160,7 @@ class SidecarSpec:
     """The container that claimq puts beside the app."""
 
     resources: SidecarResourcesSpec = nested(
-        "CPU and memory of the sidecar.", SidecarResourcesSpec, absent="its fields have theirs"
+        "CPU and memory of the sidecar.", SidecarResourcesSpec, absent="see the fields below"
     )
     image: str | None = text(
         "Image of the sidecar.",

@@ -29,7 +29,7 @@ class Notifier:
 
 
 async def first_of(seconds: float | None, *events: asyncio.Event) -> bool:
-    """Waits until one of the events is set, at most ``seconds`` (None: for ever); returns whether one is."""
+    """Waits until one of the events is set, at most ``seconds`` (None: forever); returns whether one is."""
     watching = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(watching, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

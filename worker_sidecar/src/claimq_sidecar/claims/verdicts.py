@@ -84,7 +84,7 @@ class Verdicts:
         try:
             await self.wait_for_attempts(tokens)
         except StoreUnavailable:
-            # Nothing else removes these: they would be renewed for ever and keep their slots.
+            # Nothing else removes these: they would be renewed forever and keep their slots.
             self._in_flight.remove([token for token in tokens if token in self._attempts])
             await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
             raise

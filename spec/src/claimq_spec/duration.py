@@ -70,7 +70,7 @@ def readable_duration(seconds: float) -> str:
     Seconds below zero, from a clock that was set back, read as ``0 s``.
     """
     seconds = max(0.0, seconds)
-    if 0.0005 <= seconds < 0.9995:
+    if 0.0005 < seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     for limit, unit, size in _READABLE:
         if seconds < limit:

@@ -122,3 +122,33 @@ def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
 )  # fmt: skip
 def test_a_measured_duration_is_rounded_for_people(seconds: float, text: str) -> None:
     assert readable_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0005, "0 s"), (0.00051, "1 ms"), (0.9994, "999 ms"), (0.9995, "1 s"),
+        (9.4, "9.4 s"), (9.94, "9.9 s"), (9.95, "10 s"), (10.4, "10 s"), (119.49, "119 s"), (119.5, "2 min"),
+        (61.49 * 60, "61 min"), (7169.0, "119 min"), (7170.0, "2 h"),
+        (46.5 * 3600, "46 h"), (46.505 * 3600, "47 h"), (170_999.0, "47 h"), (171_000.0, "2 d"),
+        (36_499.4 * 86_400, "36499 d"), (36_499.5 * 86_400, "36500 d"),
+        (LONGEST, "36500 d"), (LONGEST + 1, "more than a century"),
+    ],
+)  # fmt: skip
+def test_a_measured_duration_changes_its_unit_and_digits_at_fixed_bounds(seconds: float, text: str) -> None:
+    assert readable_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("longest", "too_long"),
+    [
+        ("876000h", "1000000h"),
+        ("9999999m", "10000000m"),
+        ("999999999s", "1000000000s"),
+        ("999999999999ms", "1000000000000ms"),
+    ],
+)
+def test_each_unit_has_a_most_of_digits(longest: str, too_long: str) -> None:
+    assert parse_duration(longest) > 0
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(too_long)

@@ -133,8 +133,6 @@ def _are_close(new: Mapping[str, float], old: Mapping[str, float]) -> bool:
 def age_text(seconds: float) -> str:
     """An age for people, with up to two units: 45s, 3m20s, 5h10m, 2d4h."""
     whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
     for size, unit, small, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
         if whole >= size:
             rest = whole % size // small

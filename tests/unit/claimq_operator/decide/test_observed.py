@@ -75,5 +75,12 @@ def test_before_the_controller_has_seen_a_template_the_pods_decide(
     assert replace(look, deployment={**look.deployment, "status": status}).is_rolling_out is is_rolling_out
 
 
+def test_a_deployment_without_a_status_has_not_been_seen_by_its_controller(observed: Look) -> None:
+    look = observed(pods=[pod_body("a"), pod_body("b", revision="bbb")])
+    assert look.deployment is not None
+    first = {**look.deployment["metadata"], "generation": 1}
+    assert replace(look, deployment={**look.deployment, "metadata": first, "status": {}}).is_rolling_out
+
+
 def test_without_a_deployment_nothing_rolls_out(observed: Look) -> None:
     assert not observed(replicas=None).is_rolling_out

@@ -47,7 +47,12 @@ def test_an_evicted_pod_whose_object_stays_is_no_worker_any_more() -> None:
 
 def test_victims_are_marked_before_the_number_is_lowered() -> None:
     step = step_down(pods("a", "b", busy=("b",)), 2, 1, Marks(), 10.0)
-    assert (step.costs, step.replicas) == ({"a": VICTIM_COST}, None)
+    assert (step.costs, step.replicas) == ({"a": -1000}, None)
+
+
+def test_pods_beyond_the_deployments_number_are_not_counted_as_victims() -> None:
+    # The fourth pod goes anyway: the number is 3 already.
+    assert len(step_down(pods("a", "b", "c", "d"), 3, 2, Marks(), 0.0).marks.victims) == 1
 
 
 def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
@@ -95,6 +100,12 @@ def test_a_victim_that_claimed_an_item_is_spared_and_the_others_go() -> None:
         20.0 + SETTLE_SECONDS,
     )
     assert (lowered.costs, lowered.replicas) == ({}, 3)
+
+
+def test_all_busy_victims_are_spared_when_there_are_more_idle_pods() -> None:
+    there = pods(*"abcde", busy=("a", "b"), costs={"a": VICTIM_COST, "b": VICTIM_COST})
+    step = step_down(there, 5, 3, Marks(frozenset("ab"), 10.0), 20.0)
+    assert (step.costs["a"], step.costs["b"], step.marks.victims) == (0, 0, frozenset("de"))
 
 
 def test_busy_victims_go_when_all_who_stay_are_busy_too() -> None:

@@ -238,6 +238,7 @@ def test_the_report_of_the_server_is_shown_with_its_warnings(observed: Look) -> 
         (61, "1m1s"),
         (3599, "59m59s"),
         (86_399, "23h59m"),
+        (93_599, "1d1h"),
         (86_400, "1d"),
     ],
 )

@@ -156,10 +156,12 @@ async def test_a_claim_passes_a_bounded_number_of_clients_whose_lists_are_gone(
     queue: ReliableQueue, count: int
 ) -> None:
     """Other Redis clients, or a server that evicts, removed them."""
+    await queue.claim(wait=0)
     await queue.enqueue("x", client="last")
     lost = [f"gone-{number}" for number in range(2_500)]
     await queue._connection.command("RPUSH", queue._keys["clients"], *lost)
-    assert await call(queue, "claim", "w1", count, "nonce") == [b"AGAIN"]
+    incarnation = queue._connection.incarnations[queue._keys.main]
+    assert await call(queue, "claim", "w1", count, "nonce", incarnation) == [b"AGAIN"]
     left = await queue._connection.command("LLEN", queue._keys["clients"])
     assert 2_501 - 1_200 <= left < 2_501
     assert [claim.item.text for claim in await queue.claim(count, wait=0)] == ["x"]

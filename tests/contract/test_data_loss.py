@@ -104,7 +104,9 @@ async def test_a_repeated_claim_call_finds_nothing_of_other_data(
     connection = store._connection
     call = connection.take_lane()
     await queue.enqueue("old")
-    words: list[str | int] = [*call, "w1", 1, "AAAAAAAA"]
+    await queue.claim(wait=0)
+    await queue.enqueue("old")
+    words: list[str | int] = [*call, "w1", 1, "AAAAAAAA", connection.incarnations["cq:{q}:main"]]
     assert (await connection.run("claim", ["cq:{q}:main"], words))[0] == b"OK"
     await lose_all(server, queue, "deleted and recreated")
     await queue.enqueue("new")
@@ -115,17 +117,18 @@ async def test_a_repeated_claim_call_finds_nothing_of_other_data(
 
 
 @pytest.mark.parametrize("how", ["flushed", "deleted and recreated"])
-@pytest.mark.parametrize("before", ["claimed", "found nothing"])
+@pytest.mark.parametrize("before", ["claimed", "found nothing", "first"])
 async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     server: Server, store: claimq.Server, queue: ReliableQueue, how: str, before: str
 ) -> None:
     """The reply that was kept to make it stale is lost, too."""
     if before == "claimed":
         await queue.enqueue("old")
-    await queue.claim(wait=0)
+    if before != "first":
+        await queue.claim(wait=0)
     connection = store._connection
     late = connection.take_lane()
-    known = connection.incarnations["cq:{q}:main"]
+    known = connection.incarnations.get("cq:{q}:main", "")
     await connection.run("withdraw", ["cq:{q}:main"], [*connection.next_on_lane(late), late[2]])
     await lose_all(server, queue, how)
     server.call("DEL", f"cq:{{q}}:calls:{connection.instance}")
@@ -136,6 +139,25 @@ async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
     assert said[0] == b"LOST"
     assert (await queue.lengths())[State.MAIN] == 1
+    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["new"]
+
+
+@pytest.mark.parametrize("others", ["claimed", "did nothing"])
+async def test_a_first_claim_that_arrives_after_the_loss_claims_nothing(
+    server: Server, store: claimq.Server, queue: ReliableQueue, others: str
+) -> None:
+    """Also where no claim has named the new data yet."""
+    late = store._connection.take_lane()
+    await store._connection.run("withdraw", ["cq:{q}:main"], [*store._connection.next_on_lane(late), late[2]])
+    server.call("FLUSHALL")
+    await queue.enqueue("new")
+    if others == "claimed":
+        async with claimq.connect(server.url) as another:
+            claims = await another.queue("q", worker="w2").claim(wait=0)
+            await another.queue("q", worker="w2").unclaim(claims)
+    said = await store._connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", ""])
+    assert said[0] == b"LOST"
+    assert (await queue.lengths())[State.BUSY] == 0
     assert [claim.item.text for claim in await queue.claim(wait=0)] == ["new"]
 
 
@@ -154,6 +176,25 @@ async def test_a_worker_goes_on_after_a_loss_of_everything_without_an_error(
 @pytest.fixture
 def durable(request: pytest.FixtureRequest, start_server: ServerFactory) -> Server:
     return start_server(request.param, DURABLE)
+
+
+@pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
+async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_new_one(
+    durable: Server,
+) -> None:
+    """Its withdrawal may be among what the replacement lost: a failover, a restart, an older backup."""
+    async with claimq.connect(durable.url) as store:
+        queue, connection = store.queue("q", worker="w1"), store._connection
+        await queue.enqueue_many(["a", "b"])
+        await queue.claim(wait=0)
+        late, known = connection.take_lane(), connection.incarnations["cq:{q}:main"]
+        durable.kill9()
+        durable.start()
+        await queue.enqueue("c")
+        said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
+        assert said[0] == b"LOST"
+        assert (await queue.lengths())[State.BUSY] == 1
+        assert [claim.item.text for claim in await queue.claim(9, wait=0)] == ["b", "c"]
 
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)

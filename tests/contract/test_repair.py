@@ -129,11 +129,13 @@ def _length(server: Server, key: str) -> int:
 
 async def test_claims_beside_many_live_ones_ask_for_repair_now_and_then(queue: ReliableQueue) -> None:
     """Not each of them: a repair looks at 256 calls of the log, and all of these are live."""
+    await queue.claim(wait=0)
+    incarnation = queue._connection.incarnations[queue._keys.main]
     await queue.enqueue_many(["x"] * 600)
     asked = 0
     for number in range(600):
         with queue._connection.lane() as call:
-            args: list[str | int] = ["w1", 1, f"nonce{number:03}"]
+            args: list[str | int] = ["w1", 1, f"nonce{number:03}", incarnation]
             reply = await queue._connection.run("claim", [queue._keys.main], [*call, *args])
         asked += int(reply[1].split()[5]) >= 2
     assert 1 <= asked <= 4

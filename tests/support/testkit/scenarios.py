@@ -328,7 +328,9 @@ async def withdraw(world: World) -> Call:
     await _fill(world.first)
     connection = world.store._connection
     claimed = connection.take_lane()
-    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce()])
+    await world.first.claim(1, wait=0)
+    known = connection.incarnations["cq:{q}:main"]
+    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce(), known])
     last = connection.next_on_lane(claimed)
     connection.give_lane(claimed)
     return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])

@@ -56,13 +56,14 @@ class Claiming(QueuePart):
 
         ``wait``: seconds to wait for the first item; 0 does not wait, None waits forever, the default is the queue's
         claim_wait_timeout. The claims hold until ``lease_until``; renew or end them before. An item that has crashed a
-        worker before comes alone; a call claims at most 2 MiB of items, or 250 that have failed or been given
-        back (fewer where their errors are long).
+        worker before comes alone; a call claims at most 2 MiB of items, or 250 that have failed or been given back
+        (fewer where their errors are long).
 
         If this is cancelled, the items that it claimed go back to the head of main. So do the items of a claim that
         ended with StoreUnavailable, once the server answers again. If the process dies, the lease decides. Raises
         StoreUnavailable (after retries for ``retry_for``), StoreMisused, ValueError. Costs one round trip if an item
-        waits, two after a wait; O(count log busy) on the server, whatever the queue's length.
+        waits, two after a wait, and one more at a connection's first claim on the queue; O(count log busy) on the
+        server, whatever the queue's length.
         """
         return (await self._claim(count, wait)).claims
 
@@ -92,6 +93,7 @@ class Claiming(QueuePart):
         while True:
             reply, nonce = await self._call_claim(count, pause)
             if reply[0] not in {b"LOST", b"AGAIN"}:
+                self._fits = min(BATCH, 2 * self._fits)
                 return await self._read_reply(reply, nonce)
             if reply[0] == b"LOST":
                 self._connection.incarnations[self._keys.main] = reply[1].decode()
@@ -122,7 +124,6 @@ class Claiming(QueuePart):
             self._connection.give_lane(call)
             raise
         self._connection.give_lane(call)
-        self._fits = min(BATCH, 2 * self._fits)
         return reply, nonce
 
     async def _read_reply(self, reply: list[Any], nonce: str) -> Claimed:

@@ -9,8 +9,8 @@
 --   something to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, paused 0|1, incarnation};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now; make a new call;
---   {"LOST", incarnation}: the data that the caller knows is lost, and with it what withdrew this call; nothing has changed. A caller that still
---   waits for the reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
+--   {"LOST", incarnation}: the caller does not know this data: it has not claimed before, or the data that it knows is lost, and with it what withdrew
+--   this call; nothing is claimed. A caller that still waits for the reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), '.' .. ARGV[6]
@@ -24,9 +24,6 @@ if kept then
   for _, envelope in ipairs(redis.call('HMGET', busy, unpack(tokens))) do reply[#reply + 1] = envelope end
   return reply
 end
--- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone.
-local known = ARGV[7] or ''
-if known ~= '' and known ~= q.incarnation then return {'LOST', q.incarnation} end
 check_permissions(q.base, {'HDEL'})  -- every verdict needs it: what could not be ended is not claimed
 local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
 local paused = config[1] == '1' or config[4] == '1'
@@ -36,14 +33,21 @@ local last_seen = redis.call('ZSCORE', q.workers, worker)
 expect_hash(busy)
 local leased, calls = redis.call('ZCARD', leases), redis.call('ZCARD', q.claims)
 q.wake_tokens = redis.call('LLEN', q.wake)
+-- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone, so only a
+-- caller that knows this data claims. The nonce of the first call names the data.
+if q.incarnation == '' or ARGV[7] ~= q.incarnation then
+  check_lists(q, count)
+  if q.incarnation == '' then
+    q.incarnation = ARGV[6]
+    redis.call('HSET', q.stats, 'incarnation', q.incarnation)
+    touch(q)
+  end
+  return {'LOST', q.incarnation}
+end
 -- Numbers grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
 q.first = math.max(q.totals.number + 1, q.now * 1000)
 local envelopes = not paused and take(q, count) or {}
 if not last_seen or q.now - tonumber(last_seen) >= 5000 then redis.call('ZADD', q.workers, whole(q.now), worker) end
-if q.incarnation == '' then  -- the nonce of the first claim names the data
-  q.incarnation = ARGV[6]
-  redis.call('HSET', q.stats, 'incarnation', q.incarnation)
-end
 if #envelopes == 0 then
   touch(q)
   if q.stopped then return {'AGAIN'} end

@@ -129,7 +129,7 @@ local function new_queue(main_key)
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
   }
 end
--- Fields that open() sets: incarnation (names this data; "" before the first claim), now (ms), seq (number of this transition), totals (counters that
+-- Fields that open() sets: incarnation (names this data on this server process; "" before its first claim), now (ms), seq (number of this transition), totals (counters that
 --   it read), client_items (items in all clients' lists), main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and
 --   has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms), stepped (boolean: write the
 --   clock's fields), server (names the server process), server_since (ms).
@@ -176,7 +176,7 @@ local function open(main_key)
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
   q.server, q.server_since = tostring(redis), tonumber(seen[13]) or 0
   if seen[12] ~= q.server then
-    q.server_since, q.stepped = seen[12] and q.now or 0, true
+    q.server_since, q.stepped, q.incarnation = seen[12] and q.now or 0, true, ''
   end
   q.expired_by = q.now >= q.grace_until and q.now or q.grace_from
   return q
@@ -186,7 +186,7 @@ end
 local function touch(q)
   if q.stepped then
     redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from),
-      'server', q.server, 'server_since', whole(q.server_since))
+      'server', q.server, 'server_since', whole(q.server_since), 'incarnation', q.incarnation)
   elseif q.now - q.seen_at >= 1000 then
     if q.was_offset > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
     else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end

@@ -92,6 +92,14 @@ local function take_round(q, want, got)
   sliced(gone, 1000, function(list, from, to) redis.call('ZREM', q.heads, unpack(list, from, to)) end)
 end
 
+-- Refuses what take() refuses. Reads only.
+local function check_lists(q, want)
+  check_permissions(q.base, {'LINDEX'})
+  local turn = redis.call('LRANGE', q.clients, -want, -1)
+  if #turn > 0 then expect_zset(q.heads) end
+  for _, client in ipairs({'-', unpack(turn)}) do expect_list(key_of(q, client)) end
+end
+
 local function take(q, want)
   local clients, got = q.clients, {}
   local ring, in_main = redis.call('LLEN', clients), redis.call('LLEN', q.main)
@@ -101,7 +109,7 @@ local function take(q, want)
     expect_zset(q.heads)
     local only = redis.call('LINDEX', clients, -1)
     if in_main > 0 and not q.main_in_ring then
-      for _, client in ipairs(redis.call('LRANGE', clients, -want, -1)) do expect_list(key_of(q, client)) end
+      check_lists(q, want)
       redis.call('LPUSH', clients, '-')
       redis.call('HSET', q.stats, 'main_in_ring', '1')
       q.main_in_ring, ring = true, ring + 1

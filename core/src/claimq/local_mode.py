@@ -1,7 +1,7 @@
-"""Where local modes (`claimq up`) run on this machine, for programs that were given no address of a server.
+"""Finds running local modes (`claimq up`) for programs that were given no address of a server.
 
-A state directory is trusted only if it and its files belong to this user and no other may write them: it says where the
-server is, and a password may be sent there. That a local mode runs in it, its lock says.
+A state directory is trusted only if it and its files belong to this user and no other user may write to them: it names
+the server to which a password may be sent. A lock in it shows that a local mode is running.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why something could not be done for a queue, as its conditions report it. Pure."""
+"""A fault: why a step failed for a queue, as its conditions report it. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Durations as people write them (``30s``, ``1h30m``, ``250ms``), to seconds and back.
+"""Parses and formats durations such as ``30s``, ``1h30m`` and ``250ms``.
 
-What is accepted is a strict part of what Go and the CEL of Kubernetes accept, so that a duration means the
-same in the API server, in the operator and on one machine. The smallest step is a millisecond, as it is on
-the server.
+The accepted forms are a subset of those of Go and of CEL in Kubernetes, so a duration means the same in the API server,
+in the operator and on one machine. The resolution is a millisecond, as on the server.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The one form of all log lines: logfmt, one line a record, the same from the operator and the sidecar.
+"""The format of all log lines: logfmt, one line per record, the same in the operator and the sidecar.
 
 ``ts=2026-01-31T08:56:21.754Z level=info logger=claimq_operator event=ended code=0``
 
-Our own records are a :class:`LogEvent`; what other libraries and the library's own sentences say becomes
-``event=note msg="the sentence"``, so that ``event`` stays a short list of words to search and to count by.
-For whole programs: a program that only uses the library has its own log and never calls :func:`write_log`.
+Our own records are a :class:`LogEvent`. Messages of libraries become ``event=note msg="the sentence"``, so that
+``event`` has few values, by which one can search and count. Only our programs call :func:`write_log`: a program that
+uses the library has its own log.
 """
 
 from __future__ import annotations

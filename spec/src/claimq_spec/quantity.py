@@ -1,4 +1,4 @@
-"""Sizes and other quantities as Kubernetes writes them: ``1Mi``, ``500m``, ``1e3``; to exact numbers and back."""
+"""Parses and formats quantities of Kubernetes such as ``1Mi``, ``500m`` and ``1e3``, exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands that use a server share: options, connection, event loop."""
+"""Options, connection and event loop of the commands that use a server."""
 
 from __future__ import annotations
 

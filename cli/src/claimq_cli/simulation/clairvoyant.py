@@ -1,10 +1,10 @@
-"""A scaler that knows the future: for how few pod-seconds the items of a trace can be started in time.
+"""A scaler that knows the future: the fewest pod-seconds in which the items of a trace start in time.
 
-It plans pods item by item. An item goes to the pod that is free last but still in time, so that the others
-can end; a pod that would be idle for longer than a start takes is ended and another one ordered in time; a
-new pod is ordered so early that it is ready when the item comes, or later by as much as it may wait. Every
-delay is tried, and the cheapest plan counts. Finding the true minimum is intractable: this is a plan that
-can be carried out, and no autoscaler that has to guess is expected to reach it.
+It plans pods, one item at a time. An item goes to the pod that is free last but still in time, so that the others
+can end. A pod that would be idle for longer than a start takes is ended, and another one is ordered in time.
+A new pod is ordered early enough to be ready when the item comes, or later by as much as it may wait. Every
+delay is tried, and the cheapest plan counts. The true minimum cannot be computed in reasonable time: this is
+a feasible plan, and no autoscaler that has to guess is expected to reach it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a trace from a file: one's own arrivals, or what `claimq record` wrote.
+"""Reads a trace from a file, for instance one that `claimq record` wrote.
 
 A CSV file. Lines that begin with ``#`` are comments; the first other line names the columns: ``at`` (seconds, from any
 beginning), and if known ``count`` (items that came then, else 1) and ``seconds`` (how long each of them took).

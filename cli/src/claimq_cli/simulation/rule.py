@@ -1,4 +1,4 @@
-"""claimq's own rule in the simulation: the function that the operator calls, on what the operator sees."""
+"""claimq's scaling rule in the simulation: the operator's function with the operator's inputs."""
 
 from __future__ import annotations
 

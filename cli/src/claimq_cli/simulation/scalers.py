@@ -1,5 +1,4 @@
-"""The autoscalers to compare: each looks at the simulated queue at its own times and orders a number of
-pods.
+"""The autoscalers to compare. Each observes the simulated queue at its own times and sets a number of pods.
 
 KEDA and the horizontal pod autoscaler follow their documentation and source: KEDA's redis-list scaler reads
 the length of one list every ``polling`` seconds, starts the first pod, and stops the last one ``cooldown``

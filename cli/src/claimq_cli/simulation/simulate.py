@@ -1,4 +1,4 @@
-"""One run: a trace, pods and an autoscaler; and what came of it."""
+"""Runs one simulation of a trace, pods and an autoscaler, and summarizes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrivals and service times: what happens to a queue in one simulated run.
+"""Traces: the arrivals and service times of a simulated run.
 
 Shapes and parameters follow published properties of queue-triggered serverless functions (short items
 dominate, rates span orders of magnitude, arrivals come in bursts); every generator takes a seed and is

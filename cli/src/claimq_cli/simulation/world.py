@@ -1,9 +1,8 @@
-"""The simulated queue and its worker pods: items arrive, wait in order, are worked on; pods start, crash and
-stop.
+"""The simulated queue and its worker pods.
 
-An autoscaler sees :class:`View` and calls :meth:`World.order`. It never sees the items that are still to
-come. Time is counted in milliseconds. Between two orders the pods are the same, so an item costs one heap
-operation: the slot that is free first starts the oldest item.
+Items arrive, wait in order and are processed; pods start, crash and stop. An autoscaler sees :class:`View` and calls
+:meth:`World.order`. It never sees items that have not arrived yet. Time is counted in milliseconds. Between two orders
+the pods are the same, so an item costs one heap operation: the slot that is free first starts the oldest item.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Items as the words of a call: grouped, numbered, cut into calls."""
+"""Divides items into calls, and encodes them as arguments of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``consume`` is called with, and what it returns."""
+"""Arguments and result of ``consume``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The total of the calls that one flush or deletion takes."""
+"""The total of the calls of one flush or deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end of a block, of a step of a loop, or of the program means for an item in progress. Pure."""
+"""Decides what the exit of a block, a loop or the program means for an item in progress. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong between an app and its sidecar, named by what the app does next.
+"""Errors between an app and its sidecar, named by what the app does next.
 
 :class:`claimq.errors.StoreUnavailable` and :class:`claimq.errors.PayloadError` are the library's.
 """

@@ -1,4 +1,4 @@
-"""What one pass observed of a queue, in the cluster and on its server. Pure."""
+"""The observation of one pass: a queue in the cluster and on its server. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the operator shows about itself: metrics, Events, health endpoints."""
+"""Metrics, Events and health endpoints of the operator."""

@@ -1,5 +1,4 @@
-"""What must hold between fields, in CEL, for the API server. Each rule carries the code of its twin in
-:mod:`claimq_spec.manifest.rules`."""
+"""CEL rules between fields, for the API server. Each has the code of its twin in claimq_spec.manifest.rules."""
 
 from __future__ import annotations
 

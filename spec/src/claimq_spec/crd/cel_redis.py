@@ -1,4 +1,4 @@
-"""The rules on ``spec.redis`` in CEL: one address, no password in it, and fields that go with it.
+"""CEL rules for ``spec.redis``: one address, no password in it, and fields that go with it.
 
 Ports, IPv6 addresses and database numbers are checked by the parser alone: the operator reports them in the condition
 Ready (SpecInvalid). Regular expressions would repeat the parser badly.

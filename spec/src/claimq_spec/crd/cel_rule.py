@@ -1,4 +1,4 @@
-"""One validation in CEL, as the CRD holds it."""
+"""A validation rule of the CRD in CEL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a single value must be, in CEL: the messages of ``pattern`` show a regular expression, these say what
-to give."""
+"""CEL rules for single values where the message of a ``pattern`` would only show a regular expression."""
 
 from __future__ import annotations
 

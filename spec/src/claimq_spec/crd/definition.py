@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, made from the declarations. ``crds/`` holds it as a file, held equal to this by a test.
+"""Builds the CustomResourceDefinition from the declarations. A test compares it with the file in ``crds/``.
 
 ``python scripts/make_crd.py`` writes the file.
 """

@@ -1,9 +1,7 @@
-"""The structural schema of ``spec`` for the CRD, made from the declarations: types, defaults, bounds,
-descriptions.
+"""Builds the structural schema of ``spec`` for the CRD: types, defaults, bounds, descriptions.
 
-What one field alone can break is said here, with the API server's own keywords where their messages are good
-(types, enumerations, bounds of numbers), and by :mod:`claimq_spec.crd.cel_values` where they are not. What must hold
-between fields is in :mod:`claimq_spec.crd.cel`.
+Rules for single fields use the API server's own keywords where their messages are good (types, enumerations, bounds of
+numbers), and :mod:`claimq_spec.crd.cel_values` elsewhere. Rules between fields are in :mod:`claimq_spec.crd.cel`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a field of the manifest is declared: once, on the dataclass that holds its value.
+"""Declares the fields of the manifest: each once, on the dataclass that holds its value.
 
 A declaration carries what the parser checks and what the CRD and the reference page say: kind, default, bounds,
-choices, pattern, description. Whatever is generated or compared walks :func:`declared_fields`.
+choices, pattern, description. All generators and comparisons iterate over :func:`declared_fields`.
 """
 
 from __future__ import annotations

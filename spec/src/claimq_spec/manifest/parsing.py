@@ -1,4 +1,4 @@
-"""A whole manifest, from the mapping that a YAML or JSON reader made of it."""
+"""Parses a whole manifest from the mapping that a YAML or JSON reader returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole ``spec`` of a ReliableQueue."""
+"""``spec`` of a ReliableQueue."""
 
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A document's plain values into declared dataclasses, with every problem on the way and the field it is in."""
+"""Reads plain values into declared dataclasses, and collects every problem with its field."""
 
 from __future__ import annotations
 

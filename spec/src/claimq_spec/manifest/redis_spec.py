@@ -1,4 +1,4 @@
-"""Where the queue's items are held: ``spec.redis``."""
+"""``spec.redis``: the server of the queue."""
 
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations

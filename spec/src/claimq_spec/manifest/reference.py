@@ -1,4 +1,4 @@
-"""The reference page of the manifest, made from the declarations. ``docs/manifest.md`` is held equal to it by a test.
+"""Generates the reference page of the manifest. A test compares it with ``docs/manifest.md``.
 
 ``python -m claimq_spec.manifest.reference > docs/manifest.md`` writes it.
 """

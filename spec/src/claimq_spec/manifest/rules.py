@@ -1,6 +1,6 @@
-"""What must hold between fields. Each rule names the fields it needs and is left out while one of those is wrong.
+"""Rules between fields. Each names the fields that it needs, and is skipped while one of them is invalid.
 
-The operator's CRD says the same rules in CEL; ``code`` pairs them.
+The CRD has the same rules in CEL; ``code`` identifies a pair.
 """
 
 from __future__ import annotations

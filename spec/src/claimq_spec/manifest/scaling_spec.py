@@ -1,4 +1,4 @@
-"""How many workers: ``spec.scaling``."""
+"""``spec.scaling``: the number of workers."""
 
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What works on the items: ``spec.worker`` and ``spec.sidecar``."""
+"""``spec.worker`` and ``spec.sidecar``: the containers of a worker."""
 
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations

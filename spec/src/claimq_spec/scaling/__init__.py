@@ -1,5 +1,4 @@
-"""How many workers a queue should have: a pure function of what is wanted, what is seen, what was, and the
-time.
+"""Computes how many workers a queue needs. Pure: settings, observation, state and time are arguments.
 
 The caller performs the decision. It calls :func:`decide` every few seconds (at least once a minute, and at
 once when an item comes to an empty queue) and passes the state of the last decision back in.
@@ -7,7 +6,7 @@ docs/scaling.md explains the rule and shows how it was judged.
 
 The rule: the fewest workers that start every item within ``targetAge`` (``demand``), or enough for
 ``itemsPerReplica``, whichever is more; within min and max. Up at once; down after a window in which fewer
-were enough, never below the workers that hold claims; to zero when idle. What is unknown changes nothing.
+were enough, never below the workers that hold claims; to zero when idle. An unknown value changes nothing.
 """
 
 from claimq_spec.scaling.decision import LONGEST_GAP, decide

@@ -1,5 +1,4 @@
-"""The decision itself: from a specification, an observation and the state to a number of workers and the
-next state."""
+"""The scaling decision: settings, observation and state give a number of workers and the next state."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""How many workers start every waiting item within the target, and how many keep up with the arrivals.
+"""Computes how many workers start all waiting items within the target, and how many keep up with arrivals.
 
-Two questions. *Deadlines*: of the items that wait, each has to be started before it is older than 0.8 of
-the target; do the workers that are ready and those that are starting manage that, and if not, how many more
-do? That is the demand test for earliest-deadline-first scheduling, with credit for what starts already.
-*Balance*: by Little's law, arrivals times service time is the number of busy workers that keeps up; around
-it the queue is steered to an age of 0.4 of the target, so that workers seldom idle. A spare for chance
-shrinks with the square root of the number of workers.
+*Deadlines*: each waiting item has to start before its age is 0.8 of the target. If the workers that are ready or
+starting are too few for that, more are needed. This is the demand test for earliest-deadline-first scheduling, with
+credit for workers that are already starting. *Balance*: by Little's law, arrivals times service time is the number of
+busy workers that keeps up; around it the queue is steered to an age of 0.4 of the target, so that workers are seldom
+idle. The reserve for random variation grows with the square root of the number of workers.
 """
 
 from __future__ import annotations

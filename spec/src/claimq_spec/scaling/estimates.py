@@ -1,11 +1,9 @@
-"""What the scaling function learns from one observation to the next: arrival rate, service time, start-up
-time.
+"""Estimates the arrival rate, service time and start-up time from observations.
 
-Everything follows from a few numbers that cannot mislead for long. Arrivals: what came into main is what is
-in it now, less what was in it before, plus what was claimed in between; that includes requeued and delayed
-items. Service time: by Little's law the time that items spent in progress, divided by the number of claims
-that ended. Start-up time: how long workers that have become ready had been starting. A counter that goes
-backwards (data loss, flush) or a long gap between two observations teaches nothing.
+Arrivals: the length of main now, minus its length before, plus the items claimed in between; this includes requeued and
+delayed items. Service time: by Little's law the time that items spent in progress, divided by the number of claims that
+ended. Start-up time: how long workers that have become ready had been starting. An observation after a counter went
+backwards (data loss, flush) or after a long gap is ignored.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What stands between the number of workers that is wanted and the one that is ordered: bounds, steps, the
-window."""
+"""Limits of a change of the number of workers: bounds, steps, the stabilization window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scaling function takes and returns."""
+"""Inputs and outputs of the scaling function."""
 
 from __future__ import annotations
 

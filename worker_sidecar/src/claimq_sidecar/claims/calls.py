@@ -1,4 +1,4 @@
-"""What the app asks for, as the HTTP layer passes it on."""
+"""Calls of the app, as the HTTP layer passes them on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drain does next. Pure: the sidecar asks again after a change or when the time is up."""
+"""Decides the next step of a drain. Pure: the sidecar asks again after a change or when the time is up."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""uvicorn's HTTP protocol with limits on what a client may send or leave unread. On the app's socket it also detects
-whether the last response was read."""
+"""uvicorn's HTTP protocol with limits on clients. On the app's socket it also detects unread responses."""
 
 from __future__ import annotations
 

@@ -287,8 +287,8 @@ async def test_a_sweep_reads_a_bounded_number_of_bytes_of_headers(queue: Reliabl
     await queue.enqueue_many(["x"] * 60)
     await fail_at_length(queue)
     while claims := await queue.claim(60, wait=0):
-        await queue.requeue(claims, delay=1)
-    await move_clock(queue, 2)
+        await queue.requeue(claims, delay=1000)
+    await move_clock(queue, 1001)
     swept = await queue.reap(1000)
     assert 1 <= swept.due <= MOST_HEADERS
     assert swept.more
@@ -318,6 +318,14 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "renew": (False, [1, "w1", MANY, *[f"w1/{n}" for n in range(MANY)]]),
     "enqueue": (True, [1, 0, "-", "", "p", 1, MANY, *["x"] * MANY]),
     "enqueue of bytes": (True, [1, 0, "-", "", "p", 1, 6, *["x" * 2**20] * 6]),
+    "enqueue of long prefixes": (True, [1, 0, "-", "", "p" * 2**16, 1, 100, *["x"] * 100]),
+    "enqueue of long clients": (True, [1, 0, "c" * 2**16, "", "p", 1, 100, *["x"] * 100]),
+    "enqueue of many groups": (True, [1, 0, "-", "", "p", 1, 0] * MANY),
+    "give_back with a long error": (True, ["fail", "e" * 2**20, "", "", 1, "w1", 1, "TOKEN"]),
+    "give_back with a long detail": (True, ["fail", "e", "d" * 2**20, "", 1, "w1", 1, "TOKEN"]),
+    "release_worker with a long error": (True, ["w1", "crash", "e" * 2**20, "TOKEN"]),
+    "explain with a long cause": (False, ["w1", "c" * 2**20, 1000, 1, 0]),
+    "recount with a long cause": (False, ["w1", "c" * 2**20, 1000, 1, 0]),
     "release_worker": (True, ["w1", "crash", "gone", *[f"w1/{n}" for n in range(MANY)]]),
     "reap": (False, [MANY]),
     "repair": (False, [MANY]),

@@ -78,14 +78,14 @@ class Server:
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none: at most 1,000 items or 4 MiB, so that the step
-        does not block the server for long.
+        """Adds items to several queues in one atomic step, all or none: at most 1,000 items or 4 MiB to 100 queues, so
+        that the step does not block the server for long.
 
         Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as
         :meth:`ReliableQueue.enqueue`.
         """
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
-        check_one_step(batches.values())
+        check_one_step(batches.items())
         by_keys = {Keys(name): batch for name, batch in batches.items()}
         done, missing = await run_enqueue(self._connection, by_keys)
         if missing:

@@ -7,8 +7,9 @@ import re
 import pytest
 
 import claimq
-from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State
+from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, StoreMisused
 from testkit.clock import move_clock
+from testkit.contents import contents
 from testkit.server import Server
 
 
@@ -191,9 +192,19 @@ async def test_a_claim_that_may_not_wait_does_not_reap_for_long(queue: ReliableQ
     assert (lengths[State.MAIN], lengths[State.DELAYED]) == (200, 250)
 
 
-async def test_one_step_over_several_queues_is_bounded(store: claimq.Server, queue: ReliableQueue) -> None:
+async def test_one_step_over_several_queues_is_bounded(
+    valkey: Server, store: claimq.Server, queue: ReliableQueue
+) -> None:
     with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 1001 items"):
         await store.enqueue({"q": ["x"] * 1001})
     with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 2 items of"):
         await store.enqueue({"q": ["x" * 2**20 * 3, "y" * 2**20 * 2]})
+    with pytest.raises(ValueError, match="takes 100 queues, not 101"):
+        await store.enqueue({f"q{number}": ["x"] for number in range(101)})
+    assert len(await store.enqueue({f"q{number}": ["x"] for number in range(100)})) == 100
+    keys = [f"cq:{{q{number}}}:main" for number in range(102)]
+    before = contents(valkey)
+    with store._connection.lane() as call, pytest.raises(StoreMisused):
+        await store._connection.run("enqueue", keys, [*call, 1, 0, "-", "", "p", 1, 1, "x"])
+    assert contents(valkey) == before
     assert await queue.length() == 0

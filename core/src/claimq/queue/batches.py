@@ -19,6 +19,7 @@ from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 
 _CALL_BYTES = 4 * 1024 * 1024
+_CALL_QUEUES = 100
 
 
 class _Ids:
@@ -107,9 +108,17 @@ def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
         at += 7 + count
 
 
-def check_one_step(batches: Iterable[Batch]) -> None:
-    """Raises ValueError for more items than one atomic call takes, so that none blocks the server for long."""
-    listed = list(batches)
+def check_one_step(batches: Iterable[tuple[str, Batch]]) -> None:
+    """Raises ValueError for more items or queues than one atomic call takes, so that none blocks the server for long.
+
+    ``batches``: each with the name of its queue.
+    """
+    names, listed = set[str](), list[Batch]()
+    for name, batch in batches:
+        names.add(name)
+        listed.append(batch)
+    if len(names) > _CALL_QUEUES:
+        raise ValueError(f"one atomic step takes {_CALL_QUEUES} queues, not {len(names)}; make several calls")
     count, size = sum(len(batch.ids) for batch in listed), sum(batch.size for batch in listed)
     if count > BATCH or (count > 1 and size > _CALL_BYTES):
         raise ValueError(

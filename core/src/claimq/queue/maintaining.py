@@ -105,7 +105,7 @@ class Maintaining(QueuePart):
         head and not counted.
 
         Safe to repeat: only claims that are still held are given back. Raises StoreUnavailable. O(held log n), in calls
-        of 200 items after one call for their tokens.
+        of 100 items after one call for their tokens.
         """
         check_name("worker", worker)
         kind = Reason(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -68,7 +69,7 @@ class Settling(QueuePart):
         for pair in pairs:  # a claim that is given twice is lost the second time, with its followers
             by_queue = _by_queue(pair.enqueue, self.name).items()
             followers.setdefault(_token(pair.claim), [(name, batch_of(items)) for name, items in by_queue])
-        check_one_step(batch for batches in followers.values() for _, batch in batches)
+        check_one_step(itertools.chain.from_iterable(followers.values()))
         verdicts: dict[str, str] = {}
         missing = ""
         while part.sent:
@@ -97,7 +98,7 @@ class Settling(QueuePart):
         Counts a failure and keeps ``error`` (its first 1,000 characters) with the item, and ``detail`` (its last
         2,000 characters, such as the frames of a traceback) until the next error. Verdicts REQUEUED, DELAYED (with
         the delay), FAILED, LOST. Raises StoreUnavailable, StoreMisused. One round trip, and one atomic step, for up to
-        200 claims and 2 MiB of items; O(claims log n).
+        100 claims and 2 MiB of items; O(claims log n).
         """
         kind = "permanent" if permanent else "fail"
         return await self._give_back(claims, kind, error=error, detail=detail)

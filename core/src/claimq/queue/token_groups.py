@@ -10,7 +10,7 @@ from claimq.tokens import Token, make_token, may_be_token, read_token
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
-MOVES = 200
+MOVES = 100
 """Items that one script call moves to another state at most (CALL_MOVES in ``lua/lib/queue.lua``)."""
 
 _EXAMPLE = make_token("worker-1", 1795232291850000, "q3Zt-9aB")

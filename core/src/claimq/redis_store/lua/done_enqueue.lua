@@ -1,14 +1,14 @@
 #!lua
 -- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a lost claim is not enqueued.
 -- use: queue call envelope main claims enqueue
--- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (which may be the first again). Derived keys as in done and enqueue
+-- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
 -- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that
-local q, queues = open(KEYS[1]), {}
+local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
-for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = main_key == KEYS[1] and q or open(main_key) end end
+local queues = open_others(q)
 local claims, at = read_claims(q, 4)
 local left = leave_for_later(q, claims)
 local verdicts, lost = find_held(q, claims)

@@ -1,14 +1,13 @@
 #!lua
 -- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
 -- use: queue call envelope main enqueue
--- KEYS: one cq:{NAME}:main (LIST) for each queue; the others are derived from it: main:CLIENT, clients (LIST), heads, delayed, ids (ZSET),
+-- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT, clients (LIST), heads, delayed, ids (ZSET),
 --   config, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
 --   with "|replicated" or "|fsynced" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
-local queues, duplicates = {}, {}
-for i, main_key in ipairs(KEYS) do if is_main(main_key) then queues[i] = open(main_key) end end
+local queues, duplicates = open_others(open(KEYS[1])), {}
 local kept = kept_reply(queues[1])
 if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(queues[1], kept) end
 local groups = read_groups(queues, 4)

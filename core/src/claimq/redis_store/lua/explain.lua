@@ -8,6 +8,7 @@
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
+check_text(cause)
 local mark, writes = string.match(cause, '^[^:]*:?'), {}
 
 -- The envelope with the cause, or nil unless this worker has just given the item back as crashed.

@@ -3,7 +3,7 @@
 -- use: queue envelope main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
--- ARGV: 1 limit (at most 200 items and 2 MiB are moved; it then answers that there is more)
+-- ARGV: 1 limit (at most 100 items and 2 MiB are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n)
 local q = open(KEYS[1])

@@ -13,6 +13,8 @@
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 
+check_text(cause)
+
 -- The item, without its last interruption, if that was by this worker just now.
 local function interrupted(envelope)
   local header = envelope and string.match(envelope, '^cq1[^\n]*')

@@ -10,6 +10,7 @@ local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local worker, kind = ARGV[4], ARGV[5]
+check_text(ARGV[6])
 local busy = q.base .. 'busy:' .. worker
 expect_zset(q.leases)
 expect_hash(busy)

@@ -8,7 +8,7 @@
 --   not at all, 13.. ids: only these are removed, whatever the filters; without any id, what the filters choose
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if that call may find more), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
--- Cost: O(chunk log failed); at most 200 items that are noted in the log, and 2 MiB of items, or the item that reaches that
+-- Cost: O(chunk log failed); at most 100 items that are noted in the log, and 2 MiB of items, or the item that reaches that
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end

@@ -1,7 +1,21 @@
 -- Reads groups of new items from ARGV, checks all of them, and only then writes any.
 -- A group: QUEUE (index in KEYS), GUARD (index of a token of this call, or 0), CLIENT or "-", DUE ("" now, "+MS" from now, or an
 -- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
-local ENQUEUE_BYTES = 5242880
+local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
+
+-- The queues of KEYS by their place there. The first key names one that is open already.
+local function open_others(q)
+  local queues, count = {q}, 1
+  for i = 2, #KEYS do
+    if is_main(KEYS[i]) then
+      count = count + 1
+      if count > ENQUEUE_QUEUES + 1 then error({err = 'ERR one call takes ' .. ENQUEUE_QUEUES .. ' queues'}) end
+      queues[i] = KEYS[i] == KEYS[1] and q or open(KEYS[i])
+    end
+  end
+  return queues
+end
+
 local function read_groups(queues, at)
   local bytes = 0
   for i = at, #ARGV do bytes = bytes + #ARGV[i] end
@@ -13,7 +27,8 @@ local function read_groups(queues, at)
     group.index, group.own, group.prefix, group.first, group.at, group.count = index, prefix == '', prefix, first, at, count
     index, at = index + count, at + (prefix == '' and 2 * count or count)
     count_of(index, 0)
-    groups[#groups + 1] = group
+    bytes = bytes + count * (#group.client + #prefix)  -- each item has them
+    groups[count_of(#groups + 1, 1)] = group
   end
   if index > 1 and bytes > ENQUEUE_BYTES then
     error({err = 'ERR one call takes ' .. ENQUEUE_BYTES .. ' bytes of items, or a single item, not ' .. bytes})
@@ -79,7 +94,7 @@ local function write_group(group)
   local count = #group.envelopes
   if count == 0 then return end
   if group.own then
-    for _, old in ipairs(q.old_ids) do redis.call('ZREM', q.ids, old) end
+    sliced(q.old_ids, 1000, function(old, from, to) redis.call('ZREM', q.ids, unpack(old, from, to)) end)
     q.old_ids = {}  -- this call may give one of them again
     for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.ids, whole(q.now + q.id_window), id) end
   end

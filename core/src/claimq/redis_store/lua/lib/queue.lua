@@ -19,7 +19,7 @@ end
 
 -- What one call handles, so that none blocks the server for long: items, items that it moves (parsed and written again), and bytes of items.
 -- A call ends with the item that reaches the bound of bytes: at least one, whatever its size. Callers go on from where it ended.
-local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 200, 2097152
+local CALL_ITEMS, CALL_MOVES, CALL_BYTES = 1000, 100, 2097152
 
 -- The server returns the memory of a large value to the kernel at once, which costs it about as long as copying it. So a call frees at most so many bytes.
 local FREED_BYTES = 8388608
@@ -31,6 +31,14 @@ local function count_of(word, least)
     error({err = 'ERR a count is a whole number from ' .. least .. ' to ' .. CALL_ITEMS .. ', not ' .. string.sub(tostring(word), 1, 40)})
   end
   return count
+end
+
+-- An error, its detail or a cause: at most what the library sends, so that a header stays within what read_meta() takes.
+local TEXT_BYTES = 8192
+local function check_text(...)
+  for _, text in ipairs({...}) do
+    if #text > TEXT_BYTES then error({err = 'ERR a text has at most ' .. TEXT_BYTES .. ' bytes, not ' .. #text}) end
+  end
 end
 
 -- Counts bytes that this call has read; whether there is room for more.

@@ -64,7 +64,7 @@ local function failed_field(q, item)
 end
 
 -- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of the others only the id is logged.
-local OVER_ITEMS, OVER_BYTES = 250, 4194304
+local OVER_ITEMS, OVER_BYTES = 125, 4194304
 
 local function remove_over(q, name)
   local stored, size = q.failed_items, redis.call('HSTRLEN', q.failed_items, name)

@@ -1,0 +1,167 @@
+"""How many workers the items ask for: deadlines, balance and what is useful, each in numbers."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Estimates, ScalingRule, ScalingState, Seen
+from claimq_spec.scaling.demand import Demand, demand
+from claimq_spec.scaling.limits import Wish, idle_after, up, window
+
+TARGET = 30.0
+
+
+def learned(*, service: float = 2.0, rate: float = 0.0, start: float = 8.0) -> Estimates:
+    """What a queue has learned that has run for a while, without deviations."""
+    return Estimates(
+        fast=rate,
+        slow=rate,
+        busy_seconds=service * 100,
+        ended=100.0,
+        start=start,
+        start_variance=0.0,
+        starts=9.0,
+    )
+
+
+def seen(main: int, replicas: int = 0, *, age: float = 0.0, **more: Any) -> Seen:
+    values: dict[str, Any] = {"busy": 0, "ready": replicas, **more}
+    return Seen(main=main, replicas=replicas, oldest_age=age, **values)
+
+
+@pytest.mark.parametrize(("target", "service"), [(30.0, 3.0), (300.0, 30.0), (600.0, 30.0)])
+def test_an_item_is_assumed_to_take_a_tenth_of_the_target_and_half_a_minute_at_most(
+    target: float, service: float
+) -> None:
+    assert demand(target, seen(1), Estimates()).service == pytest.approx(service)
+
+
+def test_waiting_items_start_within_eight_tenths_of_the_target() -> None:
+    # 24 s are planned for. A new worker claims after 8 s and starts 1 + 16 / 2 = 9 items in time.
+    asked = demand(TARGET, seen(600), learned())
+    assert (asked.more, asked.patience) == (math.ceil(600 / 9), 24.0 - 8.0)
+    assert demand(TARGET, seen(0, delayed_soon=600), learned()).more == math.ceil(600 / 9)
+
+
+def test_arrivals_of_the_next_half_minute_are_planned_for() -> None:
+    # In 54 s there are 1 + 30 x 1,000 items. The worker starts 27 - sqrt(27) of them, a new one 1 + 46 / 2 = 24.
+    asked = demand(TARGET, seen(1, 1, busy=1), learned(rate=1000.0))
+    assert asked.more == math.ceil((30_001 - (27 - math.sqrt(27))) / 24)
+    assert asked.patience == 29.0 - 8.0  # the arrivals of five seconds are too many already
+
+
+def test_arrivals_of_fifteen_seconds_can_be_the_first_that_are_too_many() -> None:
+    # 5 workers start 72 - 9 items in 29 s and 97 - 10 in 39 s; 36 and 106 have to start by then.
+    assert demand(TARGET, seen(1, 5, busy=5), learned(rate=7.0)).patience == 39.0 - 8.0
+
+
+def test_items_that_are_late_for_any_new_worker_are_caught_up_with_soon() -> None:
+    # In 1.5 x 8 s a new worker starts 1 + 4 / 2 = 3 items.
+    asked = demand(TARGET, seen(10, age=50.0), learned())
+    assert (asked.more, asked.patience) == (4, 24.0 - 50.0 - 8.0)
+
+
+@pytest.mark.parametrize(("main", "more"), [(75, 1), (76, 2)])
+def test_workers_that_are_starting_have_a_rest_of_at_least_a_second(main: int, more: int) -> None:
+    # In 24 s the worker with a rest of 1 s starts 24 items, the two of unknown age (and any new one) 17 each.
+    look = seen(main, 3, ready=0, starting=3, starting_for=(8.0,))
+    assert demand(TARGET, look, learned(service=1.0)).more == more
+
+
+def test_the_fewest_workers_that_meet_the_deadlines_are_found() -> None:
+    # One idle worker starts 1 + 12 - sqrt(12) = 9.5 items in 24 s, two start 21.1, three 33.
+    assert [demand(TARGET, seen(main, 10), learned()).fewest for main in (9, 10, 21, 22)] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("main", "replicas", "balance"),
+    [
+        (120, 5, 20),  # 10 per second, 2 s each: 20 workers, and the queue is as long as it should be
+        (240, 5, 28),  # 120 items too many, of 2 s each, in 30 s
+        (0, 5, 15),  # three quarters of 20 at least
+        (75, 5, 17),
+        (120, 22, 22),  # near enough: 0.6 x sqrt(22) is more than 2
+        (120, 23, 20),
+    ],
+)
+def test_the_balance_steers_the_queue_to_four_tenths_of_the_target(
+    main: int, replicas: int, balance: int
+) -> None:
+    assert demand(TARGET, seen(main, replicas), learned(rate=10.0)).balance == balance
+
+
+def test_one_worker_is_near_enough_to_two_but_not_to_more() -> None:
+    assert demand(TARGET, seen(12, 1), learned(rate=1.0)).balance == 1
+    assert demand(TARGET, seen(12, 1), learned(rate=1.0, service=2.1)).balance == 3
+
+
+def test_workers_are_useful_for_items_and_for_arrivals_while_they_start() -> None:
+    look = seen(3, busy=2, delayed_soon=4)
+    assert demand(TARGET, look, learned(rate=0.5)).most == 3 + 2 + 4 + 4
+    assert demand(TARGET, replace(look, slots=2), learned(rate=0.5)).most == 7
+
+
+@pytest.mark.parametrize(("balance", "most", "replicas"), [(4, 10, 5), (7, 10, 7), (7, 6, 6), (4, 0, 1)])
+def test_the_larger_answer_counts_up_to_what_is_useful(balance: int, most: int, replicas: int) -> None:
+    asked = Demand(2, 3, balance, most, service=1.0, rate=1.0, patience=1.0)
+    assert asked.replicas == replicas
+
+
+def test_an_old_service_time_may_be_up_to_three_times_as_long() -> None:
+    assert Estimates().doubt == 1.0
+    assert Estimates(unproven=600.0).doubt == pytest.approx(3 - 2 / math.e)
+    asked = demand(TARGET, seen(600), replace(learned(), unproven=1e9))
+    assert asked.more == math.ceil(600 / (1 + 16 / 6))
+
+
+def test_ended_claims_remove_the_doubt() -> None:
+    before = replace(learned(), at=0.0, claimed=0, unproven=100.0)
+    later = before.after(10.0, main=0, busy=0, claimed=10, ready=0, starting_for=(), horizon=60.0)
+    assert later.unproven == pytest.approx(110.0 / math.e)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "starts", "may"),
+    [(10.0, 1.0, False), (10.1, 1.0, True), (19.9, 1.0, True), (20.0, 1.0, False), (15.0, 0.0, False)],
+)
+def test_a_start_may_be_late_within_two_and_a_half_deviations(
+    seconds: float, starts: float, may: bool
+) -> None:
+    assert Estimates(start=10.0, start_variance=16.0, starts=starts).may_start_late(seconds) is may
+
+
+@pytest.mark.parametrize(
+    ("rate", "start", "keep"),
+    [(0.034, 1.0, 15.0), (0.033, 1.0, 6.0), (0.025, 20.0, 20.0), (0.024, 20.0, 6.0)],
+)
+def test_the_last_worker_is_kept_for_longer_where_the_next_item_is_likely(
+    rate: float, start: float, keep: float
+) -> None:
+    state = ScalingState(estimates=learned(rate=rate, start=start))
+    assert idle_after(ScalingSpec(), state) == keep
+
+
+@pytest.mark.parametrize(("start", "seconds"), [(8.0, 6.0), (24.0, 6.0), (50.0, 12.5)])
+def test_the_window_is_a_quarter_of_a_start_and_six_seconds_at_least(start: float, seconds: float) -> None:
+    assert window(ScalingSpec(), ScalingState(estimates=learned(start=start))) == seconds
+
+
+@pytest.mark.parametrize(
+    ("current", "to", "patience", "ordered"),
+    [
+        (10, 13, 5.1, 10),
+        (10, 13, 5.0, 13),  # a sixth of the target
+        (10, 14, 9.0, 14),  # more than three tenths
+        (1, 2, 9.0, 1),
+        (0, 1, 9.0, 1),
+    ],
+)
+def test_a_small_step_up_waits_while_no_item_becomes_late(
+    current: int, to: int, patience: float, ordered: int
+) -> None:
+    wish = Wish(to, ScalingRule.TARGET_AGE, "why", patience)
+    spec = ScalingSpec(max_replicas=100, target_age=TARGET)
+    assert up(spec, seen(50, current), ScalingState(), 100.0, wish).replicas == ordered

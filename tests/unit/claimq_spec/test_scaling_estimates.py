@@ -57,6 +57,7 @@ def test_the_fast_rate_counts_when_it_is_higher_by_more_than_chance_explains() -
     assert Estimates(slow=1.0, fast=1.51).arrival_rate == 1.0
     assert Estimates(slow=1.0, fast=1.52).arrival_rate == 1.52
     assert Estimates(slow=0.0, fast=0.001).arrival_rate == 0.001
+    assert Estimates(slow=1.0, fast=3.0, span=4.0).arrival_rate == 1.0  # just as much as chance explains
 
 
 def test_a_slow_start_is_one_deviation_above_the_mean() -> None:

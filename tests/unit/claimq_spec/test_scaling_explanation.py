@@ -61,6 +61,7 @@ def test_the_document_has_the_numbers_in_three_digits() -> None:
     assert shown["demand"]["arrivalsPerSecond"] == 2.35
     assert (shown["demand"]["secondsPerItem"], shown["demand"]["secondsPerItemError"]) == (4.0, 0.4)
     assert shown["inputs"]["main"] == 600
+    assert shown["inputs"]["starting"] == 0
     assert shown["estimates"]["arrivalRate"] == 2.3457, "the next operator continues from exact ones"
 
 

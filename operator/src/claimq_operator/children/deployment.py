@@ -11,7 +11,7 @@ from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import lifecycle_key, sidecar, socket_volume
-from claimq_operator.kubernetes_api.labels import child_labels, child_name, selector_labels
+from claimq_operator.kubernetes_api.labels import child_labels, selector_labels
 from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
@@ -36,27 +36,17 @@ def deployment(
     """The Deployment. Give ``replicas`` only to create it: another field manager owns the number afterwards."""
     template, left_out = _template(resource, spec, settings)
     body: Json = {
-        "apiVersion": DEPLOYMENTS.api_version,
-        "kind": DEPLOYMENTS.kind,
-        "metadata": {
-            "name": child_name(resource.name),
-            "namespace": resource.namespace,
-            "labels": child_labels(resource.name),
-            "ownerReferences": [resource.owner()],
+        "selector": {"matchLabels": selector_labels(resource.name)},
+        "revisionHistoryLimit": 3,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
         },
-        "spec": {
-            "selector": {"matchLabels": selector_labels(resource.name)},
-            "revisionHistoryLimit": 3,
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
-            },
-            "template": template,
-        },
+        "template": template,
     }
     if replicas is not None:
-        body["spec"]["replicas"] = replicas
-    return WorkerDeployment(body, left_out)
+        body["replicas"] = replicas
+    return WorkerDeployment(resource.child(DEPLOYMENTS, body), left_out)
 
 
 def _template(

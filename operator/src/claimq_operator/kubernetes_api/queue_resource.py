@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
-from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE
-from claimq_operator.kubernetes_api.port import QUEUES, Json, part, parts
+from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, child_labels, child_name
+from claimq_operator.kubernetes_api.port import QUEUES, Json, Kind, part, parts
 from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
@@ -66,9 +66,9 @@ class QueueResource:
             "uid": self.uid,
         }
 
-    def owner(self) -> Json:
-        """The owner reference for children, which the cluster deletes together with the queue."""
-        return {
+    def child(self, kind: Kind, spec: Json) -> Json:
+        """A child object, which the cluster deletes together with the queue."""
+        owner = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
             "name": self.name,
@@ -76,6 +76,13 @@ class QueueResource:
             "controller": True,
             "blockOwnerDeletion": False,
         }
+        metadata = {
+            "name": child_name(self.name),
+            "namespace": self.namespace,
+            "labels": child_labels(self.name),
+            "ownerReferences": [owner],
+        }
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
 def read_queue(body: Mapping[str, Any]) -> QueueResource:

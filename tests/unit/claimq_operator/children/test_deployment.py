@@ -243,8 +243,9 @@ def test_a_template_cannot_replace_a_volume_of_claimq(build: Build) -> None:
 
 def test_children_go_with_their_queue(build: Build, queue: Callable[..., QueueResource]) -> None:
     for body in (build().body, budget(queue())):
-        owner = body["metadata"]["ownerReferences"][0]
+        (owner,) = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["controller"]) == ("ReliableQueue", "thumbs", True)
+        assert not owner["blockOwnerDeletion"]  # that would need a permission on finalizers
 
 
 def test_the_number_of_workers_is_only_in_a_new_deployment(build: Build) -> None:

@@ -142,6 +142,6 @@ def test_an_object_of_another_owner_is_never_changed(observed: Look, owners: lis
 
 def test_a_child_is_applied_with_the_uid_of_the_existing_object(observed: Look) -> None:
     look = observed(replicas=0)
-    cluster = HasAnother(look.resource.owner())
+    cluster = HasAnother(*budget(look.resource)["metadata"]["ownerReferences"])
     applied(cluster, Plan(children=(budget(look.resource),)), look)
     assert cluster.applied == [("u-7", True)]

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
-    "claimq.queue.consume_run": ("Consumed", "OnFailure"),
+    "claimq.queue.consume_options": ("Consumed", "OnFailure"),
     "claimq.queue.settling": ("Done",),
     "claimq.errors": (
         "ClaimqError",

@@ -1,4 +1,4 @@
-"""Checks arguments of public functions: durations, instants and counts. Errors name the argument.
+"""Checks arguments of public functions. Errors name the argument.
 
 A duration is a number of seconds or a :class:`datetime.timedelta`; an instant is Unix seconds or an aware
 :class:`datetime.datetime`. Inside the package both are seconds.
@@ -6,12 +6,16 @@ A duration is a number of seconds or a :class:`datetime.timedelta`; an instant i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 from math import isfinite
-from typing import Any, overload
+from typing import Any, Generic, TypeVar, overload
 
 Duration = float | timedelta
 Instant = float | datetime
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 YEAR = 366 * 86_400.0
 CENTURY = 876_000 * 3600.0
@@ -51,9 +55,41 @@ def count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000
     return int(_within(name, value, least, most))
 
 
+def optional_count(name: str, value: object, *, least: int = 0) -> int | None:
+    """The same, and None stays None."""
+    return None if value is None else count(name, value, least=least)
+
+
 def number(name: str, value: object, *, least: float, most: float) -> float:
     """A number. Raises TypeError or ValueError that names the argument."""
     return _within(name, _number(name, value, "a number"), least, most)
+
+
+def of_type(name: str, value: object, kind: type[T] | tuple[type[T], ...], wanted: str) -> T:
+    """A value of that type. Raises TypeError that names the argument and what is ``wanted``."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}; give {wanted}")
+    return value
+
+
+def text(name: str, value: object) -> str:
+    """A text. Raises TypeError that names the argument."""
+    return of_type(name, value, str, "text")
+
+
+def choice(name: str, value: object, kind: type[E]) -> E:
+    """A member of an enumeration, or its text. Raises ValueError that names the argument and the members."""
+    for member in kind:
+        if value == member:
+            return member
+    raise ValueError(f"{name} is {value!r}; give one of: {', '.join(kind)}")
+
+
+def several(name: str, values: object) -> list[Any]:
+    """The values of an iterable. Raises TypeError for a single payload, which could be taken for many."""
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {type(values).__name__}; give a list, also for one item")
+    return list(values)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of any type
 
 
 def _number(name: str, value: object, wanted: str) -> float:
@@ -114,3 +150,19 @@ class OptionalSeconds:
         record.__dict__[self._name] = optional_seconds(
             self._within + self._name, value, least=self._least, most=self._most
         )
+
+
+class Choice(Generic[E]):
+    """Descriptor of a frozen dataclass's field that accepts a member of an enumeration, or its text."""
+
+    def __init__(self, default: E, *, within: str = "") -> None:
+        self._default, self._within = default, within
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: object | None, owner: type) -> E:
+        return self._default if record is None else record.__dict__[self._name]
+
+    def __set__(self, record: Any, value: E | str) -> None:
+        record.__dict__[self._name] = choice(self._within + self._name, value, type(self._default))

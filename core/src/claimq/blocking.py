@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
+from claimq.arguments import Duration
 from claimq.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
@@ -142,7 +143,7 @@ class BlockingQueue:
     def drain_failed(
         self,
         *,
-        min_age: float | None = None,
+        min_age: Duration | None = None,
         min_given_up_count: int | None = None,
         match: Match | str = Match.BOTH,
         limit: int | None = None,

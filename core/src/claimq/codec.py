@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any, cast
 
+from claimq.arguments import text
 from claimq.errors import InvalidName
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
@@ -50,8 +51,9 @@ def _encoded(payload: object) -> bytes:
 
 def check_name(kind: str, name: str) -> str:
     """Returns a valid name of a queue, worker, client or item. Raises :class:`InvalidName` that names the broken
-    rule."""
+    rule, TypeError for anything but text."""
     longest = _LONGEST[kind]
+    text(kind, name)
     if not name or len(name) > longest:
         raise InvalidName(f"a {kind} name has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
     if not (name.isascii() and name.isprintable() and " " not in name):
@@ -71,12 +73,12 @@ def check_name(kind: str, name: str) -> str:
 
 def kept_error(error: str) -> str:
     """The part of an error's text that is kept with an item."""
-    return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
+    return text("error", error)[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
 
 
 def kept_detail(detail: str) -> str:
     """The part of an error's detail that is kept with an item: its end, where the innermost frames are."""
-    return detail[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
+    return text("detail", detail)[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
 
 
 _HEADER = re.compile(rb"cq1[ !]([!-~]+) (\d{1,13}) ([!-~]+) ([^\n]+)\n")

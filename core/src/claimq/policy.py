@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
-from claimq.arguments import YEAR, OptionalSeconds, Seconds, count, number
+from claimq.arguments import YEAR, Choice, OptionalSeconds, Seconds, count, number, of_type
 
 LONGEST_LEASE = 7 * 86_400.0
 """Longest lease in seconds; the scripts enforce it too."""
@@ -76,7 +76,7 @@ class FailedPolicy:
     remove_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
     remove_min_given_up_count: int | None = None
     max_items: int | None = None
-    remove_match: Match = Match.BOTH
+    remove_match: Choice[Match] = Choice(Match.BOTH, within="failed.")
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -118,7 +118,7 @@ class Policy:
     """How often an item may be requeued. After that it goes to failed; with 0, after the first failure."""
     busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
     """The length of a lease. A claim that is neither settled nor renewed for this long expires."""
-    on_expiry: OnExpiry = OnExpiry.REQUEUE
+    on_expiry: Choice[OnExpiry] = Choice(OnExpiry.REQUEUE)
     """Where an item goes whose lease ran out."""
     retry_delay: RetryDelay = RetryDelay()
     """The pause before a failed item's next attempt."""
@@ -130,7 +130,7 @@ class Policy:
     """How long a producer's id is remembered. Enqueueing the id again within this time adds nothing."""
     failed: FailedPolicy = FailedPolicy()
     """Automatic handling of failed items."""
-    durability: Durability = Durability.PRIMARY
+    durability: Choice[Durability] = Choice(Durability.PRIMARY)
     """Where an item is stored when its enqueue returns."""
     durable_done: bool = False
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
@@ -140,6 +140,10 @@ class Policy:
     def __post_init__(self) -> None:
         count("requeue_limit", self.requeue_limit, most=1_000_000)
         count("max_payload", self.max_payload, least=1, most=LARGEST_PAYLOAD)
+        of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
+        of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
+        for name in ("durable_done", "suspended"):
+            of_type(name, getattr(self, name), bool, "True or False")
 
     def to_fields(self) -> dict[str, str]:
         """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""

@@ -14,13 +14,13 @@ class PolicyFields(TypedDict, total=False):
 
     requeue_limit: int
     busy_expiry: Duration
-    on_expiry: OnExpiry
+    on_expiry: OnExpiry | str
     retry_delay: RetryDelay
     claim_wait_timeout: Duration | None
     max_payload: int
     id_window: Duration
     failed: FailedPolicy
-    durability: Durability
+    durability: Durability | str
     durable_done: bool
     suspended: bool
 
@@ -37,7 +37,7 @@ class PolicyChanges(PolicyFields, total=False):
     failed_remove_min_age: Duration | None
     failed_remove_min_given_up_count: int | None
     failed_max_items: int | None
-    failed_remove_match: Match
+    failed_remove_match: Match | str
 
 
 _CONFIG_NAMES = {"claim_wait_timeout": "claim_wait_ms"}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from claimq.arguments import of_type
 from claimq.default_server import found_settings
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
@@ -44,7 +45,9 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
         raise ValueError(
             "client decodes replies, and payloads are bytes; create it with decode_responses=False"
         )
-    if settings is None and client is None:
+    if settings is not None:
+        of_type("settings", settings, RedisSettings, "a RedisSettings, or a URL as the first argument")
+    elif client is None:
         settings = found_settings() if url is None else RedisSettings(url)
     return Server(Connection(settings or RedisSettings(), client=client))
 
@@ -84,7 +87,8 @@ class Server:
         Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as
         :meth:`ReliableQueue.enqueue`.
         """
-        batches = {name: batch_of(payloads) for name, payloads in items.items()}
+        by_name = of_type("items", items, Mapping, "a mapping from queues to their items")
+        batches = {name: batch_of(payloads) for name, payloads in by_name.items()}
         check_one_step(batches.items())
         by_keys = {Keys(name): batch for name, batch in batches.items()}
         done, missing = await run_enqueue(self._connection, by_keys)

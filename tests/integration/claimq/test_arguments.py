@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
+from claimq import Done, NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.queue.internals import internals
 
 SECOND = timedelta(seconds=1)
@@ -61,6 +61,14 @@ COUNTS: dict[str, Call] = {
     "count of items": lambda queue: queue.items("busy", odd),
     "offset of items": lambda queue: queue.items("busy", offset=odd),
     "count of failed_items": lambda queue: queue.failed_items(odd),
+    "count of removed_items": lambda queue: queue.removed_items(odd),
+    "offset of removed_items": lambda queue: queue.removed_items(offset=odd),
+    "limit of requeue_failed": lambda queue: queue.requeue_failed(limit=odd),
+    "max_given_up_count of requeue_failed": lambda queue: queue.requeue_failed(max_given_up_count=odd),
+    "min_given_up_count of remove_failed": lambda queue: queue.remove_failed(min_given_up_count=odd),
+    "log_limit of remove_failed": lambda queue: queue.remove_failed(log_limit=odd),
+    "min_given_up_count of drain_failed": lambda queue: anext(queue.drain_failed(min_given_up_count=odd)),
+    "limit of apply_failed_policy": lambda queue: queue.apply_failed_policy(limit=odd),
     "limit of explain": lambda queue: internals(queue).explain("w1", "a cause", limit=odd),
     "limit of recount": lambda queue: internals(queue).recount("w1", "a cause", limit=odd),
 }
@@ -70,6 +78,73 @@ COUNTS: dict[str, Call] = {
 async def test_a_count_of_another_type_is_refused_by_name(queue: ReliableQueue, name: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name.split(maxsplit=1)[0]} is '5s'; give a whole number"):
         await COUNTS[name](queue)
+
+
+@pytest.mark.parametrize("value", ["two", 1.5, -1])
+async def test_a_filter_that_is_no_count_neither_removes_nor_requeues(
+    queue: ReliableQueue, value: Any
+) -> None:
+    await queue.enqueue_many(["a", "b"])
+    await queue.fail(await queue.claim(2), "broken", permanent=True)
+    refused = (TypeError, ValueError)
+    with pytest.raises(refused, match=r"^min_given_up_count is"):
+        await queue.remove_failed(min_given_up_count=value)
+    with pytest.raises(refused, match=r"^min_given_up_count is"):
+        await anext(queue.drain_failed(min_given_up_count=value))
+    with pytest.raises(refused, match=r"^max_given_up_count is"):
+        await queue.requeue_failed(max_given_up_count=value)
+    assert (await queue.lengths())[State.FAILED] == 2
+
+
+async def test_an_empty_name_names_no_failed_item(queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    await queue.fail(await queue.claim(), "broken", permanent=True)
+    assert await queue.requeue_failed_item("") is False
+    assert await queue.remove_failed_item("") is None
+    assert (await queue.lengths())[State.FAILED] == 1
+
+
+TOKEN = "w1/1.AAAAAAAA"
+five: Any = 5
+OTHERS: dict[str, tuple[Call, str]] = {
+    "id": (lambda queue: queue.enqueue("a", id=five), "text"),
+    "client": (lambda queue: queue.client_length(five), "text"),
+    "worker": (lambda queue: queue.release_worker(five), "text"),
+    "name": (lambda queue: queue.failed_item(five), "text"),
+    "error": (lambda queue: queue.fail(TOKEN, five), "text"),
+    "detail": (lambda queue: queue.fail(TOKEN, "broken", detail=five), "text"),
+    "state": (lambda queue: queue.items(five), "one of: main, busy, delayed, failed"),
+    "match": (lambda queue: queue.remove_failed(match=five), "one of: both, either"),
+    "reason": (lambda queue: queue.release_worker("w1", five), "one of: crash, interrupt"),
+    "on_failure": (lambda queue: queue.consume(print, on_failure=five), "one of: requeue, fail, drop"),
+    "handler": (lambda queue: queue.consume(five), "a function"),
+    "stop": (lambda queue: queue.consume(print, stop=five), "an asyncio.Event or a threading.Event"),
+    "policy": (lambda queue: queue.set_policy(five), "a Policy"),
+    "suspended": (lambda queue: queue.update_policy(suspended=five), "True or False"),
+    "failed": (lambda queue: queue.update_policy(failed=five), "a FailedPolicy"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_what_an_argument_cannot_be_is_refused_by_name(queue: ReliableQueue, name: str) -> None:
+    call, wanted = OTHERS[name]
+    with pytest.raises((TypeError, ValueError), match=f"^{name} is 5; give {wanted}"):
+        await call(queue)
+
+
+SINGLE: dict[str, Call] = {
+    "enqueue_many": lambda queue: queue.enqueue_many("one item"),
+    "enqueue_many of a dict": lambda queue: queue.enqueue_many({"one": "item"}),
+    "enqueue of done": lambda queue: queue.done(TOKEN, enqueue="one item"),
+    "enqueue of Done": lambda queue: queue.done(Done(TOKEN, b"one item")),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+async def test_one_payload_is_not_taken_for_many(queue: ReliableQueue, name: str) -> None:
+    with pytest.raises(TypeError, match=r"^items is (str|bytes|dict); give a list, also for one item"):
+        await SINGLE[name](queue)
+    assert await queue.length() == 0
 
 
 @pytest.mark.parametrize("count", [0, 1001])

@@ -54,3 +54,15 @@ def test_a_count_of_another_type_names_the_argument(value: Any) -> None:
 
 def test_dir_shows_the_api() -> None:
     assert set(claimq.__all__) <= set(dir(claimq))
+
+
+def test_every_name_of_the_api_can_be_imported() -> None:
+    for name in claimq.__all__:
+        assert getattr(claimq, name) is not None
+
+
+def test_a_choice_is_a_member_or_its_text() -> None:
+    assert arguments.choice("match", "either", claimq.Match) is claimq.Match.EITHER
+    assert arguments.choice("match", claimq.Match.BOTH, claimq.Match) is claimq.Match.BOTH
+    with pytest.raises(ValueError, match=r"^match is 'neither'; give one of: both, either$"):
+        arguments.choice("match", "neither", claimq.Match)

@@ -199,6 +199,31 @@ def test_durations_may_be_timedeltas_and_read_as_seconds() -> None:
     assert hash(policy) == hash(replace(policy))
 
 
+def test_a_choice_may_be_text_and_reads_as_its_member() -> None:
+    failed = FailedPolicy(remove_min_given_up_count=3, remove_match="either")
+    policy = Policy(on_expiry="drop", durability="fsynced", failed=failed)
+    assert (policy.on_expiry, policy.durability) == (OnExpiry.DROP, Durability.FSYNCED)
+    assert Policy.from_fields(policy.to_fields()) == policy
+    with pytest.raises(ValueError, match=r"^on_expiry is 'discard'; give one of: requeue, drop, fail$"):
+        Policy(on_expiry="discard")
+    with pytest.raises(ValueError, match=r"^failed.remove_match is 'any'; give one of: both, either$"):
+        FailedPolicy(remove_match="any")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("suspended", "no", "True or False"),
+        ("durable_done", 1, "True or False"),
+        ("failed", None, "a FailedPolicy"),
+        ("retry_delay", 5.0, "a RetryDelay"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_by_name(name: str, value: Any, wanted: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is {value!r}; give {wanted}$"):
+        Policy(**{name: value})
+
+
 def test_a_policy_cannot_be_changed() -> None:
     policy = Policy()
     with pytest.raises(AttributeError):

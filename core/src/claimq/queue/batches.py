@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from claimq.arguments import instant, seconds
+from claimq.arguments import instant, seconds, several
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge
 from claimq.model import NewItem
@@ -141,7 +141,7 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
     shape: tuple[str, str, bool] | None = None
     count_at = number = 0
     prefix, numbers = _ids.prefix, _ids.numbers
-    for item in items:
+    for item in several("items", items):
         new = item if isinstance(item, NewItem) else None
         payload = payload_bytes(item if new is None else new.payload)
         if batch.ids and limit and (len(batch.ids) >= limit or batch.size + len(payload) > _CALL_BYTES):

@@ -67,12 +67,17 @@ class Consuming(Claiming, Settling):
         """
         arguments.count("concurrency", concurrency, least=1)
         arguments.count("chunk", chunk, least=1)
-        if max_items is not None:
-            arguments.count("max_items", max_items)
+        arguments.optional_count("max_items", max_items)
+        if not callable(handler):
+            raise TypeError(f"handler is {handler!r}; give a function or a coroutine function")
+        if stop is not None:
+            arguments.of_type(
+                "stop", stop, (asyncio.Event, threading.Event), "an asyncio.Event or a threading.Event"
+            )
         limit, between = optional_seconds("max_seconds", max_seconds), seconds("pause", pause)
         options = Options(
             handler, min(chunk, BATCH), max_items, return_when_empty, process_all, between, die_on_error,
-            OnFailure(on_failure),
+            arguments.choice("on_failure", on_failure, OnFailure),
         )  # fmt: skip
         calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")

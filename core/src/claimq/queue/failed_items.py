@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from claimq import arguments
-from claimq.arguments import Duration, optional_seconds, seconds
+from claimq.arguments import Duration, choice, optional_count, optional_seconds, seconds, text
 from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
@@ -45,14 +45,16 @@ class FailedItems(QueuePart):
         StoreUnavailable. O(failed log failed) in chunks.
         """
         walk = _Walk()
-        age = seconds("min_age", min_age)
+        age, most = seconds("min_age", min_age), optional_count("max_given_up_count", max_given_up_count)
         while size := walk.next_size(_checked(chunk), _left(limit)):
-            if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=max_given_up_count):
+            if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=most):
                 break
         return walk.moved
 
     async def requeue_failed_item(self, name: str) -> bool:
         """Sends one failed item back by its id (or its name in failed); False if there is none. O(log failed)."""
+        if not text("name", name):  # to the script it would mean all of them
+            return False
         (requeued, *_), _ = await self._run_counted("requeue_failed", [name, "", 0, "", "-inf", 0, 1])
         return int(requeued) > 0
 
@@ -83,9 +85,9 @@ class FailedItems(QueuePart):
         stay. If a reply is lost, the items of that chunk are removed but not in the returned log; use
         :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
-        oldest = optional_seconds("min_age", min_age)
+        arguments.count("log_limit", log_limit)
         total, found = 0, list[Located]()
-        for age, count in _walks(oldest, min_given_up_count, Match(match)):
+        for age, count in _filtered_walks(min_age, min_given_up_count, match):
             walk = _Walk()
             while size := walk.next_size(_checked(chunk), _left(limit, total)):
                 wanted = log_limit - len(found)
@@ -155,8 +157,7 @@ class FailedItems(QueuePart):
         chunks.
         """
         total, takes_new = 0, min_age is None and min_given_up_count is None
-        oldest = optional_seconds("min_age", min_age)
-        for age, count in _walks(oldest, min_given_up_count, Match(match)):
+        for age, count in _filtered_walks(min_age, min_given_up_count, match):
             walk, more = _Walk(), True
             while more and (size := walk.next_size(_checked(chunk), _left(limit, total))):
                 until = "" if takes_new else walk.until
@@ -180,9 +181,8 @@ class FailedItems(QueuePart):
 
     async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
         """A page of failed items, oldest failure first. O(log failed + count)."""
-        if arguments.count("count", count, least=-1_000_000_000) < 1:
+        if not is_page(count, offset):
             return []
-        arguments.count("offset", offset)
         return [
             _failed(score, name, raw)
             for name, score, raw in await self._page("failed", offset, count)
@@ -202,7 +202,7 @@ class FailedItems(QueuePart):
 
     async def failed_item(self, name: str) -> Located | None:
         """One failed item by its id (or its name in failed); None if there is none. O(1)."""
-        failed_at = await self._connection.command("ZSCORE", self._keys["failed"], name)
+        failed_at = await self._connection.command("ZSCORE", self._keys["failed"], text("name", name))
         envelope = await self._connection.command("HGET", self._keys["failed:items"], name)
         return None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
 
@@ -214,7 +214,7 @@ class FailedItems(QueuePart):
         It keeps the last 1,000 items, each with its counters, the beginning of its error, and the first 1,000 bytes
         of its payload. Flush and delete empty it. Raises StoreUnavailable. O(offset + count).
         """
-        if count < 1:
+        if not is_page(count, offset):
             return []
         log = await self._connection.command("LRANGE", self._keys["removed"], offset, offset + count - 1)
         return [_removed(line) for line in log]
@@ -226,7 +226,7 @@ class FailedItems(QueuePart):
         next pass, of any process, continues after the items that a filter left in failed. Safe in any number of
         processes at once. Raises StoreUnavailable, StoreFull, StoreMisused for an invalid policy.
         """
-        _checked(limit)
+        arguments.count("limit", limit, least=1, most=BATCH)
         failed = read_policy(
             await self._connection.command("HGETALL", self._keys.config), self._keys.config
         ).failed
@@ -350,14 +350,29 @@ def _walks(min_age: float | None, min_given_up_count: int | None, match: Match) 
     return [(min_age or 0.0, min_given_up_count or 0)]
 
 
+def _filtered_walks(
+    min_age: Duration | None, min_given_up_count: int | None, match: Match | str
+) -> list[tuple[float, int]]:
+    """The walks for the filters of a caller. Raises TypeError or ValueError that names the filter."""
+    least = optional_count("min_given_up_count", min_given_up_count)
+    return _walks(optional_seconds("min_age", min_age), least, choice("match", match, Match))
+
+
 def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
     if failed.remove_min_age is None and failed.remove_min_given_up_count is None:
         return []
     return _walks(failed.remove_min_age, failed.remove_min_given_up_count, failed.remove_match)
 
 
+def is_page(count: int, offset: int) -> bool:
+    """Whether a page of so many items can have any. Raises TypeError or ValueError for invalid numbers."""
+    arguments.count("offset", offset)
+    arguments.count("count", count, least=-1_000_000_000)
+    return count > 0
+
+
 def _checked(chunk: int) -> int:
-    return arguments.count("chunk", chunk, least=1, most=1000)
+    return arguments.count("chunk", chunk, least=1, most=BATCH)
 
 
 def _left(limit: int | None, moved: int = 0) -> int | None:

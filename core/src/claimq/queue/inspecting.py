@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from claimq import arguments
+from claimq.arguments import choice, text
 from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
-from claimq.queue.failed_items import FailedItems, read_fields
+from claimq.queue.failed_items import FailedItems, is_page, read_fields
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import read_token
@@ -59,7 +59,7 @@ class Inspecting(FailedItems):
 
     async def length(self, state: State | str = State.MAIN) -> int:
         """Number of items in a state. O(1)."""
-        return (await self.snapshot()).lengths[State(state)]
+        return (await self.snapshot()).lengths[_state(state)]
 
     async def client_length(self, client: str) -> int:
         """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
@@ -76,7 +76,7 @@ class Inspecting(FailedItems):
 
     async def age(self, state: State | str = State.MAIN) -> float | None:
         """Seconds since the oldest item of the state entered it; None if there is none. See :class:`Snapshot`. O(1)."""
-        return (await self.snapshot()).ages[State(state)]
+        return (await self.snapshot()).ages[_state(state)]
 
     async def stats(self) -> dict[str, int]:
         """Totals since the queue was created, one for each name in ``COUNTERS``; docs/operations.md says what they
@@ -88,7 +88,7 @@ class Inspecting(FailedItems):
 
         Raises InvalidName. O(offset + count).
         """
-        if not _is_page(count, offset):
+        if not is_page(count, offset):
             return []
         only: list[Arg] = [] if client is None else [check_name("client", client)]
         items: list[Item] = []
@@ -105,12 +105,12 @@ class Inspecting(FailedItems):
 
         O(log n + count); for main O(offset + count); for busy also O(claim calls that are live).
         """
-        state = State(state)
+        state = _state(state)
         if state is State.MAIN:
             return [Located(item, State.MAIN) for item in await self.peek(count, offset=offset)]
         if state is State.FAILED:
             return await self.failed_items(count, offset=offset)
-        if not _is_page(count, offset):
+        if not is_page(count, offset):
             return []
         rows = await self._page(state.value, offset, count)
         claimed = await self._claim_calls(name for name, _, _ in rows) if state is State.BUSY else {}
@@ -164,6 +164,7 @@ class Inspecting(FailedItems):
         O(1) in failed, otherwise O(n) in calls that read 1,000 items or 2 MiB each, so that none blocks the server for
         long. If items move during the search, it is repeated up to three times.
         """
+        text("id", id)
         for _ in range(3):
             before = (await self.snapshot()).seq
             if found := await self.failed_item(id):
@@ -248,11 +249,8 @@ class Inspecting(FailedItems):
         return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
 
 
-def _is_page(count: int, offset: int) -> bool:
-    """Whether a page of so many items can have any. Raises TypeError or ValueError for invalid numbers."""
-    arguments.count("offset", offset)
-    arguments.count("count", count, least=-1_000_000_000)
-    return count > 0
+def _state(state: State | str) -> State:
+    return choice("state", state, State)
 
 
 def _claimed_at(token: str, claimed: Mapping[str, float]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from claimq.arguments import count
+from claimq.arguments import choice, count, of_type
 from claimq.codec import check_name, kept_error
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy
@@ -32,7 +32,7 @@ class Maintaining(QueuePart):
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy. It applies at once, also to items that are already in the queue. A pause stays.
         O(1)."""
-        await self._set_fields(policy.to_fields())
+        await self._set_fields(of_type("policy", policy, Policy, "a Policy").to_fields())
 
     async def update_policy(self, **changes: Unpack[PolicyChanges]) -> None:
         """Sets the named fields and leaves all others unchanged, in one step: processes that change different fields at
@@ -108,7 +108,7 @@ class Maintaining(QueuePart):
         of 100 items after one call for their tokens.
         """
         check_name("worker", worker)
-        kind = Reason(reason)
+        kind = choice("reason", reason, Reason)
         tokens = await self._tokens_of(worker)
         total = Released()
         while tokens:

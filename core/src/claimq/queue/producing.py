@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from claimq.arguments import Duration, Instant
+from claimq.arguments import Duration, Instant, several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
 from claimq.model import Enqueued, EnqueuedItem, NewItem
@@ -53,7 +53,7 @@ class Producing(QueuePart):
         They go in calls of up to 1,000 items or 4 MiB, each of them atomic; after an error the items of earlier calls
         are stored. Errors as :meth:`enqueue`. O(items).
         """
-        listed = list(items)
+        listed = several("items", items)
         batches = list(batches_of(listed))
         if len(batches) > 1:
             await self._check_sizes(listed)

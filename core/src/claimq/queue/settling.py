@@ -13,7 +13,7 @@ from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.batches import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue.queue_part import QueuePart
-from claimq.queue.token_groups import BATCH, MOVES, Claims, TokenGroups
+from claimq.queue.token_groups import BATCH, MOVES, Claims, TokenGroups, listed
 from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
@@ -48,18 +48,18 @@ class Settling(QueuePart):
         Raises StoreUnavailable (the outcome is unknown; the leases go on), StoreMisused; with ``enqueue`` also
         ItemTooLarge, StoreFull, CrossSlot. Costs one round trip for up to 1,000 claims, O(claims log busy).
         """
-        listed = [claims] if isinstance(claims, Claim | str | Done) else list(claims)
+        every = [claims] if isinstance(claims, Done) else listed(claims)
         if enqueue:
-            if len(listed) != 1 or isinstance(listed[0], Done):
+            if len(every) != 1 or isinstance(every[0], Done):
                 raise ValueError(
                     "enqueue= goes with one claim; for several give Done(claim, enqueue=...) for each"
                 )
-            listed = [Done(listed[0], enqueue)]
-        if any(isinstance(claim, Done) for claim in listed):
+            every = [Done(every[0], enqueue)]
+        if any(isinstance(claim, Done) for claim in every):
             return await self._done_enqueue(
-                [claim if isinstance(claim, Done) else Done(claim, ()) for claim in listed]
+                [claim if isinstance(claim, Done) else Done(claim, ()) for claim in every]
             )
-        return await self._settle("done", [claim for claim in listed if not isinstance(claim, Done)], [])
+        return await self._settle("done", [claim for claim in every if not isinstance(claim, Done)], [])
 
     async def _done_enqueue(self, pairs: list[Done]) -> list[Outcome]:
         if len(pairs) > BATCH:
@@ -154,19 +154,19 @@ class Settling(QueuePart):
         self, claims: Claims, kind: str, *, error: str = "", detail: str = "", delay: int | str = ""
     ) -> list[Outcome]:
         words: list[Arg] = [kind, kept_error(error), kept_detail(detail), delay]
-        listed = [claims] if isinstance(claims, Claim | str) else list(claims)
-        if len(listed) <= MOVES:
-            return await self._settle("give_back", listed, words)
-        TokenGroups.of(listed)  # raises for invalid tokens before the first call
+        every = listed(claims)
+        if len(every) <= MOVES:
+            return await self._settle("give_back", every, words)
+        TokenGroups.of(every)  # raises for invalid tokens before the first call
         # In the order of claiming; to the head newest first, so that each call puts its items before those of the last.
-        order = sorted(range(len(listed)), key=lambda i: _number(listed[i]), reverse=kind == "interrupt")
+        order = sorted(range(len(every)), key=lambda i: _number(every[i]), reverse=kind == "interrupt")
         outcomes: dict[int, Outcome] = {}
         for start in range(0, len(order), MOVES):
             part = order[start : start + MOVES]
             outcomes.update(
-                zip(part, await self._settle("give_back", [listed[i] for i in part], words), strict=True)
+                zip(part, await self._settle("give_back", [every[i] for i in part], words), strict=True)
             )
-        return [outcomes[i] for i in range(len(listed))]
+        return [outcomes[i] for i in range(len(every))]
 
     async def _settle(self, name: str, claims: Claims, words: list[Arg]) -> list[Outcome]:
         outcomes: list[Outcome] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from claimq.model import Claim
 from claimq.tokens import Token, make_token, may_be_token, read_token
@@ -16,6 +17,16 @@ MOVES = 100
 _EXAMPLE = make_token("worker-1", 1795232291850000, "q3Zt-9aB")
 
 Claims = Claim | str | Iterable[Claim | str]
+T = TypeVar("T")
+
+
+def listed(claims: Claim | str | Iterable[Claim | str | T]) -> list[Claim | str | T]:
+    """The claims of a call, one or several. Raises TypeError for anything else."""
+    if isinstance(claims, Claim | str):
+        return [claims]
+    if not isinstance(claims, Iterable):
+        raise _not_a_claim(claims)
+    return list(claims)
 
 
 @dataclass(slots=True)
@@ -32,11 +43,10 @@ class TokenGroups:
     def of(cls, claims: Claims) -> TokenGroups:
         """Groups claims and tokens in the order in which they were given. Raises ValueError for text that is not a
         token, TypeError for anything else."""
-        listed = [claims] if isinstance(claims, (Claim, str)) else list(claims)
         ids: dict[str, str] = {}
         tokens: list[str] = []
         by_worker: dict[str, list[str]] = {}
-        for claim in listed:
+        for claim in listed(claims):
             if isinstance(claim, Claim):
                 token = claim.token
                 ids[token] = claim.item.id
@@ -62,13 +72,13 @@ class TokenGroups:
     @classmethod
     def batches(cls, claims: Claims) -> Iterable[TokenGroups]:
         """The groups for calls of at most :data:`BATCH` claims. Raises as :meth:`of`, before the first."""
-        listed = [claims] if isinstance(claims, (Claim, str)) else list(claims)
-        return [cls.of(listed[start : start + BATCH]) for start in range(0, len(listed), BATCH)]
+        every = listed(claims)
+        return [cls.of(every[start : start + BATCH]) for start in range(0, len(every), BATCH)]
 
 
 def _read(token: object) -> Token | None:
     if not isinstance(token, str):
-        raise TypeError(f"give a Claim or its token, not {type(token).__name__}")
+        raise _not_a_claim(token)
     if parts := read_token(token):
         return parts
     if may_be_token(token):
@@ -76,3 +86,7 @@ def _read(token: object) -> Token | None:
     raise ValueError(
         f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} (the token attribute of a Claim)"
     )
+
+
+def _not_a_claim(given: object) -> TypeError:
+    return TypeError(f"give a Claim or its token, not {type(given).__name__}")

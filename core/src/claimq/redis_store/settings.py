@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from claimq.arguments import OptionalSeconds, Seconds, count
+from claimq.arguments import OptionalSeconds, Seconds, count, text
 from claimq.redis_url import parse_url
 
 
@@ -36,7 +36,7 @@ class RedisSettings:
     max_connections: int = 16
 
     def __post_init__(self) -> None:
-        parse_url(self.url)
+        parse_url(text("url", self.url))
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)

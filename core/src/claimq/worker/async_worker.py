@@ -6,6 +6,7 @@ import os
 from types import TracebackType
 from typing import Self
 
+from claimq.arguments import Duration
 from claimq.worker.backends import ASYNCIO
 from claimq.worker.client import Client
 from claimq.worker.item import AsyncItem
@@ -15,7 +16,7 @@ class AsyncWorker(Client[AsyncItem]):
     """A connection to the sidecar for one event loop. Use it with ``async with``."""
 
     def __init__(
-        self, socket: str | os.PathLike[str] | None, *, session: bool, within: float, patience: float
+        self, socket: str | os.PathLike[str] | None, *, session: bool, within: Duration, patience: Duration
     ) -> None:
         super().__init__(ASYNCIO, AsyncItem, socket, session=session, patience=patience)
         self._within = within
@@ -35,8 +36,8 @@ def connect_async(
     socket: str | os.PathLike[str] | None = None,
     *,
     session: bool = True,
-    within: float = 10.0,
-    patience: float = 120.0,
+    within: Duration = 10.0,
+    patience: Duration = 120.0,
 ) -> AsyncWorker:
     """The sidecar as an async context manager; see :func:`claimq.worker.connect`."""
     return AsyncWorker(socket, session=session, within=within, patience=patience)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
-from claimq.arguments import Duration
+from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Verdict
 from claimq.worker.backends import Backend
@@ -28,6 +28,7 @@ from claimq.worker.session import ANSWER_SECONDS, Session
 from claimq.worker.stopping import Stopping
 from claimq.worker.wire import (
     claim_body,
+    delay_words,
     enqueue_bodies,
     fail_words,
     read_claims,
@@ -56,13 +57,13 @@ class Client(Generic[AnyItem]):
         socket: str | os.PathLike[str] | None,
         *,
         session: bool,
-        patience: float,
+        patience: Duration,
     ) -> None:
         self.path = socket_path(socket)
         self._backend = backend
         self._item = item
         self._block = "async with item" if hasattr(item, "__aenter__") else "with item"
-        self._patience = patience
+        self._patience = seconds("patience", patience)
         self._connections = Connections(self.path, backend)
         # Without a lock: each change of the dictionary is atomic, and copies are made by one call.
         self._in_hand: dict[str, AnyItem] = {}
@@ -89,14 +90,15 @@ class Client(Generic[AnyItem]):
         """Whether the worker was asked to stop, by the program or by the sidecar."""
         return self._stopping.is_asked or self.draining
 
-    async def open(self, within: float) -> None:
+    async def open(self, within: Duration) -> None:
         """Opens the session, or finds the socket. Raises SidecarUnavailable with the reason, and is closed then."""
         try:
+            limit = seconds("within", within)
             if self._session is not None:
                 self._session.start()
-                await self._session.id(within)
+                await self._session.id(limit)
             else:
-                await self._connections.probe(within)
+                await self._connections.probe(limit)
         except BaseException:
             await self.close()
             raise
@@ -122,13 +124,14 @@ class Client(Generic[AnyItem]):
         await self.close()
 
     # Claiming.
-    async def claim(self, max: int = 1, *, wait: float | None = None) -> list[AnyItem]:  # noqa: A002 - as in the HTTP API
+    async def claim(self, max: int = 1, *, wait: Duration | None = None) -> list[AnyItem]:  # noqa: A002 - as in the HTTP API
         """Up to ``max`` (1 to 1,000) items, waiting ``wait`` seconds (up to 300) for the first.
 
         By default it waits as long as the queue's policy says. Empty when there are none, and during a drain
         (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused. Cancelling it loses nothing.
         """
-        return self._note_claim(await self._claim(max, wait, try_for=5.0), wait)
+        limit = optional_seconds("wait", wait)
+        return self._note_claim(await self._claim(max, limit, try_for=5.0), limit)
 
     async def _claim(
         self, most: int, wait: float | None, *, try_for: float, stopping: Stopping | None = None
@@ -183,7 +186,7 @@ class Client(Generic[AnyItem]):
         self,
         *,
         chunk: int = 1,
-        wait: float = 5.0,
+        wait: Duration = 5.0,
         handle_signals: bool = True,
         settle_elsewhere: bool = False,
     ) -> AsyncGenerator[AnyItem]:
@@ -194,12 +197,13 @@ class Client(Generic[AnyItem]):
                 await work(item.json())
         """
         ahead: list[AnyItem] = []
+        limit = seconds("wait", wait)
         with self._stopping.on_signals() if handle_signals else nullcontext():
             try:
                 while not self.is_over():
-                    ahead = await self._claim_through_outages(chunk, wait)
+                    ahead = await self._claim_through_outages(chunk, limit)
                     if not settle_elsewhere:
-                        self._note_claim(ahead, wait)
+                        self._note_claim(ahead, limit)
                     for item in ahead:
                         item.is_begun = False
                     while ahead and not self.is_over():
@@ -225,27 +229,29 @@ class Client(Generic[AnyItem]):
             raise
 
     # Verdicts.
-    async def done(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
-        """The work on all of these is finished. Items or tokens."""
+    async def done(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
+        """The work on these is finished: one or several items or tokens."""
         return await self.settle("done", items, {})
 
     async def fail(
-        self, items: Iterable[AnyItem | str], error: object, *, permanent: bool = False
+        self, items: AnyItem | str | Iterable[AnyItem | str], error: object, *, permanent: bool = False
     ) -> list[Outcome]:
         """This attempt failed for all of these, for the same reason."""
         return await self.settle("fail", items, fail_words(error, permanent=permanent))
 
-    async def requeue(self, items: Iterable[AnyItem | str], *, delay: float | None = None) -> list[Outcome]:
+    async def requeue(
+        self, items: AnyItem | str | Iterable[AnyItem | str], *, delay: Duration | None = None
+    ) -> list[Outcome]:
         """Not now, for all of these."""
-        return await self.settle("requeue", items, {"delay": delay})
+        return await self.settle("requeue", items, delay_words(delay))
 
-    async def unclaim(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
+    async def unclaim(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """The work on these never began: back to the head in the order of claiming, uncounted."""
         return await self.settle("unclaim", items, {})
 
-    async def renew(self, items: Iterable[AnyItem | str]) -> list[Outcome]:
+    async def renew(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """Extends these leases; only needed without a session."""
-        listed = list(items)
+        listed = _listed(items)
         outcomes = await self._verdict("renew", listed, {})
         for item, outcome in zip(listed, outcomes, strict=True):
             if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
@@ -253,13 +259,13 @@ class Client(Generic[AnyItem]):
         return outcomes
 
     async def settle(
-        self, verb: str, items: Iterable[AnyItem | str], words: dict[str, object]
+        self, verb: str, items: AnyItem | str | Iterable[AnyItem | str], words: dict[str, object]
     ) -> list[Outcome]:
         """A verdict on these, tried for ``patience`` seconds; each item's ``outcome`` says what it did.
 
         Raises SidecarUnavailable, StoreUnavailable.
         """
-        outcomes = await self._verdict(verb, items, words)
+        outcomes = await self._verdict(verb, _listed(items), words)
         for outcome in outcomes:
             item = self._in_hand.pop(outcome.token, None)
             if item is not None:
@@ -341,7 +347,7 @@ class Client(Generic[AnyItem]):
         the app's own may be enqueued again without doubling them.
         """
         self._check_process()
-        listed = list(items)
+        listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
         replies: list[dict[str, Any]] = []
         for body in enqueue_bodies(listed):
@@ -369,3 +375,7 @@ class Client(Generic[AnyItem]):
             raise SidecarUnavailable(
                 "this worker was connected before a fork; connect again in the child process"
             )
+
+
+def _listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str]:
+    return [items] if isinstance(items, ClaimedItem | str) else several("items", items)

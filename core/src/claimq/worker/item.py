@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from claimq.arguments import Duration
 from claimq.model import Outcome, payload_json, payload_text
 from claimq.worker.backends import blocking, run
-from claimq.worker.wire import done_words, fail_words
+from claimq.worker.wire import delay_words, done_words, fail_words
 
 
 class _Client(Protocol):
@@ -81,9 +82,9 @@ class AsyncItem(ClaimedItem):
         """
         return (await self._client.settle("fail", [self], fail_words(error, permanent=permanent)))[0]
 
-    async def requeue(self, *, delay: float | None = None) -> Outcome:
-        """Not now: to the tail, or after ``delay`` seconds. Counts against the limit."""
-        return (await self._client.settle("requeue", [self], {"delay": delay}))[0]
+    async def requeue(self, *, delay: Duration | None = None) -> Outcome:
+        """Not now: to the tail, or after ``delay`` (seconds or a timedelta). Counts against the limit."""
+        return (await self._client.settle("requeue", [self], delay_words(delay)))[0]
 
     async def unclaim(self) -> Outcome:
         """The work never began: back to the head, uncounted."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from claimq.arguments import optional_seconds
+from claimq.arguments import Duration, optional_seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.frames import last_frames
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
@@ -66,6 +66,11 @@ def request(path: str, body: bytes) -> bytes:
     )
 
 
+def delay_words(delay: Duration | None) -> dict[str, object]:
+    """The words beside the tokens of a requeue."""
+    return {"delay": optional_seconds("delay", delay)}
+
+
 def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
     """The body of a claim; payloads come as base64, so that they arrive byte for byte."""
     body: dict[str, object] = {"max": most, "encoding": "base64"}
@@ -106,7 +111,7 @@ def _sendable(text: str) -> str:
 
 def done_words(enqueue: Iterable[object]) -> dict[str, object]:
     """The words beside the token of a done with followers."""
-    items = [new_item(item) for item in enqueue]
+    items = [new_item(item) for item in several("enqueue", enqueue)]
     return {"enqueue": items} if items else {}
 
 
@@ -114,7 +119,7 @@ def enqueue_bodies(items: Iterable[object]) -> Iterator[bytes]:
     """The bodies of an enqueue of any number of items, none of them much over 8 MiB."""
     batch: list[dict[str, object]] = []
     size = 0
-    for item in items:
+    for item in several("items", items):
         new = new_item(item)
         length = len(_encode(new))
         if batch and (len(batch) >= MOST or size + length > _REQUEST_BYTES):

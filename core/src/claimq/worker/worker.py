@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from claimq.arguments import Duration
 from claimq.worker.backends import BLOCKING, blocking, run
 from claimq.worker.client import Client
 from claimq.worker.item import Item
@@ -28,7 +29,11 @@ class Worker:
     """
 
     def __init__(
-        self, socket: str | os.PathLike[str] | None = None, *, session: bool = True, patience: float = 120.0
+        self,
+        socket: str | os.PathLike[str] | None = None,
+        *,
+        session: bool = True,
+        patience: Duration = 120.0,
     ) -> None:
         self.client: Client[Item] = Client(BLOCKING, Item, socket, session=session, patience=patience)
         self.path = self.client.path
@@ -62,7 +67,7 @@ class Worker:
         self,
         *,
         chunk: int = 1,
-        wait: float = 5.0,
+        wait: Duration = 5.0,
         handle_signals: bool = True,
         settle_elsewhere: bool = False,
     ) -> Iterator[Item]:
@@ -109,8 +114,8 @@ def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
     session: bool = True,
-    within: float = 10.0,
-    patience: float = 120.0,
+    within: Duration = 10.0,
+    patience: Duration = 120.0,
 ) -> Worker:
     """Connects to the sidecar and opens a session.
 

@@ -6,9 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,8 +20,6 @@ from testkit.processes import Process
 from testkit.server import Server
 from testkit.sidecars import Sidecar
 from testkit.waiting import PATIENCE, eventually_sync
-
-odd: Any = "5s"
 
 
 @pytest.fixture
@@ -58,29 +54,6 @@ def test_each_verdict_has_its_effect(worker: Worker, queue: BlockingQueue) -> No
     assert [item.payload for item in queue.peek(2)] == [b"d", b"a"]
     assert queue.items(State.FAILED, 1)[0].item.last_error == "ValueError: broken"
     assert a.done().is_lost
-
-
-def test_durations_may_be_timedeltas_and_one_item_needs_no_list(
-    sidecar: Sidecar, queue: BlockingQueue
-) -> None:
-    second = timedelta(seconds=1)
-    queue.enqueue_many(["a", "b", "c"])
-    with claimq.worker.connect(sidecar.socket, within=10 * second, patience=60 * second) as worker:
-        a, b = worker.claim(2, wait=second)
-        assert a.requeue(delay=60 * second).delay == 60.0
-        assert worker.requeue(b, delay=60 * second)[0].delay == 60.0
-        c = next(worker.items(wait=second))
-        assert worker.done(c.token)[0].verdict == "done"
-        with pytest.raises(TypeError, match=r"^delay is '5s'; give a number of seconds"):
-            worker.requeue(a, delay=odd)
-        with pytest.raises(TypeError, match=r"^wait is '5s'; give a number of seconds"):
-            worker.claim(wait=odd)
-        for payload in ("one item", {"one": "item"}):
-            with pytest.raises(TypeError, match=r"^items is (str|dict); give a list"):
-                worker.enqueue_many(payload)
-    with pytest.raises(TypeError, match=r"^within is '5s'"):
-        claimq.worker.connect(sidecar.socket, within=odd)
-    assert queue.lengths() == {State.MAIN: 0, State.BUSY: 0, State.DELAYED: 2, State.FAILED: 0}
 
 
 def test_a_block_ends_in_done_or_fail(worker: Worker, queue: BlockingQueue) -> None:

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from claimq.worker import NewItem, Refused, StoreUnavailable
 from claimq.worker.wire import (
+    ANSWER_SECONDS,
+    LONGEST_WAIT,
     BrokenReply,
     ChunkedLines,
+    answer_in,
     cannot_connect,
     enqueue_bodies,
     fail_words,
@@ -19,6 +22,7 @@ from claimq.worker.wire import (
     split_head,
     verdict_bodies,
 )
+from claimq_sidecar.claims import calls
 
 
 def test_a_head_is_read_when_it_is_complete() -> None:
@@ -134,3 +138,8 @@ def test_refusals_differ_by_what_to_do() -> None:
 )
 def test_an_error_says_why_no_sidecar_answers(error: OSError, says: str) -> None:
     assert says in cannot_connect("/s", error)
+
+
+def test_a_claim_by_the_policy_has_time_for_the_longest_wait_of_a_sidecar() -> None:
+    assert answer_in(None) > calls.LONGEST_WAIT == LONGEST_WAIT
+    assert answer_in(5.0) == ANSWER_SECONDS + 5

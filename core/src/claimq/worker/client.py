@@ -24,9 +24,11 @@ from claimq.worker.endings import (
 )
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.item import ClaimedItem
-from claimq.worker.session import ANSWER_SECONDS, Session
+from claimq.worker.session import Session
 from claimq.worker.stopping import Stopping
 from claimq.worker.wire import (
+    ANSWER_SECONDS,
+    answer_in,
     claim_body,
     delay_words,
     enqueue_bodies,
@@ -127,8 +129,9 @@ class Client(Generic[AnyItem]):
     async def claim(self, max: int = 1, *, wait: Duration | None = None) -> list[AnyItem]:  # noqa: A002 - as in the HTTP API
         """Up to ``max`` (1 to 1,000) items, waiting ``wait`` seconds (up to 300) for the first.
 
-        By default it waits as long as the queue's policy says. Empty when there are none, and during a drain
-        (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused. Cancelling it loses nothing.
+        By default it waits as long as the queue's policy says, at most 300 seconds too. Empty when there are none, and
+        during a drain (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused. Cancelling it
+        loses nothing.
         """
         limit = optional_seconds("wait", wait)
         return self._note_claim(await self._claim(max, limit, try_for=5.0), limit)
@@ -137,7 +140,6 @@ class Client(Generic[AnyItem]):
         self, most: int, wait: float | None, *, try_for: float, stopping: Stopping | None = None
     ) -> list[AnyItem]:
         self._check_process()
-        answer_in = ANSWER_SECONDS + (wait or 0.0)
         session: str | None = None
         for _ in range(3):
             if self._session is not None:
@@ -147,7 +149,7 @@ class Client(Generic[AnyItem]):
                 reply, _ = await self._connections.call(
                     "/v1/claim",
                     body,
-                    answer_in=answer_in,
+                    answer_in=answer_in(wait),
                     try_for=try_for,
                     stopping=stopping,
                     if_late=self._unclaim_late,

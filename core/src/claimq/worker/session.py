@@ -13,10 +13,16 @@ from claimq.backoff import Backoff
 from claimq.worker.backends import Backend, Stream
 from claimq.worker.connection import read_head, receive
 from claimq.worker.errors import SidecarUnavailable
-from claimq.worker.wire import BrokenReply, ChunkedLines, cannot_connect, read_object, request, session_body
+from claimq.worker.wire import (
+    ANSWER_SECONDS,
+    BrokenReply,
+    ChunkedLines,
+    cannot_connect,
+    read_object,
+    request,
+    session_body,
+)
 
-ANSWER_SECONDS = 30.0
-"""How long the sidecar may take to answer."""
 SILENCE_SECONDS = 60.0
 """A session without a sign of life for so long is broken."""
 _log = logging.getLogger("claimq.worker")

@@ -16,6 +16,10 @@ from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.worker.errors import Refused, SidecarUnavailable
 
 DEFAULT_SOCKET = "/run/claimq/claimq.sock"
+ANSWER_SECONDS = 30.0
+"""How long the sidecar may take to answer."""
+LONGEST_WAIT = 300.0
+"""Seconds that a claim waits at the sidecar at most, whatever the queue's policy says."""
 MOST = 1000
 """Tokens or items in one request."""
 _REQUEST_BYTES = 8 * 1024 * 1024
@@ -69,6 +73,12 @@ def request(path: str, body: bytes) -> bytes:
 def delay_words(delay: Duration | None) -> dict[str, object]:
     """The words beside the tokens of a requeue."""
     return {"delay": optional_seconds("delay", delay)}
+
+
+def answer_in(wait: float | None) -> float:
+    """Seconds within which a claim is answered. ``wait``: seconds, or None for as long as the queue's policy says,
+    which only the sidecar reads."""
+    return ANSWER_SECONDS + (LONGEST_WAIT if wait is None else wait)
 
 
 def claim_body(most: int, wait: float | None, session: str | None) -> bytes:

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from claimq.model import NewItem
 
 LONGEST_WAIT = 300.0
-"""Seconds that one claim may wait. The client claims again to wait longer."""
+"""Seconds that one claim may wait, also by the queue's policy. The client claims again to wait longer."""
+
+
+def default_wait(by_policy: float | None) -> float:
+    """How long a claim waits whose request does not say. ``by_policy``: seconds, or None for no limit."""
+    return LONGEST_WAIT if by_policy is None else min(by_policy, LONGEST_WAIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from claimq.model import Claim
 from claimq.queue.claiming import DEFAULT
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
+from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
@@ -76,10 +76,8 @@ class Claimer:
         return claims
 
     async def _wait(self, request: ClaimRequest, share: Share) -> list[Claim]:
-        if (
-            request.wait is None and self._store.claim_wait is None
-        ):  # the policy sets no limit, the sidecar does
-            request = replace(request, wait=LONGEST_WAIT)
+        if request.wait is None and default_wait(self._store.claim_wait) == LONGEST_WAIT:
+            request = replace(request, wait=LONGEST_WAIT)  # the policy's wait is as long, or longer
         if request.wait is None:
             async with self._slots:
                 return await self._claim_many(request.most, None, share)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from claimq.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Verdict
-from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest
+from claimq_sidecar.claims.calls import ClaimRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
@@ -87,9 +87,7 @@ class Sidecar:
     ) -> ClaimRequest | None:
         """The part of the request that may be claimed now, with the rest of its wait; None if the wait is over."""
         if not slots.granted.is_set():
-            wait = request.wait
-            if wait is None:
-                wait = LONGEST_WAIT if self.store.claim_wait is None else self.store.claim_wait
+            wait = default_wait(self.store.claim_wait) if request.wait is None else request.wait
             deadline = self.now + wait
             if wait:
                 await first_of(wait, slots.granted, *stops)

@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from claimq_spec.manifest import ScaleDownSpec, ScaleUpSpec, ScalingSpec
-from claimq_spec.scaling import MOST_WANTED, Estimates, ScalingRule, ScalingState, Seen, StepPeriod, decide
-from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds
+from claimq_spec.scaling import (
+    MOST_WANTED,
+    Estimates,
+    Limit,
+    ScalingRule,
+    ScalingState,
+    Seen,
+    StepPeriod,
+    decide,
+)
+from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
 
 SPEC = ScalingSpec(
     max_replicas=100,
@@ -105,6 +114,11 @@ def test_small_steps_down_are_ten_windows_apart(to: int, now: float, ordered: in
     assert (decision.rule is ScalingRule.STABILIZING) == (ordered != to)
 
 
+def test_one_worker_fewer_is_a_small_step_of_any_number() -> None:
+    assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 199.9, wish(1)).replicas == 2
+    assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 200.0, wish(1)).replicas == 1
+
+
 def test_the_last_worker_goes_after_one_window() -> None:
     assert down(SPEC, seen(1), wanted(0, changed_at=0.0), 20.0, wish(0)).replicas == 0
 
@@ -169,3 +183,23 @@ def test_a_small_step_up_to_min_does_not_wait() -> None:
     spec = replace(SPEC, min_replicas=15, max_replicas=17)
     assert up(spec, seen(14), ScalingState(changed_at=100.0), 100.0, wish(17)).replicas == 17
     assert up(spec, seen(15), ScalingState(changed_at=100.0), 100.0, wish(17)).replicas == 15
+
+
+def test_a_queue_whose_limit_cannot_be_met_needs_at_least_one_worker() -> None:
+    held_back = Seen(main=5, held_back=5, busy=0, replicas=0, ready=0, oldest_age=31.0)
+    decision = decide(SPEC, held_back, ScalingState(), 0.0)
+    assert (decision.limit, decision.needed) == (Limit.HELD_BACK, 1)
+    assert decide(SPEC, replace(held_back, oldest_age=30.0), ScalingState(), 0.0).limit is None
+    slow = ScalingState(estimates=Estimates(start=30.1, starts=1.0))
+    decision = decide(SPEC, seen(0), slow, 0.0)
+    assert (decision.limit, decision.needed) == (Limit.SLOW_START, 1)
+    assert (
+        decide(SPEC, seen(0), replace(slow, estimates=Estimates(start=30.0, starts=1.0)), 0.0).limit is None
+    )
+    assert (
+        decide(SPEC, seen(0), replace(slow, estimates=Estimates(start=30.1, starts=0.0)), 0.0).limit is None
+    )
+
+
+def test_one_worker_is_singular() -> None:
+    assert [workers(count) for count in range(3)] == ["0 workers", "1 worker", "2 workers"]

@@ -64,6 +64,27 @@ def test_items_that_are_late_for_any_new_worker_are_caught_up_with_soon() -> Non
     assert (asked.more, asked.patience) == (4, 24.0 - 50.0 - 8.0)
 
 
+def test_waiting_items_have_the_ages_of_the_last_arrivals() -> None:
+    # Two are 40 s old, three 30 s, five 10 s. Five are late, 3 for each new worker; ten have 14 s, 4 for each.
+    estimates = replace(learned(), at=100.0, arrivals=((70.0, 3), (90.0, 5)))
+    asked = demand(TARGET, seen(10, age=40.0), estimates)
+    assert (asked.more, asked.patience) == (3, 24.0 - 40.0 - 8.0)
+
+
+def test_a_new_worker_counts_as_soon_as_it_can_claim() -> None:
+    # Half a second is left then, so it starts 1 + 0.5 / 2 of the items.
+    assert demand(TARGET, seen(5, age=15.5), learned()).more == 4
+
+
+def test_without_items_an_order_can_wait() -> None:
+    asked = demand(TARGET, seen(0, 5), learned())
+    assert (asked.more, asked.balance, asked.patience) == (0, 0, math.inf)
+
+
+def test_claims_of_workers_that_are_gone_take_no_slots() -> None:
+    assert demand(TARGET, seen(9, busy=5), learned()).more == 1
+
+
 @pytest.mark.parametrize(("main", "more"), [(75, 1), (76, 2)])
 def test_workers_that_are_starting_have_a_rest_of_at_least_a_second(main: int, more: int) -> None:
     # In 24 s the worker with a rest of 1 s starts 24 items, the two of unknown age (and any new one) 17 each.
@@ -74,6 +95,15 @@ def test_workers_that_are_starting_have_a_rest_of_at_least_a_second(main: int, m
 def test_the_fewest_workers_that_meet_the_deadlines_are_found() -> None:
     # One idle worker starts 1 + 12 - sqrt(12) = 9.5 items in 24 s, two start 21.1, three 33.
     assert [demand(TARGET, seen(main, 10), learned()).fewest for main in (9, 10, 21, 22)] == [1, 2, 2, 3]
+
+
+def test_idle_workers_start_one_item_each_at_once() -> None:
+    assert demand(TARGET, seen(1, 2, age=24.0), learned()).fewest == 1
+
+
+def test_a_worker_that_can_claim_at_the_deadline_starts_one_item() -> None:
+    # 8 s are left: the ready worker starts 1 + 4 - sqrt(4) items, each of two that need 8 s one.
+    assert demand(TARGET, seen(4, 3, ready=1, age=16.0), learned()).fewest == 2
 
 
 @pytest.mark.parametrize(
@@ -93,7 +123,8 @@ def test_the_balance_steers_the_queue_to_four_tenths_of_the_target(
     assert demand(TARGET, seen(main, replicas), learned(rate=10.0)).balance == balance
 
 
-def test_one_worker_is_near_enough_to_two_but_not_to_more() -> None:
+def test_one_worker_is_near_enough_to_two_but_none_is_not_to_one() -> None:
+    assert demand(TARGET, seen(3), learned(rate=0.25)).balance == 1
     assert demand(TARGET, seen(12, 1), learned(rate=1.0)).balance == 1
     assert demand(TARGET, seen(12, 1), learned(rate=1.0, service=2.1)).balance == 3
 

@@ -180,6 +180,7 @@ def test_what_was_stored_is_limited_when_it_is_read() -> None:
     assert (read.slow, read.fast, read.busy_seconds, read.ended) == (2.0, 2.0, 9.0, 300.0)
     assert (read.start, read.start_variance, read.starts) == (300.0, 90_000.0, 3.0)
     assert Estimates.from_json({"busySeconds": 9.0}).busy_seconds == 0.0
+    assert Estimates.from_json({"ended": 9}).busy_seconds == 0.0
     assert Estimates.from_json({"startSeconds": 20.0}).start_variance == pytest.approx(36.0)
 
 

@@ -144,10 +144,8 @@ class _Supply:
         return started
 
     def of_new_worker(self, seconds: float) -> float:
-        """Items that one worker starts within so many seconds from now when it is ordered now; 0: it comes
-        too late."""
-        rest = seconds - self.start
-        return self.slots * (1 + rest / self.service) if rest >= 0 else 0.0
+        """Items that a worker that is ordered now starts within so many seconds, which are enough for its start."""
+        return self.slots * (1 + (seconds - self.start) / self.service)
 
 
 def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:

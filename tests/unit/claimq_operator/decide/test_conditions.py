@@ -282,8 +282,8 @@ def test_another_owner_of_the_number_is_reported_for_a_while_and_named(
     later = plan(ours, first.memory, settings, now=0.0, clock=CONTEST_SECONDS - 1)
     assert scaling_active(later.status)[1] == "Contested", "the operator has just set it back"
     for clock, expected in ((0.0, "Contested"), (CONTEST_SECONDS, "Auto"), (-1.0, "Auto")):
-        status = plan(ours, later.memory, settings, now=0.0, clock=clock).status
-        assert scaling_active(status)[1] == expected
+        then = plan(ours, later.memory, settings, now=0.0, clock=clock)
+        assert scaling_active(then.status)[1] == expected
 
 
 def test_owners_that_are_no_contest_are_not_reported(observed: Look, settings: OperatorSettings) -> None:

@@ -123,7 +123,13 @@ def _addresses(addresses: list[str], default_port: int) -> tuple[tuple[str, int]
 
 
 def _db(parts: UrlParts, path: list[str], mode: str, *, is_socket: bool) -> int:
-    asked = parse_qs(parts.query).get("db", [])
+    given = parse_qs(parts.query, keep_blank_values=True)
+    if given.keys() - {"db"}:  # other clients read a password there, and options of TLS
+        raise ValueError(
+            "the URL has a parameter other than ?db=NUMBER; write a user and password before the host "
+            "(USER:PASSWORD@HOST:PORT), and give everything else as settings"
+        )
+    asked = given.get("db", [])
     text = asked[-1] if asked else "0" if is_socket or not path else path[0]
     if not (text.isascii() and text.isdigit()):
         raise ValueError("the database in the URL is not a number; write one like /0")

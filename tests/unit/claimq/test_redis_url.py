@@ -55,6 +55,9 @@ def test_the_service_that_sentinels_watch_is_read() -> None:
         ("redis://localhost?db=-1", "is not a number"),
         ("redis://localhost:notaport", "write HOST:PORT"),
         ("redis://localhost:99999", "write HOST:PORT"),
+        ("redis://localhost/0?ssl_cert_reqs=none", "has a parameter other than"),
+        ("redis://localhost?db=1&protocol=3", "has a parameter other than"),
+        ("unix:///run/s?password=", "has a parameter other than"),
         ("unix://", "has the path of the server's socket"),
         ("redis+sentinel://a:1", "names the service"),
         ("redis+cluster://a:1/3", "database 0 only"),
@@ -77,7 +80,7 @@ SECRET = "canary-83b1"
         f"redis://u:{SECRET}", f"redis://:{SECRET}/0", f"rediss://u:{SECRET}:6379", f"redis://a,u:{SECRET}",
         f"redis://pa@ss/{SECRET}@host", f"redis://pa@ss?{SECRET}@host", f"redis://pa@ss/0#{SECRET}@host",
         f"{SECRET}://host", f"redis://host/{SECRET}", f"redis://host?db={SECRET}", f"redis://{SECRET}:x",
-        f"redis+sentinel://pa@ss:1/{SECRET}@host/main", f"redis+cluster://host:1/{SECRET}",
+        f"redis+sentinel://pa@ss:1/{SECRET}@host/main", f"redis://host/0?password={SECRET}", f"unix:///s?{SECRET}=1", f"redis+cluster://host:1/{SECRET}",
     ],
 )  # fmt: skip
 def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:

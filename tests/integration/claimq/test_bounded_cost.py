@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 
 import pytest
 
@@ -208,3 +209,24 @@ async def test_one_step_over_several_queues_is_bounded(
         await store._connection.run("enqueue", keys, [*call, 1, 0, "-", "", "p", 1, 1, "x"])
     assert contents(valkey) == before
     assert await queue.length() == 0
+
+
+async def test_looking_at_thousands_of_claims_leaves_the_event_loop_to_others(queue: ReliableQueue) -> None:
+    """What counts is the processor time of this thread between two turns of the loop: other load does not change it."""
+    await queue.enqueue_many(["x"] * 3000)
+    for _ in range(60):
+        await asyncio.gather(*(queue.claim(wait=0) for _ in range(50)))
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - before)
+
+    watching = asyncio.ensure_future(watch())
+    assert len(await queue.items(State.BUSY, 3000)) == 3000
+    await asyncio.sleep(0.01)  # the last turn counts too
+    watching.cancel()
+    assert longest < 0.1

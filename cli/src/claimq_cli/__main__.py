@@ -1,78 +1,22 @@
-"""The command `claimq`."""
+"""The command `claimq`. It loads its commands where an interrupt is caught: Ctrl-C at the start leaves no traceback."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-import click
-
-from claimq.errors import ClaimqError
-from claimq_cli import errors
-from claimq_cli.commands.change import flush, pause, release, resume
-from claimq_cli.commands.enqueue import enqueue
-from claimq_cli.commands.failed import failed
-from claimq_cli.commands.inspection import check, find, items, peek, queues, status, url, workers
-from claimq_cli.commands.policy import policy
-from claimq_cli.commands.record import record
-from claimq_cli.commands.simulate import simulate_command
-from claimq_cli.commands.up import up
-from claimq_cli.commands.why import why
-from claimq_cli.output import terminal
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="claimq-cli")
-def cli() -> None:
-    """Inspect, change and run reliable work queues on Redis and Valkey."""
-
-
-for command in (
-    up,
-    enqueue,
-    status,
-    peek,
-    items,
-    find,
-    failed,
-    pause,
-    resume,
-    policy,
-    workers,
-    release,
-    flush,
-    check,
-    url,
-    queues,
-    why,
-    record,
-    simulate_command,
-):
-    cli.add_command(command)
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_cli.errors`)."""
+    """Runs the command; see :func:`claimq_cli.program.run`."""
     try:
-        code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(errors.INTERRUPTED)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
-        terminal.say_error(f"{' '.join(error.format_message().split())} (see `{command} --help`)")
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.exit(errors.INTERRUPTED)
-    except (ClaimqError, errors.CommandError, ValueError, TypeError, OSError) as error:
-        for line in errors.lines_of(error):
-            terminal.say_error(line)
-        sys.exit(errors.exit_code_of(error))
-    sys.exit(code if isinstance(code, int) else 0)
+        from claimq_cli.program import run
+
+        run(arguments)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

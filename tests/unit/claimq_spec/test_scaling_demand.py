@@ -81,6 +81,11 @@ def test_without_items_an_order_can_wait() -> None:
     assert (asked.more, asked.balance, asked.patience) == (0, 0, math.inf)
 
 
+def test_a_busy_worker_with_long_items_starts_nothing_but_takes_nothing_away() -> None:
+    # A fourth of an item is expected in 24 s, and the reserve is larger; a new worker starts 1.16 items.
+    assert demand(TARGET, seen(1, 1, busy=1), learned(service=100.0)).more == 1
+
+
 def test_claims_of_workers_that_are_gone_take_no_slots() -> None:
     assert demand(TARGET, seen(9, busy=5), learned()).more == 1
 
@@ -121,6 +126,14 @@ def test_the_balance_steers_the_queue_to_four_tenths_of_the_target(
     main: int, replicas: int, balance: int
 ) -> None:
     assert demand(TARGET, seen(main, replicas), learned(rate=10.0)).balance == balance
+
+
+def test_the_balance_counts_slots_of_workers() -> None:
+    assert demand(TARGET, seen(120, 5, slots=2), learned(rate=10.0)).balance == 10
+
+
+def test_one_worker_is_the_fewest_while_items_are_in_progress() -> None:
+    assert demand(TARGET, seen(0, 5, busy=2), learned()).fewest == 1
 
 
 def test_one_worker_is_near_enough_to_two_but_none_is_not_to_one() -> None:

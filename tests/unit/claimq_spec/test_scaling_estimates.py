@@ -87,6 +87,13 @@ def test_two_observations_are_compared_if_they_are_at_most_a_minute_apart(
     assert (later.at, later.main) == (seconds, 8)
 
 
+def test_arrivals_are_learned_only_between_two_known_numbers_of_claims() -> None:
+    before = replace(KNOWN, arrivals=((0.0, 1),))
+    for one, claimed in ((before, None), (replace(before, claimed=None), 5), (replace(before, claimed=6), 5)):
+        later = after(one, 10.0, main=8, claimed=claimed)
+        assert (later.slow, later.arrivals) == (0.0, ())
+
+
 def test_the_rates_approach_what_arrived_per_second() -> None:
     later = after(KNOWN, 10.0, main=5, busy=3, claimed=3)
     assert later.slow == pytest.approx((1 - math.exp(-10 / 60)) * 0.8)

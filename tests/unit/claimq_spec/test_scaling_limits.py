@@ -203,3 +203,15 @@ def test_a_queue_whose_limit_cannot_be_met_needs_at_least_one_worker() -> None:
 
 def test_one_worker_is_singular() -> None:
     assert [workers(count) for count in range(3)] == ["0 workers", "1 worker", "2 workers"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "age", "has_spare"), [(1, 6.0, True), (1, 5.9, False), (2, 6.0, True), (3, 6.0, False)]
+)
+def test_a_spare_worker_is_ordered_where_the_only_one_may_start_late(
+    replicas: int, age: float, has_spare: bool
+) -> None:
+    estimates = Estimates(start=20.0, start_variance=64.0, starts=1.0)
+    waiting = Seen(main=1, busy=0, replicas=replicas, ready=0, starting=replicas, oldest_age=age)
+    decision = decide(SPEC, waiting, ScalingState(estimates=estimates), 0.0)
+    assert ("2, since a worker may take 40 s to start" in decision.reason) == has_spare

@@ -1,11 +1,13 @@
 """States of the world for the contract: a queue on a real server, Valkey 9 and Redis 7 alike."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 import claimq
 from claimq import Policy, RedisSettings, ReliableQueue
+from testkit.clock import Near
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
@@ -38,3 +40,10 @@ async def strict(queue: ReliableQueue) -> ReliableQueue:
     """The queue with a requeue limit of 1: the second failure goes to failed."""
     await queue.set_policy(Policy(requeue_limit=1))
     return queue
+
+
+@pytest.fixture
+def near() -> Near:
+    """Compares seconds on a queue's clock, which also counts how long the test itself takes on a busy machine."""
+    began = time.monotonic()
+    return lambda seconds: pytest.approx(seconds, abs=0.5 + time.monotonic() - began)

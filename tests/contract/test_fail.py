@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import Claim, FailedPolicy, NewItem, Policy, ReliableQueue, RetryDelay, State
-from testkit.clock import move_clock
+from testkit.clock import Near, move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
 
@@ -77,7 +77,7 @@ async def test_a_higher_limit_holds_at_once_too(strict: ReliableQueue) -> None:
 
 
 async def test_the_history_says_what_happened_when_why_and_at_whom(
-    queue: ReliableQueue, other_worker: ReliableQueue
+    queue: ReliableQueue, other_worker: ReliableQueue, near: Near
 ) -> None:
     await queue.enqueue("a")
     await queue.fail(await one(queue), "first")
@@ -87,7 +87,7 @@ async def test_the_history_says_what_happened_when_why_and_at_whom(
     first, second = claim.item.history
     assert (first.kind, first.error, first.worker) == ("fail", "first", "w1")
     assert (second.kind, second.error, second.worker) == ("crash", "killed", "w2")
-    assert second.at - first.at == pytest.approx(100, abs=1)
+    assert second.at - first.at == near(100)
 
 
 async def test_the_history_keeps_the_last_ten_lines(queue: ReliableQueue) -> None:

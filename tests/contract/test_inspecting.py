@@ -6,7 +6,7 @@ import pytest
 
 import claimq
 from claimq import COUNTERS, InvalidName, NewItem, Policy, ReliableQueue, State
-from testkit.clock import move_clock
+from testkit.clock import Near, move_clock
 from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
@@ -52,7 +52,7 @@ async def test_an_unknown_state_is_refused(queue: ReliableQueue) -> None:
             await call
 
 
-async def test_ages_are_those_of_the_oldest(queue: ReliableQueue) -> None:
+async def test_ages_are_those_of_the_oldest(queue: ReliableQueue, near: Near) -> None:
     await queue.enqueue_many([NewItem("f", id="f"), "b"])
     f, _ = await queue.claim(2, wait=0)
     await move_clock(queue, 10)
@@ -61,57 +61,61 @@ async def test_ages_are_those_of_the_oldest(queue: ReliableQueue) -> None:
     await move_clock(queue, 5)
     await queue.enqueue("m2", client="ann")
     ages = (await queue.snapshot()).ages
-    assert ages[State.BUSY] == pytest.approx(15, abs=1)
-    assert ages[State.FAILED] == pytest.approx(5, abs=1)
-    assert ages[State.MAIN] == pytest.approx(5, abs=1)
-    assert await queue.age() == pytest.approx(5, abs=1)
+    assert ages[State.BUSY] == near(15)
+    assert ages[State.FAILED] == near(5)
+    assert ages[State.MAIN] == near(5)
+    assert await queue.age() == near(5)
     assert await queue.age(State.DELAYED) is None
 
 
-async def test_the_age_of_main_is_the_oldest_of_all_clients(queue: ReliableQueue) -> None:
+async def test_the_age_of_main_is_the_oldest_of_all_clients(queue: ReliableQueue, near: Near) -> None:
     for client in ("ann", "bob", None):
         await queue.enqueue("x", client=client)
         await move_clock(queue, 10)
-    assert await queue.age() == pytest.approx(30, abs=1)
+    assert await queue.age() == near(30)
     assert texts(await queue.claim(wait=0)) == ["x"]
-    assert await queue.age() == pytest.approx(20, abs=1)
+    assert await queue.age() == near(20)
 
 
 async def test_renewing_keeps_the_age_of_busy_and_a_new_claim_of_the_item_restarts_it(
-    queue: ReliableQueue,
+    queue: ReliableQueue, near: Near
 ) -> None:
     await queue.enqueue("a")
     (claim,) = await queue.claim(wait=0)
     await move_clock(queue, 20)
     await queue.renew(claim)
     await move_clock(queue, 20)
-    assert await queue.age(State.BUSY) == pytest.approx(40, abs=1)
+    assert await queue.age(State.BUSY) == near(40)
     await queue.unclaim(claim)
     await queue.claim(wait=0)
-    assert await queue.age(State.BUSY) == pytest.approx(0, abs=1)
+    assert await queue.age(State.BUSY) == near(0)
 
 
-async def test_the_age_of_busy_is_right_also_while_one_of_a_batch_goes_on(queue: ReliableQueue) -> None:
+async def test_the_age_of_busy_is_right_also_while_one_of_a_batch_goes_on(
+    queue: ReliableQueue, near: Near
+) -> None:
     await queue.enqueue_many("abcdef")
     first = await queue.claim(3, wait=0)
     await move_clock(queue, 10)
     second = await queue.claim(3, wait=0)
     await queue.done([first[0], first[2], second[0]])
-    assert await queue.age(State.BUSY) == pytest.approx(10, abs=1)
+    assert await queue.age(State.BUSY) == near(10)
     await queue.done(first[1])
-    assert await queue.age(State.BUSY) == pytest.approx(0, abs=1)
+    assert await queue.age(State.BUSY) == near(0)
     await queue.done(second)
     assert await queue.age(State.BUSY) is None
 
 
-async def test_the_age_of_delayed_is_how_long_the_most_overdue_is_late(queue: ReliableQueue) -> None:
+async def test_the_age_of_delayed_is_how_long_the_most_overdue_is_late(
+    queue: ReliableQueue, near: Near
+) -> None:
     await queue.enqueue_many([NewItem("a", delay=10), NewItem("b", delay=30)])
     snapshot = await queue.snapshot()
     assert snapshot.ages[State.DELAYED] == 0
-    assert snapshot.next_due_in == pytest.approx(10, abs=1)
+    assert snapshot.next_due_in == near(10)
     await move_clock(queue, 25)
     snapshot = await queue.snapshot()
-    assert snapshot.ages[State.DELAYED] == pytest.approx(15, abs=1)
+    assert snapshot.ages[State.DELAYED] == near(15)
     assert snapshot.next_due_in == 0
 
 
@@ -153,7 +157,7 @@ async def test_peek_of_bare_and_plain_items_without_clients(server: Server, queu
     assert texts(await queue.peek(2, offset=1)) == ["b", "bare"]
 
 
-async def test_items_of_each_state_are_listed_with_what_is_known(queue: ReliableQueue) -> None:
+async def test_items_of_each_state_are_listed_with_what_is_known(queue: ReliableQueue, near: Near) -> None:
     await queue.set_policy(Policy(busy_expiry=20))
     token = await in_every_state(queue)
     (main,) = await queue.items(State.MAIN)
@@ -165,7 +169,7 @@ async def test_items_of_each_state_are_listed_with_what_is_known(queue: Reliable
     assert busy.lease_until - busy.claimed_at == pytest.approx(20)
     (delayed,) = await queue.items(State.DELAYED)
     assert delayed.item.text == "d"
-    assert delayed.due_at == pytest.approx((await queue.snapshot()).now + 60, abs=1)
+    assert delayed.due_at == near((await queue.snapshot()).now + 60)
     (failed,) = await queue.items(State.FAILED)
     assert (failed.item.text, failed.item.last_error, failed.name) == ("f", "broken", "f")
     assert failed.failed_at is not None
@@ -276,7 +280,7 @@ async def test_an_item_that_moves_on_is_found_wherever_it_goes(
 
 
 async def test_workers_are_listed_with_what_they_hold_and_when_they_were_seen(
-    queue: ReliableQueue, other_worker: ReliableQueue
+    queue: ReliableQueue, other_worker: ReliableQueue, near: Near
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=1000))
     await queue.enqueue_many("abc")
@@ -285,7 +289,7 @@ async def test_workers_are_listed_with_what_they_hold_and_when_they_were_seen(
     claims = await other_worker.claim(2, wait=0)
     many, one = await queue.workers()
     assert (many.worker, many.busy, one.worker, one.busy) == ("w2", 2, "w1", 1)
-    assert many.last_seen_at - one.last_seen_at == pytest.approx(100, abs=1)
+    assert many.last_seen_at - one.last_seen_at == near(100)
     await other_worker.done(claims)
     assert [(worker.worker, worker.busy) for worker in await queue.workers()] == [("w1", 1), ("w2", 0)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import Claim, Policy, ReliableQueue, State
-from testkit.clock import move_clock
+from testkit.clock import Near, move_clock
 from testkit.looking import verdicts
 
 
@@ -12,12 +12,12 @@ async def held(queue: ReliableQueue, payloads: str = "a") -> list[Claim]:
     return await queue.claim(len(payloads), wait=0)
 
 
-async def test_a_renewed_lease_ends_one_busy_expiry_from_now(queue: ReliableQueue) -> None:
+async def test_a_renewed_lease_ends_one_busy_expiry_from_now(queue: ReliableQueue, near: Near) -> None:
     (claim,) = await held(queue)
     await move_clock(queue, 20)
     (outcome,) = await queue.renew(claim)
     assert outcome.verdict == "renewed"
-    assert outcome.lease_until == pytest.approx(claim.lease_until + 20, abs=1)
+    assert outcome.lease_until == near(claim.lease_until + 20)
     (located,) = await queue.items(State.BUSY)
     assert located.lease_until == outcome.lease_until
     assert located.claimed_at == pytest.approx(claim.claimed_at, abs=0.002)
@@ -34,12 +34,12 @@ async def test_a_renewed_claim_outlives_its_first_lease_and_one_that_was_not_doe
     assert verdicts(await queue.done([kept, lost])) == ["done", "lost"]
 
 
-async def test_renewing_follows_the_policy_of_the_moment(queue: ReliableQueue) -> None:
+async def test_renewing_follows_the_policy_of_the_moment(queue: ReliableQueue, near: Near) -> None:
     (claim,) = await held(queue)
     await queue.set_policy(Policy(busy_expiry=100))
     (outcome,) = await queue.renew(claim)
     assert outcome.lease_until is not None
-    assert outcome.lease_until - claim.lease_until == pytest.approx(70, abs=1)
+    assert outcome.lease_until - claim.lease_until == near(70)
 
 
 async def test_a_claim_may_be_renewed_for_ever_and_counts_nothing(queue: ReliableQueue) -> None:

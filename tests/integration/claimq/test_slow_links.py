@@ -8,17 +8,17 @@ from claimq.queue.internals import internals
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 
-SLOW = 2**20
-"""Bytes a second: the largest claim and the largest enqueue take several times the timeout."""
+SLOW = 400_000
+"""Bytes a second: the largest claim and the largest enqueue take three times the timeout."""
 
 
-def settings(url: str, *, reply_timeout: float = 1.0, retry_for: float = 4.0) -> RedisSettings:
+def settings(url: str, *, reply_timeout: float, retry_for: float = 4.0) -> RedisSettings:
     return RedisSettings(url, reply_timeout=reply_timeout, retry_for=retry_for)
 
 
 async def test_large_items_come_and_go_over_a_slow_link(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=settings(proxy.url)) as store:
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=2.5)) as store:
         queue = store.queue("q", worker="w")
         proxy.narrow(SLOW)
         await queue.enqueue_many([bytes([65 + number]) * 1_000_000 for number in range(3)])

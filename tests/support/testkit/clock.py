@@ -5,10 +5,14 @@ They take a tenth of the time that has passed off a positive offset: what is add
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from claimq.queue.reliable_queue import ReliableQueue
+
+Near = Callable[[float], Any]
+"""The fixture `near`: what a number of seconds is compared with, give or take the duration of the test."""
 
 
 async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False) -> None:

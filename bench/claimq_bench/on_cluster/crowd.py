@@ -1,4 +1,4 @@
-"""What the operator costs with 1, 100 and 500 queues that rest: memory, processor time, requests, how late it is."""
+"""What the operator costs with 1, 100 and 1,000 queues that rest: memory, processor time, requests, how late it is."""
 
 import time
 from collections.abc import Iterator
@@ -139,7 +139,7 @@ def _quiet(operator: OperatorProcess) -> None:
 
 
 def _name(number: int) -> str:
-    return f"rest-{number:03}"
+    return f"rest-{number:04}"
 
 
 def _create(release: Release, numbers: range) -> None:

@@ -32,8 +32,8 @@ class Plan:
     wakes: int
 
 
-FULL = Plan(reactions=10, kills=10, deletions=3, windows=((1, 15.0), (100, 120.0), (500, 45.0)), wakes=10)
-QUICK = Plan(reactions=4, kills=3, deletions=1, windows=((1, 10.0), (100, 30.0), (500, 20.0)), wakes=5)
+FULL = Plan(reactions=10, kills=10, deletions=3, windows=((1, 15.0), (100, 120.0), (1000, 60.0)), wakes=10)
+QUICK = Plan(reactions=4, kills=3, deletions=1, windows=((1, 10.0), (100, 30.0), (1000, 20.0)), wakes=5)
 
 
 @dataclass(frozen=True)

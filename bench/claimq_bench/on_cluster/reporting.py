@@ -62,10 +62,11 @@ def report_rest(report: Report, found: Rest) -> None:
     what = f"{found.queues}_queues" if found.queues > 1 else "1_queue"
     report.heading(f"The operator with {what.replace('_', ' ')} at rest, {found.seconds:.0f} s")
     report.add(Figure(f"settled_{what}_s", "from creating them to all Ready", found.settled, "s"))
-    report.of_rounds(f"operator_rss_mb_{what}", "resident memory", found.rss, unit="MB")
-    report.add(Figure(f"operator_cpu_share_{what}", "processor time, of one core", found.cpu))
+    report.of_rounds(f"operator_rss_mb_{what}", "resident memory", found.rss, unit="MB", most=250.0)
+    report.add(Figure(f"operator_cpu_share_{what}", "processor time, of one core", found.cpu, most=0.5))
     lag = found.histogram("claimq_pass_lag_seconds")
     report.add(Figure(f"pass_lag_{what}_s", "how late a pass begins, p95", lag.quantile(0.95), "s"))
+    report.add(Figure(f"pass_lag_{what}_p99_s", "p99", lag.quantile(0.99), "s", most=1.0))
     report.add(Figure(f"pass_lag_{what}_mean_s", "on average", lag.mean, "s"))
     report.add(Figure(f"pass_lag_{what}_max_s", "none later than", lag.highest(), "s"))
     took = found.histogram("claimq_pass_duration_seconds")

@@ -26,7 +26,7 @@ async def test_an_empty_queue_gives_an_empty_list(queue: ReliableQueue) -> None:
 
 
 async def test_fewer_items_than_asked_for_come_at_once(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     assert texts(await queue.claim(1000, wait=60)) == ["a", "b", "c"]
 
 
@@ -49,7 +49,7 @@ async def test_a_claim_says_who_holds_what_from_when_until_when(queue: ReliableQ
 async def test_tokens_grow_with_every_claim_of_the_queue_by_any_worker(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcd")
+    await queue.enqueue_many(list("abcd"))
     claims = await queue.claim(2, wait=0) + await other_worker.claim(wait=0)
     await queue.flush()
     await queue.enqueue("e")
@@ -59,7 +59,7 @@ async def test_tokens_grow_with_every_claim_of_the_queue_by_any_worker(
 
 
 async def test_an_item_is_never_held_twice(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
-    await queue.enqueue_many("abcdef")
+    await queue.enqueue_many(list("abcdef"))
     assert texts(await queue.claim(4, wait=0)) == ["a", "b", "c", "d"]
     assert texts(await other_worker.claim(4, wait=0)) == ["e", "f"]
     assert await queue.claim(wait=0) == []
@@ -105,22 +105,22 @@ async def crashed(queue: ReliableQueue, payload: str, client: str | None = None)
 
 async def test_an_item_that_has_crashed_a_worker_comes_alone_when_it_is_first(queue: ReliableQueue) -> None:
     await crashed(queue, "poison")
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     assert texts(await queue.claim(9, wait=0)) == ["poison"]
     assert texts(await queue.claim(9, wait=0)) == ["a", "b"]
 
 
 async def test_a_batch_ends_before_an_item_that_has_crashed_a_worker(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await crashed(queue, "poison")
-    await queue.enqueue_many("cd")
+    await queue.enqueue_many(list("cd"))
     assert texts(await queue.claim(9, wait=0)) == ["a", "b"]
     assert texts(await queue.claim(9, wait=0)) == ["poison"]
     assert texts(await queue.claim(9, wait=0)) == ["c", "d"]
 
 
 async def test_the_last_of_a_batch_may_be_alone_too(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await crashed(queue, "poison")
     assert texts(await queue.claim(3, wait=0)) == ["a", "b"]
     assert texts(await queue.claim(3, wait=0)) == ["poison"]
@@ -166,13 +166,13 @@ async def test_alone_holds_for_one_client_only(queue: ReliableQueue) -> None:
 
 
 async def test_failing_does_not_make_an_item_come_alone(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await queue.fail(await queue.claim(2, wait=0), "no")
     assert texts(await queue.claim(2, wait=0)) == ["a", "b"]
 
 
 async def test_every_claim_counts(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.claim(2, wait=0)
     await queue.claim(2, wait=0)
     await queue.claim(2, wait=0)

@@ -191,7 +191,7 @@ async def test_there_is_never_more_than_one_wake_token(server: Server, queue: Re
 async def test_a_claim_that_leaves_work_behind_leaves_a_wake_token(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     server.call("DEL", "cq:{q}:wake")
     await queue.claim(2, wait=0)
     assert server.call("LLEN", "cq:{q}:wake") == 1

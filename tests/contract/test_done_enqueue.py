@@ -8,7 +8,7 @@ from testkit.looking import Lengths, lengths, verdicts, waiting
 
 
 async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:
-    await queue.enqueue_many(payloads)
+    await queue.enqueue_many(list(payloads))
     return await queue.claim(len(payloads), wait=0)
 
 

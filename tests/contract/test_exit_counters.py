@@ -86,7 +86,7 @@ WAYS: dict[str, tuple[Callable[[ReliableQueue], Awaitable[None]], str, int]] = {
 @pytest.mark.parametrize("way", WAYS)
 async def test_each_way_out_of_a_queue_is_counted(queue: ReliableQueue, way: str) -> None:
     leave, counter, count = WAYS[way]
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await leave(queue)
     stats = await queue.stats()
     assert sum(stats[name] for name in counter.split()) == count
@@ -96,6 +96,6 @@ async def test_each_way_out_of_a_queue_is_counted(queue: ReliableQueue, way: str
 
 
 async def test_a_deletion_returns_how_many_items_there_were(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.claim(1, wait=0)
     assert await queue.delete() == {State.MAIN: 2, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}

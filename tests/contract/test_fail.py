@@ -13,7 +13,7 @@ async def one(queue: ReliableQueue) -> Claim:
 
 
 async def test_a_failed_attempt_goes_to_the_tail_and_counts(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     claim = await one(queue)
     (outcome,) = await queue.fail(claim, "no network")
     assert (outcome.verdict, outcome.id, outcome.delay) == ("requeued", claim.item.id, None)
@@ -124,7 +124,7 @@ async def test_any_text_can_be_an_error_and_breaks_no_item(queue: ReliableQueue,
 async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) -> None:
     await strict.enqueue("old")
     await strict.fail(await one(strict), "no")
-    await strict.enqueue_many("ab")
+    await strict.enqueue_many(list("ab"))
     old, a, b = await strict.claim(3, wait=0)
     await strict.done(b)
     assert verdicts(await strict.fail([a, "w1/1", b, old, a], "no")) == [
@@ -136,7 +136,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) 
 async def test_a_batch_goes_to_the_tail_in_the_order_of_claiming_however_it_is_named(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcdefghijkl")
+    await queue.enqueue_many(list("abcdefghijkl"))
     claims = [(await (queue, other_worker)[number % 2].claim(wait=0))[0] for number in range(12)]
     await queue.fail(list(reversed(claims)), "no")
     assert await waiting(queue) == list("abcdefghijkl")

@@ -22,7 +22,7 @@ async def claimed(queue: ReliableQueue, count: int) -> list[Claim]:
 async def test_several_give_backs_restore_the_order_whichever_comes_first(
     queue: ReliableQueue, other_worker: ReliableQueue, order: tuple[int, ...]
 ) -> None:
-    await queue.enqueue_many("abcdefgh")
+    await queue.enqueue_many(list("abcdefgh"))
     claims = [await claimed(queue, 2), await claimed(other_worker, 2), await claimed(queue, 2)]
     for place in order:
         await queue.unclaim(claims[place])
@@ -32,7 +32,7 @@ async def test_several_give_backs_restore_the_order_whichever_comes_first(
 @pytest.mark.parametrize("first", ["w1", "w2", "w3"])
 async def test_interrupted_workers_restore_the_order_whichever_ends_first(store: Store, first: str) -> None:
     queues = {name: store.queue("q", worker=name) for name in ("w1", "w2", "w3")}
-    await queues["w1"].enqueue_many("abcdefgh")
+    await queues["w1"].enqueue_many(list("abcdefgh"))
     for _ in range(2):
         for queue in queues.values():
             await claimed(queue, 1)
@@ -44,7 +44,7 @@ async def test_interrupted_workers_restore_the_order_whichever_ends_first(store:
 async def test_a_drain_beside_a_crash_keeps_the_order_of_what_it_gives_back(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcdef")
+    await queue.enqueue_many(list("abcdef"))
     first, _, last = await claimed(queue, 1), await claimed(other_worker, 1), await claimed(queue, 1)
     await queue.unclaim(first)
     await queue.release_worker("w2", Reason.CRASHED)
@@ -55,7 +55,7 @@ async def test_a_drain_beside_a_crash_keeps_the_order_of_what_it_gives_back(
 async def test_an_item_keeps_its_place_over_several_claims(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcd")
+    await queue.enqueue_many(list("abcd"))
     early = await claimed(queue, 2)
     late = await claimed(other_worker, 1)
     await queue.unclaim(early)
@@ -70,7 +70,7 @@ async def test_an_item_keeps_its_place_over_several_claims(
 async def test_an_item_that_enters_the_tail_again_has_its_place_there(
     queue: ReliableQueue, verb: str
 ) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await queue.unclaim(await claimed(queue, 1))
     (claim,) = await claimed(queue, 1)
     await _to_the_tail(queue, verb, claim)
@@ -129,7 +129,7 @@ async def test_bare_payloads_come_back_in_order(queue: ReliableQueue, server: Se
 
 
 async def test_items_that_crashed_a_worker_come_back_in_order(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.crash(await claimed(queue, 3), "killed")
     claims = [claim for _ in range(3) for claim in await claimed(queue, 3)]
     for claim in (claims[1], claims[2], claims[0]):
@@ -165,7 +165,7 @@ async def test_a_call_reads_a_bounded_number_of_bytes_to_restore_the_order(
 
 
 async def test_a_giver_back_without_neighbours_reads_one_item(queue: ReliableQueue, server: Server) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.unclaim(await claimed(queue, 1))
     claims = await claimed(queue, 2)
     server.call("CONFIG", "RESETSTAT")

@@ -94,7 +94,7 @@ async def test_renewing_keeps_the_age_of_busy_and_a_new_claim_of_the_item_restar
 async def test_the_age_of_busy_is_right_also_while_one_of_a_batch_goes_on(
     queue: ReliableQueue, near: Near
 ) -> None:
-    await queue.enqueue_many("abcdef")
+    await queue.enqueue_many(list("abcdef"))
     first = await queue.claim(3, wait=0)
     await move_clock(queue, 10)
     second = await queue.claim(3, wait=0)
@@ -152,7 +152,7 @@ async def test_peek_at_one_client_shows_only_its_items_in_order(queue: ReliableQ
 
 
 async def test_peek_of_bare_and_plain_items_without_clients(server: Server, queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     server.call("LPUSH", "cq:{q}:main", "bare")
     assert texts(await queue.peek(2, offset=1)) == ["b", "bare"]
 
@@ -178,7 +178,7 @@ async def test_items_of_each_state_are_listed_with_what_is_known(queue: Reliable
 async def test_busy_items_know_since_when_each_is_held_by_any_worker(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcdef")
+    await queue.enqueue_many(list("abcdef"))
     claims = await queue.claim(2, wait=0)
     await move_clock(queue, 10)
     claims += await other_worker.claim(3, wait=0)
@@ -283,7 +283,7 @@ async def test_workers_are_listed_with_what_they_hold_and_when_they_were_seen(
     queue: ReliableQueue, other_worker: ReliableQueue, near: Near
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=1000))
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.claim(1, wait=0)
     await move_clock(queue, 100)
     claims = await other_worker.claim(2, wait=0)

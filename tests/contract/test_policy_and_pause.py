@@ -133,7 +133,7 @@ async def test_a_client_of_any_language_sets_a_single_field(server: Server, queu
 
 
 async def test_a_paused_queue_gives_no_claims_and_everything_else_goes_on(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     (claim,) = await queue.claim(wait=0)
     await queue.pause()
     assert (await queue.snapshot()).paused
@@ -167,7 +167,7 @@ async def test_flush_empties_every_state_and_keeps_policy_counters_and_numbering
     queue: ReliableQueue,
 ) -> None:
     await queue.set_policy(ODD)
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     await queue.enqueue("d", client="ann", id="mine")
     claims = await queue.claim(3, wait=0)
     await queue.fail(claims[0], "no", permanent=True)
@@ -221,7 +221,7 @@ async def test_delete_removes_everything_unless_something_is_held(
     server: Server, queue: ReliableQueue, only_if_empty: bool
 ) -> None:
     await queue.set_policy(ODD)
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     await queue.claim(1, wait=0)
     counts = await queue.delete(only_if_empty=only_if_empty)
     if only_if_empty:

@@ -111,7 +111,7 @@ async def test_a_sweep_handles_its_limit_and_says_that_there_is_more(queue: Reli
 async def test_expired_items_return_in_the_order_of_claiming(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcdefghijklmnop")
+    await queue.enqueue_many(list("abcdefghijklmnop"))
     for number in range(16):
         await (queue, other_worker)[number % 2].claim(wait=0)
     await move_clock(queue, 31)

@@ -9,7 +9,7 @@ from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 async def test_a_crashed_workers_items_go_to_the_tail_counted_and_in_order(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcde")
+    await queue.enqueue_many(list("abcde"))
     mine = await queue.claim(3, wait=0)
     theirs = await other_worker.claim(wait=0)
     released = await other_worker.release_worker("w1", error="OOMKilled on node-3")
@@ -26,7 +26,7 @@ async def test_a_crashed_workers_items_go_to_the_tail_counted_and_in_order(
 async def test_an_interrupted_workers_items_go_to_the_head_uncounted_and_in_order(
     queue: ReliableQueue,
 ) -> None:
-    await queue.enqueue_many("abcde")
+    await queue.enqueue_many(list("abcde"))
     await queue.claim(3, wait=0)
     assert await queue.release_worker("w1", Reason.INTERRUPTED) == Released(unclaimed=3)
     assert await waiting(queue) == list("abcde")
@@ -52,7 +52,7 @@ async def test_the_order_holds_over_many_chunks(queue: ReliableQueue, reason: Re
 
 
 async def test_a_crashed_worker_can_use_up_the_limit(strict: ReliableQueue) -> None:
-    await strict.enqueue_many("ab")
+    await strict.enqueue_many(list("ab"))
     await strict.fail(await strict.claim(wait=0), "no")
     await strict.claim(2, wait=0)
     assert await strict.release_worker("w1") == Released(requeued=1, failed=1)

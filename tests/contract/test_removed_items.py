@@ -103,7 +103,7 @@ async def test_a_huge_failed_item_that_makes_room_is_logged_without_its_body(que
 
 
 async def test_pages_of_the_log_begin_with_the_newest(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abcde")
+    await queue.enqueue_many(list("abcde"))
     for claim in await queue.claim(5, wait=0):
         await queue.drop(claim, "no")
     pages = [await queue.removed_items(2, offset=offset) for offset in (0, 2, 4, 6)]

@@ -8,7 +8,7 @@ from testkit.looking import verdicts
 
 
 async def held(queue: ReliableQueue, payloads: str = "a") -> list[Claim]:
-    await queue.enqueue_many(payloads)
+    await queue.enqueue_many(list(payloads))
     return await queue.claim(len(payloads), wait=0)
 
 

@@ -9,7 +9,7 @@ from testkit.server import Server
 
 
 async def held(queue: ReliableQueue, payloads: str) -> list[str]:
-    await queue.enqueue_many(payloads)
+    await queue.enqueue_many(list(payloads))
     return [claim.token for claim in await queue.claim(len(payloads), wait=0)]
 
 

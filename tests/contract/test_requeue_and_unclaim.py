@@ -13,7 +13,7 @@ async def one(queue: ReliableQueue) -> Claim:
 
 
 async def test_a_requeued_item_stands_at_the_tail_and_counts(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("ab")
+    await queue.enqueue_many(list("ab"))
     claim = await one(queue)
     (outcome,) = await queue.requeue(claim)
     assert (outcome.verdict, outcome.delay) == ("requeued", None)
@@ -58,7 +58,7 @@ async def test_fails_crashes_and_requeues_count_together_against_the_limit(queue
 
 
 async def test_unclaimed_items_stand_at_the_head_in_the_order_of_claiming(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abcdef")
+    await queue.enqueue_many(list("abcdef"))
     claims = await queue.claim(4, wait=0)
     assert verdicts(await queue.unclaim(claims)) == ["unclaimed"] * 4
     assert await waiting(queue) == list("abcdef")
@@ -68,7 +68,7 @@ async def test_unclaimed_items_stand_at_the_head_in_the_order_of_claiming(queue:
 async def test_however_they_are_named_they_come_back_in_order(
     queue: ReliableQueue, other_worker: ReliableQueue, form: str
 ) -> None:
-    await queue.enqueue_many("abcdefghijkl")
+    await queue.enqueue_many(list("abcdefghijkl"))
     claims = [(await (queue, other_worker)[number % 2].claim(wait=0))[0] for number in range(11)]
     if form == "reversed":
         await queue.unclaim(list(reversed(claims)))
@@ -120,7 +120,7 @@ async def test_clients_get_their_items_back_at_the_head_and_their_turns_in_order
 
 
 async def test_a_crash_counts_and_goes_to_the_tail_and_comes_alone(queue: ReliableQueue) -> None:
-    await queue.enqueue_many("abc")
+    await queue.enqueue_many(list("abc"))
     claim = await one(queue)
     assert verdicts(await queue.crash(claim, "OOMKilled")) == ["requeued"]
     assert await waiting(queue) == ["b", "c", "a"]

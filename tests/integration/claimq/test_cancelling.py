@@ -86,7 +86,7 @@ def _blocked(valkey: Server) -> int:
 async def test_closing_right_after_a_cancellation_gives_back_first(
     valkey: Server, queue: ReliableQueue
 ) -> None:
-    await queue.enqueue_many("abcdefgh")
+    await queue.enqueue_many(list("abcdefgh"))
     for delay in range(40):
         async with claimq.connect(valkey.url) as store:
             claims = await cancelled(store.queue("q", worker="w2").claim(8, wait=0), delay / 20_000)

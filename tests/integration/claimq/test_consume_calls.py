@@ -132,14 +132,14 @@ async def test_nothing_is_claimed_ahead_beside_an_item_that_has_crashed_a_worker
 ) -> None:
     await queue.enqueue("0")
     await queue.crash(await queue.claim(), "died")
-    await queue.enqueue_many("12345")
+    await queue.enqueue_many(list("12345"))
     seen: list[list[str]] = []
 
     async def handler(item: Item) -> None:
         if item.crash_count:
             seen.extend([await busy(queue) for _ in range(10)])
 
-    await queue.enqueue_many("6789")
+    await queue.enqueue_many(list("6789"))
     assert (await queue.consume(handler, chunk=4, max_items=10)).done == 10
     assert seen == [["0"]] * 10
 

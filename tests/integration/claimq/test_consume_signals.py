@@ -73,7 +73,7 @@ def start(way: str, server: Server, log: Path, *, handling: float = 0.3, options
 async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
     queue: ReliableQueue, valkey: Server, log: Path, way: str, number: signal.Signals
 ) -> None:
-    await queue.enqueue_many("0123")
+    await queue.enqueue_many(list("0123"))
     with start(way, valkey, log) as program:
         await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in progress")
         program.send(number)
@@ -94,7 +94,7 @@ async def test_with_handle_signals_off_they_do_what_python_does(
     queue: ReliableQueue, valkey: Server, log: Path, way: str
 ) -> None:
     """SIGINT is a KeyboardInterrupt: what is in progress and not begun goes back (a thread is waited for)."""
-    await queue.enqueue_many("0123")
+    await queue.enqueue_many(list("0123"))
     with start(way, valkey, log, options="chunk=3, handle_signals=False") as program:
         await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in progress")
         program.send(signal.SIGINT)

@@ -162,7 +162,7 @@ async def test_a_repeated_claim_returns_only_the_items_that_have_not_ended(
 ) -> None:
     async with through(proxy) as mine:
         queue = mine.queue("q", worker="w1")
-        await queue.enqueue_many("abc")
+        await queue.enqueue_many(list("abc"))
         _, second, _ = await queue.claim(3, wait=0)
         claim = [request for request in proxy.requests if request.name == "EVALSHA"][-1]
         await store.queue("q").done(second)

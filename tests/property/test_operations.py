@@ -162,6 +162,11 @@ class Operations(RuleBasedStateMachine):
         self.world.done(name, self.tokens(name, chosen))
 
     @precondition(some_claimed)
+    @rule(name=queues, worker=workers, chosen=picks, count=st.integers(1, 6))
+    def done_and_claim(self, name: str, worker: str, chosen: list[int], count: int) -> None:
+        self.world.done_and_claim(name, worker, self.tokens(name, chosen), count)
+
+    @precondition(some_claimed)
     @rule(
         name=queues,
         chosen=st.lists(

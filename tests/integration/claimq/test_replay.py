@@ -9,6 +9,7 @@ import pytest
 
 import claimq
 from claimq import Done, NewItem, Outcome, Policy, Reason, RedisSettings, ReliableQueue
+from claimq.queue.next_claims import next_claims
 from claimq.redis_store.scripts import script
 from testkit.clock import move_clock
 from testkit.contents import Contents, changes, contents
@@ -29,6 +30,11 @@ async def settled(call: Awaitable[list[Outcome]]) -> object:
 
 async def claimed(queue: ReliableQueue) -> object:
     return [(claim.item.id, claim.item.payload) for claim in await queue.claim(3, wait=0)]
+
+
+async def done_and_claimed(queue: ReliableQueue, held: list[str]) -> object:
+    outcomes, claims = await next_claims(queue).done_and_claim([*held, "w1/77.AAAAAAAA"], 3)
+    return verdicts(outcomes), [claim.item.id for claim in claims]
 
 
 async def names(queue: ReliableQueue) -> list[str]:
@@ -60,6 +66,7 @@ CALLS: dict[str, Call] = {
             ]
         )
     ),
+    "done and claim": lambda queue, held, _: done_and_claimed(queue, held),
     "fail": lambda queue, held, _: settled(queue.fail(held, "broken")),
     "fail permanently": lambda queue, held, _: settled(queue.fail(held, "broken", permanent=True)),
     "requeue": lambda queue, held, _: settled(queue.requeue(held, delay=5)),

@@ -13,7 +13,7 @@ import redis.asyncio
 from claimq.redis_store.scripts import script
 
 FAR_BACK_MS = -(10**13)
-REPEATABLE = ("enqueue", "claim", "done", "done_enqueue", "give_back", "renew")
+REPEATABLE = ("enqueue", "claim", "done", "done_claim", "done_enqueue", "give_back", "renew")
 
 
 class FrozenClock:

@@ -11,9 +11,10 @@ import redis.asyncio
 
 import claimq
 from claimq.errors import ItemTooLarge
-from claimq.model import NewItem, Outcome, Reason
+from claimq.model import Claim, NewItem, Outcome, Reason
 from claimq.policy import Policy
 from claimq.queue.internals import internals
+from claimq.queue.next_claims import next_claims
 from claimq.tokens import number_of
 from testkit.clock import offset_for_leap
 from testkit.comparing import differences
@@ -134,7 +135,20 @@ class World(FailedItemsWorld):
     def claim(self, name: str, worker: str, count: int) -> None:
         """At once."""
         claims = self.run(self.queue(name, worker).claim(count, wait=0))
-        expected = self.models[name].claim(worker, count, claims[0].token[-8:] if claims else "")
+        nonce = claims[0].token[-8:] if claims else ""
+        self._compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce))
+
+    def done_and_claim(self, name: str, worker: str, tokens: list[str], count: int) -> None:
+        """Both in one step."""
+        operation = next_claims(self.queue(name, worker))
+        outcomes, claims = self.run(operation.done_and_claim(tokens, count))
+        assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
+        nonce = claims[0].token[-8:] if claims else ""
+        self._compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce, once=True))
+
+    def _compare_claims(
+        self, name: str, worker: str, claims: list[Claim], expected: list[tuple[str, ModelItem]]
+    ) -> None:
         ends = {token: held.lease_end for token, held in self.models[name].busy.items()}
         assert [(claim.token, claim.item.payload) for claim in claims] == [
             (token, item.payload) for token, item in expected

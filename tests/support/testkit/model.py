@@ -143,8 +143,10 @@ class QueueModel:
         self.delayed.sort(key=lambda entry: entry[0])
 
     # The worker's side.
-    def claim(self, worker: str, count: int, nonce: str) -> list[tuple[str, ModelItem]]:
-        """Tokens with their items; what is overdue is reaped on the way."""
+    def claim(
+        self, worker: str, count: int, nonce: str, *, once: bool = False
+    ) -> list[tuple[str, ModelItem]]:
+        """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``."""
         while True:
             overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
             got = [] if self.is_paused else self._take(count)
@@ -152,7 +154,7 @@ class QueueModel:
                 self.workers[worker] = self.now
             claims = [self._hold(worker, item, nonce) for item in got]
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
-            if claims or not any(reaped):
+            if claims or once or not any(reaped):
                 return claims
 
     def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:

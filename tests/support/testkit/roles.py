@@ -7,6 +7,7 @@ import claimq
 from claimq.model import Reason
 from claimq.owner import Owner
 from claimq.queue.internals import internals
+from claimq.queue.next_claims import next_claims
 from testkit.server import Server
 from testkit.tree import ROOT
 
@@ -57,6 +58,7 @@ async def work(store: claimq.Server) -> None:
         await queue.drop(await queue.claim(1, wait=0), "no use")
     for claim in await queue.claim(3):
         await queue.done(claim, enqueue=[b"next"])
+    await next_claims(queue).done_and_claim(await queue.claim(2), 1)
     await queue.fail(await queue.claim(4), "never", permanent=True)
     await queue.claim(5)
     await queue.release_worker("w", Reason.INTERRUPTED)

@@ -11,14 +11,14 @@ from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, Reliab
 from claimq.owner import Owner
 from claimq.queue.claiming import new_nonce
 from claimq.queue.internals import internals
+from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
 from testkit.server import Server
 
 Call = Callable[[], Awaitable[object]]
 FIXED = (
     "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
-    "stats",
-    "wake", "ids", "removed",
+    "stats", "wake", "ids", "removed",
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
@@ -87,12 +87,7 @@ async def enqueue_for_a_client(world: World) -> Call:
 
 @scenario(STATS_AND_CALLS + "config main wake delayed ids main:ann clients heads")
 async def enqueue_of_all_kinds(world: World) -> Call:
-    kinds = [
-        "a",
-        NewItem("b", id="mine"),
-        NewItem("c", delay=9),
-        NewItem("d", client="ann", id="other", delay=9),
-    ]
+    kinds = ["a", NewItem("b", id="mine"), NewItem("c", delay=9), NewItem("d", client="ann", id="o", delay=9)]
     return lambda: world.first.enqueue_many(kinds)
 
 
@@ -171,6 +166,13 @@ async def done_of_two_workers(world: World) -> Call:
 async def done_of_one(world: World) -> Call:
     token, *_ = await _held(world)
     return lambda: world.first.done(token)
+
+
+@scenario(STATS_AND_CALLS + "config claims wake leases workers delayed busy:w1 busy:w2 main " + CLIENTS)
+async def done_of_two_workers_and_claim(world: World) -> Call:
+    tokens = await _held(world, "ann", "bob")
+    await _fill(world.first, "ann", "bob")
+    return lambda: next_claims(world.first).done_and_claim(tokens, 5)
 
 
 @scenario(
@@ -252,8 +254,7 @@ async def renew(world: World) -> Call:
 async def _expired(world: World, policy: Policy, *clients: str) -> Call:
     await world.first.set_policy(policy)
     await _held(world, *clients)
-    await world.first.enqueue("due", client="cid", delay=1)
-    await world.first.enqueue("due", delay=1)
+    await world.first.enqueue_many([NewItem("due", client="cid", delay=1), NewItem("due", delay=1)])
     await move_clock(world.first, 31)
     return lambda: world.first._connection.run("reap", [world.key("main")], [100])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -90,48 +91,64 @@ class Claiming(QueuePart):
 
     async def _claim_once(self, count: int, pause: float | None) -> Claimed:
         """Claims once, after a wake token or ``pause`` seconds if that is given."""
+        keys, left = [self._keys.main], pause
+
+        async def call(words: list[Arg]) -> list[Any]:
+            nonlocal left
+            seconds, left = left, None  # where the call is made again it does not wait again
+            if seconds is None:
+                return list(await self._connection.run("claim", keys, words))
+            return list(
+                await self._connection.run_after_wake(
+                    "claim", keys, words, wake=self._keys.wake, seconds=seconds
+                )
+            )
+
+        reply, nonce = await self._run_claim(call, count)
+        if reply[0] == b"EMPTY":
+            return await self._without_claims(reply)
+        return self._read_claims(reply, nonce)
+
+    async def _run_claim(
+        self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int
+    ) -> tuple[list[Any], str]:
+        """Makes a call that claims, with the words that all such scripts begin with, until its reply is the last word;
+        returns that, and the nonce of the tokens.
+        """
         while True:
-            reply, nonce = await self._call_claim(count, pause)
+            reply, nonce = await self._call_claim(call, count)
             if reply[0] not in {b"LOST", b"AGAIN"}:
                 self._fits = min(BATCH, 2 * self._fits)
-                return await self._read_reply(reply, nonce)
+                return reply, nonce
             if reply[0] == b"LOST":
                 self._connection.incarnations[self._keys.main] = reply[1].decode()
-            pause = None
 
-    async def _call_claim(self, count: int, pause: float | None) -> tuple[list[Any], str]:
-        """The reply of one claim call, and the nonce of its tokens."""
-        call = self._connection.take_lane()
-        nonce = new_nonce()
-        keys: list[str] = [self._keys.main]
-        known = self._connection.incarnations.get(keys[0], "")
-        words: list[Arg] = [*call, self.worker, min(count, self._fits), nonce, known]
+    async def _call_claim(
+        self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int
+    ) -> tuple[list[Any], str]:
+        """One call. If it is cancelled or ends with StoreUnavailable, what it claimed goes back to the head of main."""
+        identity, nonce, main = self._connection.take_lane(), new_nonce(), self._keys.main
+        known = self._connection.incarnations.get(main, "")
         try:
-            if pause is None:
-                reply = await self._connection.run("claim", keys, words)
-            else:
-                reply = await self._connection.run_after_wake(
-                    "claim", keys, words, wake=self._keys.wake, seconds=pause
-                )
+            reply = await call([*identity, self.worker, min(count, self._fits), nonce, known])
         except (asyncio.CancelledError, StoreUnavailable) as error:
             in_outage = isinstance(error, StoreUnavailable)
             if in_outage:
                 self._fits = max(1, min(count, self._fits) // 4)  # the reply may be too large for this link
-            lost = LostClaim(call, self._keys.main, self.worker, nonce)
+            lost = LostClaim(identity, main, self.worker, nonce)
             self._connection.lost_claims.recover(lost, in_outage=in_outage)
             raise
         except BaseException:
-            self._connection.give_lane(call)
+            self._connection.give_lane(identity)
             raise
-        self._connection.give_lane(call)
+        self._connection.give_lane(identity)
         return reply, nonce
 
-    async def _read_reply(self, reply: list[Any], nonce: str) -> Claimed:
-        if reply[0] == b"EMPTY":
-            return await self._without_claims(reply)
-        *numbers, incarnation = reply[1].split()
-        _, now, first, _, lease_end, overdue = map(int, numbers)
-        self._connection.incarnations[self._keys.main] = incarnation.decode()
+    def _read_claims(self, reply: list[Any], nonce: str) -> Claimed:
+        """The claims in a reply. A call that ended claims has its verdicts behind these numbers."""
+        numbers = reply[1].split(b" ", 7)
+        _, now, first, _, lease_end, overdue = map(int, numbers[:6])
+        self._connection.incarnations[self._keys.main] = numbers[6].decode()
         if overdue:
             self._connection.in_background(self._reap_and_repair(overdue))
         return Claimed(self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000))

@@ -87,7 +87,7 @@ class Settling(QueuePart):
             replied = _verdicts(reply)
             verdicts |= zip(part.sent, replied, strict=True)
             missing, part = missing or unconfirmed, part.later(replied)
-        return _confirmed(_outcomes(groups, [verdicts[token] for token in groups.sent]), missing)
+        return _confirmed(outcomes_of(groups, [verdicts[token] for token in groups.sent]), missing)
 
     async def fail(
         self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
@@ -147,7 +147,7 @@ class Settling(QueuePart):
         for groups in TokenGroups.batches(claims):
             reply = await self._connection.run("renew", [self._keys.main], groups.words, use="renewals")
             lease_end, *verdicts = reply[1].decode().split()
-            outcomes += _outcomes(groups, verdicts, lease_until=int(lease_end) / 1000)
+            outcomes += outcomes_of(groups, verdicts, lease_until=int(lease_end) / 1000)
         return outcomes
 
     async def _give_back(
@@ -186,7 +186,7 @@ class Settling(QueuePart):
                 part = part.later(replied)
                 if not part.sent:
                     break
-            outcomes += _outcomes(groups, [verdicts[token] for token in groups.sent])
+            outcomes += outcomes_of(groups, [verdicts[token] for token in groups.sent])
         return _confirmed(outcomes, missing)
 
 
@@ -218,7 +218,7 @@ def _by_queue(followers: Followers, queue: str) -> Mapping[str, Iterable[object]
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
-def _outcomes(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
+def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
     by_token = dict(zip(groups.sent, verdicts, strict=True))
     outcomes: list[Outcome] = []

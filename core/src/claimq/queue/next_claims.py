@@ -1,0 +1,68 @@
+"""Ends claims and claims the next items in one step. Only the sidecar needs it; it is not part of the public API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from claimq import arguments
+from claimq.errors import NotReplicated
+from claimq.model import Claim, Outcome
+from claimq.queue.claiming import Claiming
+from claimq.queue.queue_part import QueuePart
+from claimq.queue.settling import Settling, outcomes_of
+from claimq.queue.token_groups import BATCH, Claims, TokenGroups
+from claimq.redis_store.durable import run_durably
+from claimq.redis_store.scripts import Arg
+
+
+def next_claims(queue: QueuePart) -> NextClaims:
+    """The operation for a :class:`claimq.ReliableQueue`, on its connection and under its worker's name."""
+    return NextClaims.of(queue)
+
+
+class NextClaims(Claiming, Settling):
+    """Made by :func:`next_claims`."""
+
+    @classmethod
+    def of(cls, queue: QueuePart) -> NextClaims:
+        """The operation on ``queue``."""
+        return cls(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - another part of the same queue
+
+    async def done_and_claim(self, claims: Claims, count: int = 1) -> tuple[list[Outcome], list[Claim]]:
+        """Ends claims as :meth:`done` does, and in the same atomic step claims up to ``count`` items as :meth:`claim`
+        does without waiting. Lost claims do not keep it from claiming.
+
+        Retried as a verdict. Raises StoreUnavailable (the outcome is unknown, and what it claimed goes back to the
+        head of main once the server answers), StoreMisused, NotReplicated (its ``result`` is what this returns).
+        One round trip; costs as both.
+        """
+        arguments.count("count", count, least=1, most=BATCH)
+        groups = part = TokenGroups.of(claims)
+        by_token: dict[str, str] = {}
+        missing = ""
+        while True:
+            reply, nonce, unconfirmed = await self._end_and_claim(part, count)
+            missing = missing or unconfirmed
+            verdicts = reply[1].split(b" ", 7)[7].partition(b"|")[0].decode().split()
+            by_token |= zip(part.sent, verdicts, strict=True)
+            part = part.later(verdicts)
+            if not part.sent:  # until then the call claims nothing
+                break
+        claimed = self._read_claims(reply, nonce).claims
+        outcomes = outcomes_of(groups, [by_token[token] for token in groups.sent])
+        if missing:
+            raise NotReplicated(missing, (outcomes, claimed))
+        return outcomes, claimed
+
+    async def _end_and_claim(self, groups: TokenGroups, count: int) -> tuple[list[Any], str, str]:
+        """One call; returns its reply and nonce, and a message if replicas did not confirm it."""
+        missing = ""
+
+        async def call(words: list[Arg]) -> list[Any]:
+            nonlocal missing
+            reply, missing = await run_durably(
+                self._connection, "done_claim", [self._keys.main], [*words, *groups.words], use="verdicts"
+            )
+            return list(reply)
+
+        return *(await self._run_claim(call, count)), missing

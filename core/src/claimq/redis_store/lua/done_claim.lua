@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a worker that takes item after item.
+-- use: queue call envelope main claims take lease
+-- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION VERDICT...", envelope...} as claim and done reply. COUNT is 0 if nothing waits, the
+--   queue is paused, a verdict is "later", or claim would reply AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
+-- Cost: as done and claim together
+local q = open(KEYS[1])
+local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} end
+if kept then
+  if string.find(kept, '|%a+$') then keep_reply(q, kept) end  -- as answer_again() does
+  return claimed_again(q, kept, worker, nonce)
+end
+local groups = read_claims(q, 8)
+local left = leave_for_later(q, groups)
+local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
+local waits = durability(config[2] == '1' and config[1])
+local c = before_claim(q, worker)
+check_permissions(q.base, {'ZMSCORE'})
+for _, group in ipairs(groups) do expect_hash(group.busy) end
+local is_lost = lost_reply(q, count, ARGV[7], nonce)
+if is_lost then return is_lost end
+local envelopes = left == 0 and take_for(q, c, count) or {}  -- which may still refuse the call, so it comes before the verdicts
+local verdicts, lost = end_held(q, groups)
+local done = #verdicts - lost
+c.leased = c.leased - done
+local text = #envelopes > 0 and lease(q, c, envelopes, nonce) or format_text('%d %d 0 0 0 %d ', q.seq, q.now, c.overdue) .. q.incarnation
+if #envelopes == 0 and done == 0 then
+  touch(q)
+  return {'OK', text .. ' ' .. verdict_text(verdicts, left)}
+end
+local counts = {done = done, lost = lost}
+close(q, #envelopes > 0 and counts_of(q, envelopes, counts) or counts)
+text = text .. ' ' .. verdict_text(verdicts, left) .. (done > 0 and waits or '')
+keep_reply(q, text)
+return {'OK', text, unpack(envelopes)}

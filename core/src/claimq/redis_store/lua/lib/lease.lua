@@ -1,0 +1,73 @@
+-- Claiming, for the scripts that do: what a claim reads before anything is written, the leases of what it took, and its reply when it is sent again.
+-- The record c: what the call knows of its worker and of the claims that are held.
+
+-- Reads all that a claim needs beside the items, and checks the types of the keys. Reads only.
+local function before_claim(q, worker)
+  local busy = q.base .. 'busy:' .. worker
+  local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
+  local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
+  local overdue = due and math.floor(tonumber(due)) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', q.leases, 0, q.expired_by, 'LIMIT', 0, 1)
+  local last_seen = redis.call('ZSCORE', q.workers, worker)
+  expect_hash(busy)
+  local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
+  q.wake_tokens = redis.call('LLEN', q.wake)
+  return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = overdue,
+          is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
+end
+
+-- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone, so only a
+-- caller that knows this data claims. The nonce of the first call names the data. The reply to a caller that does not know it, else nil.
+local function lost_reply(q, count, known, nonce)
+  if q.incarnation ~= '' and known == q.incarnation then return nil end
+  check_lists(q, count)
+  if q.incarnation == '' then
+    q.incarnation = nonce
+    redis.call('HSET', q.stats, 'incarnation', nonce)
+    touch(q)
+  end
+  return {'LOST', q.incarnation}
+end
+
+-- Takes items from main, unless the queue is paused, and notes that the worker was seen.
+local function take_for(q, c, count)
+  -- Numbers grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
+  q.first = math.max(q.totals.number + 1, q.now * 1000)
+  local envelopes = not c.paused and take(q, count) or {}
+  if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
+  return envelopes
+end
+
+-- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the tokens are WORKER/FIRST.NONCE and on.
+local function lease(q, c, envelopes, nonce)
+  local lease_end, holding, leasing, first = whole(q.now + lease_ms(c.expiry)), {}, {}, q.first
+  for i, envelope in ipairs(envelopes) do
+    local token = c.worker .. '/' .. whole(first + i - 1) .. '.' .. nonce
+    holding[2 * i - 1], holding[2 * i] = token, envelope
+    leasing[2 * i - 1], leasing[2 * i] = lease_end, token
+  end
+  redis.call('HSET', c.busy, unpack(holding))
+  if c.leased == 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
+  redis.call('ZADD', q.leases, unpack(leasing))
+  if c.leased <= 1 and c.calls > 0 then redis.call('DEL', q.claims) end  -- nothing was held: all logged calls have ended
+  redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
+  if q.left > 0 then leave_wake_token(q) end
+  local asks_for_repair = c.calls > 256 and c.calls % 128 == 0  -- not with each claim while all of the logged calls are live
+  return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. c.overdue + (asks_for_repair and 2 or 0) .. ' ' .. q.incarnation
+end
+
+-- What close() counts of a claim.
+local function counts_of(q, envelopes, counts)
+  counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
+  counts.adopted, counts.client_items = q.adopted, q.more_client_items or 0
+  return counts
+end
+
+-- The reply of a call that was sent again: as the first time, with false for a claim that has ended since.
+local function claimed_again(q, kept, worker, nonce)
+  local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
+  local reply, tokens = {'OK', kept}, {}
+  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. '.' .. nonce end
+  if #tokens == 0 then return reply end
+  for _, envelope in ipairs(redis.call('HMGET', q.base .. 'busy:' .. worker, unpack(tokens))) do reply[#reply + 1] = envelope end
+  return reply
+end

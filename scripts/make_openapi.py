@@ -66,6 +66,28 @@ OPERATIONS = (
         "/v1/info). If there is no room, the claim waits in the order of arrival until an item in flight ends, is "
         "given back or expires, but no longer than it would wait for an item. Then it returns an empty list.",
     ),
+    Operation(
+        "/v1/next",
+        "Ends claims, then claims up to max items",
+        (responses.Next,),
+        (*OF_A_BODY, 409, 503, 507),
+        (bodies.NextBody,),
+        needs_body=False,
+        description="As /v1/verdicts and then /v1/claim, with one request. If all verdicts are done, without items "
+        "that follow, both are one atomic step and one round trip to the store. The claim is made whatever the "
+        "outcomes are. Repeat the request when its response is lost or it was refused with 503: the verdicts are "
+        "recognized, and what was claimed has gone back.",
+    ),
+    Operation(
+        "/v1/verdicts",
+        "Ends claims in different ways",
+        (responses.Outcomes,),
+        (*OF_A_BODY, 503, 507),
+        (bodies.VerdictsBody,),
+        needs_body=False,
+        description="Each verdict is a step of its own. If one of them is refused with 503, repeat the request: those "
+        "that were applied are recognized.",
+    ),
     _verdict("done", "Ends claims whose work is finished", 507),
     _verdict("fail", "Ends claims whose work failed, with the reason"),
     _verdict("requeue", "Puts items at the tail of the queue, or delays them"),

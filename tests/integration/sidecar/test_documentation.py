@@ -55,6 +55,19 @@ def test_the_first_shell_example_works(sidecar: Sidecar, queue: BlockingQueue, t
     assert json.loads(ended)["outcomes"] == [{"token": token, "outcome": "done"}]
 
 
+def test_the_example_of_one_request_for_each_item_works(
+    sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    token = "TOKEN"
+    outcomes: list[str] = []
+    for line in [line for line in block("ask /v1/next").splitlines() if line.startswith("ask")]:
+        reply = json.loads(bash(f"{ask_function()}\n{line.replace('TOKEN', token)}", sidecar, tmp_path))
+        outcomes += [one["outcome"] for one in reply["outcomes"]]
+        token = reply["claims"][0]["token"]
+    assert outcomes == ["done", "requeued"]
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the loop of the page needs jq")
 def test_the_shell_loop_works_until_the_drain(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> None:
     queue.enqueue_many(["good", "bad"])

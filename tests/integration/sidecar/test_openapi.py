@@ -103,6 +103,10 @@ def test_requests_and_replies_are_what_the_document_says(
     post("/v1/requeue", {"tokens": [c], "delay": 5})
     post("/v1/requeue", {"claims": [{"token": "w/99", "delay": 5}]})
     post("/v1/unclaim", {"tokens": ["w/99"]})
+    others = {"fail": [{"token": "w/96", "error": "no"}], "requeue": [{"token": "w/97", "delay": 5}]}
+    post("/v1/verdicts", {"done": [{"token": "w/98"}], "unclaim": [{"token": "w/99"}], **others})
+    post("/v1/next", {"done": [{"token": "w/98"}], "max": 2, "wait": 0, "encoding": "base64"})
+    post("/v1/next", {"session": "gone"}, 409)
     post("/v1/unclaim", {}, 400)
     post("/v1/claim", {"session": "gone"}, 409)
     session = sidecar.open_session({"tokens": ["w/99"]})

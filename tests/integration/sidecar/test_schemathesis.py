@@ -60,11 +60,12 @@ def test_the_server_does_what_the_document_says(case: schemathesis.Case[Any], fu
 
 
 def repeats_a_token(body: Any) -> bool:
-    """Whether two of the ``claims`` have the same token: the document forbids it in words, JSON Schema cannot."""
-    claims: Any = body.get("claims") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - likewise
-    listed: list[Any] = claims if isinstance(claims, list) else []  # pyright: ignore[reportUnknownVariableType] - a list of anything
-    tokens: list[Any] = [claim.get("token") for claim in listed if isinstance(claim, dict)]
-    return any(token in tokens[:index] for index, token in enumerate(tokens))
+    """Whether two entries of lists in it have the same token: the document forbids it in words, JSON Schema cannot."""
+    values: list[Any] = list(body.values()) if isinstance(body, dict) else []  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - likewise
+    entries = [entry for value in values if isinstance(value, list) for entry in value]  # pyright: ignore[reportUnknownVariableType] - a list of anything
+    tokens: list[Any] = [entry.get("token") for entry in entries if isinstance(entry, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - likewise
+    named = [token for token in tokens if token is not None]
+    return any(token in named[:index] for index, token in enumerate(named))
 
 
 def answer(sidecar: Sidecar, case: schemathesis.Case[Any]) -> schemathesis.Response:

@@ -60,6 +60,22 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._of_requests: dict[tuple[str, int], Histogram] = {}
+        self._of_verdicts: dict[str, Counter] = {}
+
+    def observe_request(self, path: str, status: int, seconds: float) -> None:
+        """Adds a request."""
+        found = self._of_requests.get((path, status))
+        if found is None:  # labels() takes longer than what it is for
+            found = self._of_requests[path, status] = self.requests.labels(path, str(status))
+        found.observe(seconds)
+
+    def count_verdict(self, verdict: str, count: int = 1) -> None:
+        """Adds verdicts of one kind."""
+        found = self._of_verdicts.get(verdict)
+        if found is None:
+            found = self._of_verdicts[verdict] = self.verdicts.labels(verdict)
+        found.inc(count)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"claimq_sidecar_{name}", text, labels, registry=self.registry)

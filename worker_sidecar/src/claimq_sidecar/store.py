@@ -45,6 +45,7 @@ class Store:
         self._worker = worker
         self._metrics = metrics
         self._server = self._connect()
+        self._of_server = self._server.queue(queue, worker=worker)
         self._closing: set[asyncio.Task[None]] = set()
         self._responded_at: float | None = None
         self._last_error = ""
@@ -91,7 +92,7 @@ class Store:
         """Makes a call on the queue and records its result. Raises what the library raises."""
         server = self._server
         try:
-            result = await what(server.queue(self._queue, worker=self._worker))
+            result = await what(self._of_server)
         except ClaimqError as error:
             self._note_error(error)
             if server is self._server and isinstance(error, StoreUnavailable):
@@ -187,6 +188,7 @@ class Store:
             _log.warning(LogEvent("reconnect_failed", error=error))
             return
         old, self._server = self._server, new
+        self._of_server = new.queue(self._queue, worker=self._worker)
         self.generation += 1
         self._responding_since = None
         self._metrics.reconnects.inc()

@@ -8,10 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq_sidecar.http.bodies import VERDICT_BODIES, Body, ClaimBody, EnqueueBody, SessionBody
+from claimq_sidecar.claims.calls import Ending
+from claimq_sidecar.http.bodies import (
+    VERDICT_BODIES,
+    Body,
+    ClaimBody,
+    EnqueueBody,
+    NextBody,
+    SessionBody,
+    VerdictsBody,
+)
 from claimq_sidecar.http.body_problems import MAX_PROBLEMS, read_or_explain
 from claimq_sidecar.http.problems import Refusal
-from claimq_sidecar.http.requests import claim_request, enqueue_request, session_tokens, verdict_request
+from claimq_sidecar.http.requests import (
+    claim_request,
+    enqueue_request,
+    next_request,
+    session_tokens,
+    verdict_request,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -44,6 +59,15 @@ def test_failures_with_the_same_reason_share_a_round_trip() -> None:
     request = verdict_request("fail", raw({"claims": claims}))
     assert request.tokens == ("w/1", "w/2", "w/3")
     assert [ending.tokens for ending in request.endings] == [("w/1", "w/3"), ("w/2",)]
+
+
+def test_a_next_request_has_the_verdicts_and_the_claim() -> None:
+    delayed = [{"token": "w/1", "delay": 5}, {"token": "w/2"}, {"token": "w/3", "delay": 5}]
+    verdicts, claim, encoding = next_request(raw({"requeue": delayed, "done": [{"token": "w/4"}], "max": 3}))
+    assert list(verdicts) == ["done", "requeue"]
+    assert verdicts["requeue"].tokens == ("w/1", "w/2", "w/3")
+    assert verdicts["requeue"].endings == (Ending(("w/1", "w/3"), delay=5.0), Ending(("w/2",)))
+    assert (claim.most, claim.wait, encoding) == (3, None, "auto")
 
 
 def test_at_most_twenty_problems_of_a_body_are_reported() -> None:
@@ -139,7 +163,14 @@ def test_every_problem_has_the_pointer_of_its_field() -> None:
     ]
 
 
-FORMS = [(ClaimBody,), (EnqueueBody,), (SessionBody,), *VERDICT_BODIES.values()]
+FORMS = [
+    (ClaimBody,),
+    (EnqueueBody,),
+    (SessionBody,),
+    (VerdictsBody,),
+    (NextBody,),
+    *VERDICT_BODIES.values(),
+]
 FIELDS = [
     "max",
     "wait",
@@ -152,6 +183,10 @@ FIELDS = [
     "delay",
     "enqueue",
     "items",
+    "done",
+    "fail",
+    "requeue",
+    "unclaim",
 ]
 TOKENS: st.SearchStrategy[Any] = st.sampled_from(["w/1", "w/2", "w/3.Zk3q-u5H", "w", "", 1])
 WORDS: st.SearchStrategy[Any] = st.sampled_from(

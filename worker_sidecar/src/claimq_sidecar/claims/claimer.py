@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
+from typing import TypeVar
 
 from claimq.background_work import in_background
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.claiming import DEFAULT
 from claimq.queue.internals import internals
@@ -30,6 +31,7 @@ WAITING = 8
 _ROOM_SECONDS = 1.0
 _SMALLEST_GUESS = 8 * 1024
 _POLL_SECONDS = 1.0
+T = TypeVar("T")
 
 _log = logging.getLogger("claimq_sidecar.claimer")
 
@@ -132,18 +134,24 @@ class Claimer:
 
     async def _call(self, count: int, wait: float | None) -> list[Claim]:
         """One claim call of the library."""
+        wanted = DEFAULT if wait is None else wait
+        return await self._store.call(
+            lambda queue: self.settled_call(queue, count, queue.claim(count, wait=wanted))
+        )
 
-        async def claim(queue: ReliableQueue) -> list[Claim]:
-            generation = self._store.generation
-            try:
-                return await queue.claim(count, wait=DEFAULT if wait is None else wait)
-            except (asyncio.CancelledError, StoreUnavailable):
-                # The call may have claimed items: their slots stay in use until the server has answered.
+    async def settled_call(self, queue: ReliableQueue, count: int, call: Awaitable[T]) -> T:
+        """Makes a call on the queue that claims up to ``count`` items.
+
+        If it ends without a reply, the slots of what it may have claimed stay in use until the server has answered.
+        """
+        generation = self._store.generation
+        try:
+            return await call
+        except (asyncio.CancelledError, StoreUnavailable) as error:
+            if not isinstance(error, NotReplicated):  # which has a reply
                 settled = self._until_settled(queue, count, generation)
                 self._in_background(settled, count, self._unknown, name="settle a claim without a reply")
-                raise
-
-        return await self._store.call(claim)
+            raise
 
     async def _until_settled(self, queue: ReliableQueue, count: int, generation: int) -> None:
         withdrawn = asyncio.ensure_future(internals(queue).lost_claims_recovered())
@@ -168,6 +176,15 @@ class Claimer:
             self._concurrency.release(count)
 
         task.add_done_callback(end)
+
+    async def room_for(self, most: int, share: Share) -> int:
+        """How many items one call may claim now, up to ``most``; reserves the memory for them. 0 if there is none."""
+        has_room = await share.take(self._room, self._call_bytes() * CLAIM_FACTOR, 0.0)
+        return min(most, self._batch_size()) if has_room else 0
+
+    def note_claims(self, claims: list[Claim], share: Share) -> None:
+        """Records what a call has claimed with the memory of :meth:`room_for`."""
+        share.shrink(self._note_sizes(claims) * REPLY_FACTOR)
 
     def _call_bytes(self) -> int:
         """The payload bytes that one call may return: one payload of the maximum size, or several shorter ones."""

@@ -45,6 +45,10 @@ class Concurrency:
         """Whether no slot is free."""
         return self.limit is not None and self.in_use >= self.limit
 
+    def free_of(self, most: int) -> int:
+        """How many of ``most`` slots are free."""
+        return most if self.limit is None else max(0, min(most, self.limit - self.in_use))
+
     def request(self, most: int) -> SlotRequest:
         """Asks for 1 to ``most`` slots. The caller must call :meth:`finish` in the end, granted or not."""
         request = SlotRequest(most)
@@ -72,7 +76,6 @@ class Concurrency:
         while self._waiting and not self.is_full:
             request = next(iter(self._waiting))
             del self._waiting[request]
-            free = request.most if self.limit is None else self.limit - self.in_use
-            request.slots = min(request.most, free)
+            request.slots = self.free_of(request.most)
             self.in_use += request.slots
             request.granted.set()

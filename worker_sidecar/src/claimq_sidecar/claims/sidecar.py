@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 
 from claimq.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Verdict
-from claimq_sidecar.claims.calls import ClaimRequest, default_wait
+from claimq_sidecar.claims.calls import Answer, ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
 from claimq_sidecar.claims.drain import Drain, Step
 from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.next_claim import NextClaim
 from claimq_sidecar.claims.notify import Notifier, first_of
 from claimq_sidecar.claims.renewer import Renewer
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
@@ -81,6 +82,62 @@ class Sidecar:
             return self._deliver(claims, session, connection)
         finally:
             self.concurrency.finish(slots)
+
+    async def next(
+        self,
+        verdicts: Mapping[str, VerdictRequest],
+        request: ClaimRequest,
+        connection: Connection,
+        share: Share,
+    ) -> tuple[list[Answer], list[Claim]]:
+        """Applies verdicts, by verb, and then claims as :meth:`claim` does, whatever their outcomes.
+
+        Only ``done`` without items that follow: both in one call to the server, unless other claims wait for a slot.
+        Raises as :meth:`claim`, SessionNotOpen before the verdicts; a verdict that was applied is recognized when the
+        request is repeated.
+        """
+        session = None if request.session is None else self.sessions.get(request.session)
+        stops = [self.draining, connection.gone, *([session.closed] if session else [])]
+        joined = await self._join(verdicts, request, share, stops)
+        if joined is None:
+            answers = await self.verdicts.answer_all(verdicts)
+            share.end()  # the items that follow are stored
+            return answers, await self.claim(request, connection, share)
+        is_delivered = False
+        try:
+            answers = await self.verdicts.answer("done", verdicts["done"], joined.call)
+            self._claimer.note_claims(joined.claims, share)
+            is_delivered = True
+            claims = self._deliver(joined.claims, session, connection)
+        finally:
+            joined.end(is_delivered=is_delivered)
+        if claims or request.wait == 0:
+            return answers, claims
+        return answers, await self.claim(request, connection, share)
+
+    async def _join(
+        self,
+        verdicts: Mapping[str, VerdictRequest],
+        request: ClaimRequest,
+        share: Share,
+        stops: Sequence[asyncio.Event],
+    ) -> NextClaim | None:
+        """The claim to make in one call with the verdicts; None if it must be a call of its own."""
+        done = verdicts.get("done")
+        if done is None or len(verdicts) > 1 or any(ending.enqueue for ending in done.endings):
+            return None
+        if self.concurrency.waiting or any(stop.is_set() for stop in stops):
+            return None
+        own = sum(token in self.in_flight for token in done.tokens)
+        most = await self._claimer.room_for(
+            min(request.most, own + self.concurrency.free_of(request.most)), share
+        )
+        if not most:
+            return None
+        self._log_limit(request.most)
+        joined = NextClaim(self._claimer, self.concurrency, done.tokens, most, stops)
+        joined.take(max(most - own, 0))
+        return joined
 
     async def _wait_for_slots(
         self, slots: SlotRequest, request: ClaimRequest, *stops: asyncio.Event
@@ -229,7 +286,10 @@ class Sidecar:
     async def left(self) -> None:
         """Waits for the end of a drain with a signal, then returns the remaining claims, uncounted and in order."""
         while (step := self._drain.step(self.now, len(self.in_flight))) is not Step.LEAVE:
-            await self._changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
+            if step is Step.SERVE:
+                await self.draining.wait()  # not for each verdict
+            else:
+                await self._changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
         self.leaving.set()
         tokens = self.in_flight.all()
         _log.info(LogEvent("leaving", in_flight=len(tokens)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.settling import Done
-from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.calls import Answer, Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
@@ -34,20 +34,36 @@ class Verdicts:
         self._recent = RecentVerdicts()
         self._attempts: dict[str, asyncio.Task[list[Outcome]]] = {}
 
-    async def answer(self, verb: str, request: VerdictRequest) -> list[tuple[Outcome, str | None]]:
+    async def answer(self, verb: str, request: VerdictRequest, work: Work | None = None) -> list[Answer]:
         """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
 
-        With a lost claim comes the earlier verdict if the same verb has ended it before, else None.
+        ``work``: the call to make instead of the library's ``done``.
         """
         await self.wait_for_attempts(request.tokens)
-        answers: dict[str, tuple[Outcome, str | None]] = {}
+        answers: dict[str, Answer] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
-                outcomes = await self._in_time(self._attempt(verb, tokens, self._work(verb, tokens, endings)))
+                call = work or self._work(verb, tokens, endings)
+                outcomes = await self._in_time(self._attempt(verb, tokens, call))
                 earlier = self._earlier(verb, outcomes)
                 answers |= {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
         return [answers[token] for token in request.tokens]
+
+    async def answer_all(self, requests: Mapping[str, VerdictRequest]) -> list[Answer]:
+        """Applies verdicts of several kinds, by verb; returns the outcomes verb by verb.
+
+        If a call fails, this raises after all have ended: those that have succeeded are recognized when the request is
+        repeated.
+        """
+        asked = [self.answer(verb, request) for verb, request in requests.items()]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        answers: list[Answer] = []
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+            answers += one
+        return answers
 
     def _earlier(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
         """The earlier verdicts on claims that are lost because the same verb has ended them before.
@@ -134,7 +150,7 @@ class Verdicts:
         earlier = self._earlier(verb, outcomes) if remember else {}
         for outcome in outcomes:
             label = "already_done" if outcome.token in earlier else outcome.verdict.value
-            self._metrics.verdicts.labels(label).inc()
+            self._metrics.count_verdict(label)
             if remember and outcome.verdict is not Verdict.LOST:
                 self._recent.note(outcome.token, verb, outcome.verdict.value)
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
@@ -170,7 +186,7 @@ class Verdicts:
             lease = self._store.lease(renewed[0].lease_until, requested_at)
             self._in_flight.renewed([outcome.token for outcome in renewed], requested_at, lease)
         for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(outcomes) - len(renewed))):
-            self._metrics.verdicts.labels(verdict.value).inc(count)
+            self._metrics.count_verdict(verdict.value, count)
         return outcomes
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 
 from msgspec import UNSET
 
+from claimq_sidecar.claims.calls import VerdictRequest
 from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.bodies import VERDICT_BODIES
@@ -13,8 +15,10 @@ from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.requests import (
     claim_request,
     enqueue_request,
+    next_request,
     session_tokens,
     verdict_request,
+    verdict_requests,
 )
 from claimq_sidecar.http.responses import (
     Draining,
@@ -24,7 +28,9 @@ from claimq_sidecar.http.responses import (
     Session,
     claims_body,
     enqueued_of,
+    next_body,
     outcome_of,
+    outcomes_of,
 )
 from claimq_sidecar.http.router import App, Exchange, Handler
 from claimq_sidecar.memory import Allowance, Bodies
@@ -50,6 +56,8 @@ class AppApi:
             "/v1/claim": {"POST": self._claim},
             **verdicts,
             "/v1/renew": {"POST": self._renew},
+            "/v1/next": {"POST": self._next},
+            "/v1/verdicts": {"POST": self._verdicts},
             "/v1/enqueue": {"POST": self._enqueue},
             "/v1/session": {"POST": self._session},
             "/v1/prestop": {"POST": self._prestop},
@@ -68,17 +76,42 @@ class AppApi:
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
         body = claims_body(claims, encoding, draining=self._sidecar.draining.is_set())
         claims.clear()
+        await self._reply_claims(exchange, body)
+
+    async def _next(self, exchange: Exchange) -> None:
+        verdicts, request, encoding = next_request(await exchange.body())
+        await self._expect_followers(exchange, verdicts.values())
+        began = self._sidecar.now
+        answers, claims = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
+        exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
+        body = next_body(answers, claims, encoding, draining=self._sidecar.draining.is_set())
+        claims.clear()
+        await self._reply_claims(exchange, body)
+
+    @staticmethod
+    async def _reply_claims(exchange: Exchange, body: bytes) -> None:
+        """Replies, and keeps the memory of the response reserved until the client has read it."""
         await exchange.reply(body)
         exchange.share.shrink(2 * len(body))
         del body
         await exchange.connection.flushed.wait()
 
+    @staticmethod
+    async def _expect_followers(exchange: Exchange, requests: Iterable[VerdictRequest]) -> None:
+        await exchange.expect(
+            item for request in requests for ending in request.endings for item in ending.enqueue
+        )
+
+    async def _verdicts(self, exchange: Exchange) -> None:
+        requests = verdict_requests(await exchange.body())
+        await self._expect_followers(exchange, requests.values())
+        await exchange.reply_json(outcomes_of(await self._sidecar.verdicts.answer_all(requests)))
+
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
             request = verdict_request(verb, await exchange.body())
-            await exchange.expect(item for ending in request.endings for item in ending.enqueue)
-            outcomes = await self._sidecar.verdicts.answer(verb, request)
-            await exchange.reply_json(Outcomes([outcome_of(one, earlier) for one, earlier in outcomes]))
+            await self._expect_followers(exchange, [request])
+            await exchange.reply_json(outcomes_of(await self._sidecar.verdicts.answer(verb, request)))
 
         return handle
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -113,34 +113,33 @@ class ItemBody(Body):
         return NewItem(payload, id=self.id, client=self.client, delay=self.delay)
 
 
+Max = Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)]
+"""A float, since JSON has one kind of number: 1.0 is a whole one."""
+Wait = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=LONGEST_WAIT,
+        description="Seconds to wait for the first item. The default is set by the queue's policy.",
+    ),
+]
+SessionId = Annotated[str, Meta(max_length=64, description="An open session, which then holds the claims.")]
+Encoding = Annotated[
+    Literal["auto", "base64", "text"],
+    Meta(
+        description="How payloads are returned. auto: as payload if it is JSON, else as payload_base64. "
+        "text: as text if it is UTF-8, else as payload_base64."
+    ),
+]
+
+
 class ClaimBody(Body):
     """POST /v1/claim."""
 
-    max: Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)] = (
-        1  # a float, since JSON has one kind of number: 1.0 is a whole one
-    )
-    wait: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=LONGEST_WAIT,
-                description="Seconds to wait for the first item. The default is set by the queue's policy.",
-            ),
-        ]
-        | None
-    ) = None
-    session: (
-        Annotated[str, Meta(max_length=64, description="An open session, which then holds the claims.")]
-        | None
-    ) = None
-    encoding: Annotated[
-        Literal["auto", "base64", "text"],
-        Meta(
-            description="How payloads are returned. auto: as payload if it is JSON, else as payload_base64. "
-            "text: as text if it is UTF-8, else as payload_base64."
-        ),
-    ] = "auto"
+    max: Max = 1
+    wait: Wait | None = None
+    session: SessionId | None = None
+    encoding: Encoding = "auto"
 
 
 class TokensBody(Body):
@@ -202,6 +201,16 @@ class RequeueClaim(Body):
     delay: Delay | None = None
 
 
+class UnclaimClaim(Body):
+    """A claim to return to the head."""
+
+    token: Token
+
+
+ClaimEnding = DoneClaim | FailClaim | RequeueClaim | UnclaimClaim
+"""One claim, and how it ends."""
+
+
 def _check_repeated(tokens: Iterable[str]) -> None:
     listed = list(tokens)
     if len(set(listed)) != len(listed):
@@ -236,6 +245,45 @@ class RequeueClaimsBody(Body):
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token."""
         _check_repeated(claim.token for claim in self.claims)
+
+
+_SOME: Final = Meta(max_length=MAX_ENTRIES)
+
+
+class VerdictsBody(Body):
+    """POST /v1/verdicts. Each token at most once in all lists together."""
+
+    done: Annotated[list[DoneClaim], _SOME, Meta(description="Claims whose work is finished.")] = []
+    fail: Annotated[list[FailClaim], _SOME, Meta(description="Claims whose work failed.")] = []
+    requeue: Annotated[
+        list[RequeueClaim], _SOME, Meta(description="Claims to put at the tail, or to delay.")
+    ] = []
+    unclaim: Annotated[
+        list[UnclaimClaim], _SOME, Meta(description="Claims to put back at the head, uncounted.")
+    ] = []
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a repeated token."""
+        _check_repeated(claim.token for claims in self.by_verb().values() for claim in claims)
+
+    def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
+        """The claims of each verdict, without the verdicts that there are none of."""
+        listed: dict[str, Sequence[ClaimEnding]] = {
+            "done": self.done,
+            "fail": self.fail,
+            "requeue": self.requeue,
+            "unclaim": self.unclaim,
+        }
+        return {verb: claims for verb, claims in listed.items() if claims}
+
+
+class NextBody(VerdictsBody):
+    """POST /v1/next: verdicts, and the claim that follows them. Each token at most once in all lists together."""
+
+    max: Max = 1
+    wait: Wait | None = None
+    session: SessionId | None = None
+    encoding: Encoding = "auto"
 
 
 class EnqueueBody(Body):

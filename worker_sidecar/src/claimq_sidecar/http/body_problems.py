@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
@@ -61,7 +61,8 @@ def read_or_explain(raw: bytes, forms: Sequence[type[_B]]) -> _B:
         raise not_json(f"the body is {_kind(value)}; send a JSON object, for instance {{}}")
     body = cast("dict[str, object]", value)
     form = _closest(body, forms)
-    problems = list(islice(_of_object(body, form, ""), MAX_PROBLEMS))
+    found = chain(_of_object(body, form, ""), _of_repeated_tokens(body))
+    problems = list(islice(found, MAX_PROBLEMS))
     if problems:
         raise invalid_fields(problems)
     try:
@@ -124,17 +125,19 @@ def _of_list(value: object, kind: Any, name: str, at: str) -> Iterator[FieldProb
     else:
         for index, entry in enumerate(entries):
             yield from _of_object(entry, entry_kind, f"{at}/{name}/{index}")
-        yield from _of_repeated_tokens(entries, f"{at}/{name}")
 
 
-def _of_repeated_tokens(entries: list[object], at: str) -> Iterator[FieldProblem]:
+def _of_repeated_tokens(body: dict[str, object]) -> Iterator[FieldProblem]:
     seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        token = cast("dict[str, object]", entry).get("token") if isinstance(entry, dict) else None
-        if isinstance(token, str):
-            if token in seen:
-                yield FieldProblem(f"{at}/{index}/token", "is repeated; give one verdict for each claim")
-            seen.add(token)
+    for name, value in body.items():
+        entries = cast("list[object]", value) if isinstance(value, list) else []
+        for index, entry in enumerate(entries):
+            token = cast("dict[str, object]", entry).get("token") if isinstance(entry, dict) else None
+            if isinstance(token, str):
+                if token in seen:
+                    problem = "is repeated; give one verdict for each claim"
+                    yield FieldProblem(f"/{_escaped(name)}/{index}/token", problem)
+                seen.add(token)
 
 
 def _problem(value: object, kind: Any, name: str) -> str | None:

@@ -16,7 +16,7 @@ def has_too_many_values(raw: bytes) -> bool:
     Each value follows a bracket, a brace, a comma or a colon outside of a string. Those are counted by functions of C
     without building anything large: `[],[],...` of 15 MiB would become 440 MB of lists.
     """
-    if sum(raw.count(mark) for mark in _MARKS) <= MAX_VALUES:
+    if len(raw) <= MAX_VALUES or sum(raw.count(mark) for mark in _MARKS) <= MAX_VALUES:
         return False
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
     if bare.count(b'"') > 2 * MAX_VALUES + 2:  # each string is a value or a name too

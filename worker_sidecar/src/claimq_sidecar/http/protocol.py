@@ -26,7 +26,10 @@ HEAD_SECONDS = 10.0
 """How long a head may take from its first byte to its last."""
 KEY: Final = "claimq.connection"
 """Where the scope of a request has its :class:`Connection`."""
+COMPLETE: Final = "claimq.complete"
+"""In the scope of a request once its whole body has arrived."""
 _READ_BYTES = 16 * 1024
+_CONTINUE = b"HTTP/1.1 100 "
 _BUFFER_BYTES = 16 * 1024
 
 
@@ -88,6 +91,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._quiet = 0
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # whose response has no body
+            self.cycle.transport = cast("asyncio.Transport", _HeadWithBody(self.transport))
         if len(self.pipeline) > MOST_PIPELINED:
             self._stop_parsing("pipelined")
 
@@ -99,6 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is complete."""
         self._quiet = 0
+        self.scope[COMPLETE] = True  # type: ignore[typeddict-unknown-key]  # likewise
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -240,6 +246,40 @@ class AppProtocol(BoundedProtocol):
         connection = self.connection
         if was_unread and connection.handed and connection.on_unread is not None:
             connection.on_unread(connection.handed)
+
+
+class _HeadWithBody:
+    """The transport as one response sees it: its head is sent together with a small body.
+
+    uvicorn writes them one after the other, and the client would be woken for each.
+    """
+
+    __slots__ = ("_head", "_is_begun", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self._is_begun = False
+
+    def write(self, data: bytes) -> None:
+        """Writes, but keeps the head for the next call."""
+        if not self._is_begun and not data.startswith(_CONTINUE):
+            self._is_begun, self._head = True, data
+            return
+        head, self._head = self._head, b""
+        if head and len(data) <= _READ_BYTES:
+            data, head = head + data, b""
+        if head:
+            self._transport.write(head)
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """As the transport's."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """As the transport's."""
+        self._transport.close()
 
 
 def _bound_buffers(transport: asyncio.Transport) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from claimq_sidecar.http.bodies import (
     VERDICT_BODIES,
     Body,
     ClaimBody,
+    ClaimEnding,
     DoneClaim,
     DoneClaimsBody,
     DoneWithItemsBody,
@@ -22,10 +24,12 @@ from claimq_sidecar.http.bodies import (
     FailClaim,
     FailClaimsBody,
     ItemBody,
+    NextBody,
     RequeueBody,
     RequeueClaim,
     RequeueClaimsBody,
     SessionBody,
+    VerdictsBody,
 )
 from claimq_sidecar.http.body_problems import read_or_explain
 from claimq_sidecar.http.json_size import MAX_VALUES, has_too_many_values
@@ -38,6 +42,17 @@ def claim_request(raw: bytes) -> tuple[ClaimRequest, str]:
     """The claim, and the encoding of its payloads."""
     body = _read(raw, ClaimBody)
     return ClaimRequest(int(body.max), body.wait, body.session), body.encoding
+
+
+def verdict_requests(raw: bytes) -> dict[str, VerdictRequest]:
+    """Verdicts of several kinds, by verb."""
+    return _by_verb(_read(raw, VerdictsBody))
+
+
+def next_request(raw: bytes) -> tuple[dict[str, VerdictRequest], ClaimRequest, str]:
+    """Verdicts by verb, the claim after them, and the encoding of its payloads."""
+    body = _read(raw, NextBody)
+    return _by_verb(body), ClaimRequest(int(body.max), body.wait, body.session), body.encoding
 
 
 def session_tokens(raw: bytes) -> tuple[str, ...]:
@@ -53,13 +68,26 @@ def enqueue_request(raw: bytes) -> tuple[NewItem, ...]:
 def verdict_request(verb: str, raw: bytes) -> VerdictRequest:
     """The claims of a verdict and how they end: ``tokens`` in one way, or each of ``claims`` in its own."""
     body = _read(raw, *VERDICT_BODIES[verb])
-    if isinstance(body, FailClaimsBody):
-        return VerdictRequest(tuple(claim.token for claim in body.claims), _failures(body.claims))
-    if isinstance(body, (DoneClaimsBody, RequeueClaimsBody)):
-        endings = tuple(_ending((claim.token,), claim) for claim in body.claims)
-        return VerdictRequest(tuple(claim.token for claim in body.claims), endings)
+    if isinstance(body, (DoneClaimsBody, FailClaimsBody, RequeueClaimsBody)):
+        return _of_claims(body.claims)
     tokens = tuple(dict.fromkeys(body.tokens))
     return VerdictRequest(tokens, (_ending(tokens, body),))
+
+
+def _by_verb(body: VerdictsBody) -> dict[str, VerdictRequest]:
+    return {verb: _of_claims(claims) for verb, claims in body.by_verb().items()}
+
+
+def _of_claims(claims: Sequence[ClaimEnding]) -> VerdictRequest:
+    """One ending for all claims that end in the same way, so that they cost one round trip."""
+    if len(claims) == 1:
+        token = (claims[0].token,)
+        return VerdictRequest(token, (_ending(token, claims[0]),))
+    tokens: dict[Ending, list[str]] = {}
+    for claim in claims:
+        tokens.setdefault(_ending((), claim), []).append(claim.token)
+    endings = tuple(replace(ending, tokens=tuple(own)) for ending, own in tokens.items())
+    return VerdictRequest(tuple(claim.token for claim in claims), endings)
 
 
 def _read(raw: bytes, *forms: type[_B]) -> _B:
@@ -89,20 +117,12 @@ def _ending(tokens: tuple[str, ...], words: Body) -> Ending:
     match words:
         case DoneWithItemsBody() | DoneClaim():
             return Ending(tokens, enqueue=_new_items(words.enqueue))
-        case FailBody():
+        case FailBody() | FailClaim():
             return Ending(tokens, error=words.error, permanent=words.permanent, detail=words.detail)
         case RequeueBody() | RequeueClaim():
             return Ending(tokens, delay=words.delay)
         case _:
             return Ending(tokens)
-
-
-def _failures(claims: Iterable[FailClaim]) -> tuple[Ending, ...]:
-    """One ending for all failures of the same kind, so that they cost one round trip."""
-    tokens: dict[tuple[str, bool, str], list[str]] = {}
-    for claim in claims:
-        tokens.setdefault((claim.error, claim.permanent, claim.detail), []).append(claim.token)
-    return tuple(Ending(tuple(failed), *words) for words, failed in tokens.items())
 
 
 def _new_items(items: Iterable[ItemBody]) -> tuple[NewItem, ...]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
+from claimq_sidecar.claims.calls import Answer
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -68,7 +69,22 @@ class Outcome(Response):
 class Outcomes(Response):
     """The response to a verdict."""
 
-    outcomes: Annotated[list[Outcome], Meta(description="In the order of the request.")]
+    outcomes: Annotated[
+        list[Outcome],
+        Meta(
+            description="In the order of the request. Of /v1/verdicts: those of done, fail, requeue and unclaim, in "
+            "this order."
+        ),
+    ]
+
+
+class Next(Claims):
+    """The response to verdicts and the claim after them."""
+
+    outcomes: Annotated[
+        list[Outcome],
+        Meta(description="Of done, fail, requeue and unclaim, in this order; within each as in the request."),
+    ] = []
 
 
 class Enqueued(Response):
@@ -129,8 +145,25 @@ class Info(Response):
 
 def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool) -> bytes:
     """The response to a claim. A payload that is JSON is included byte for byte if the encoding is ``auto``."""
-    whole = Claims([_claim(claim, encoding) for claim in claims], draining)
+    return _lines(Claims([_claim(claim, encoding) for claim in claims], draining))
+
+
+def next_body(
+    answers: Iterable[Answer], claims: Iterable[model.Claim], encoding: str, *, draining: bool
+) -> bytes:
+    """The response to verdicts and the claim after them."""
+    return _lines(
+        Next([_claim(claim, encoding) for claim in claims], draining, outcomes_of(answers).outcomes)
+    )
+
+
+def _lines(whole: Claims) -> bytes:
     return msgspec.json.Encoder().encode_lines([whole])  # with a newline, without a copy
+
+
+def outcomes_of(answers: Iterable[Answer]) -> Outcomes:
+    """The response to verdicts."""
+    return Outcomes([outcome_of(outcome, earlier) for outcome, earlier in answers])
 
 
 def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:

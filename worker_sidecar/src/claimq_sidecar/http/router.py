@@ -24,7 +24,7 @@ from claimq_sidecar.http.problems import (
     of_library,
     session_not_open,
 )
-from claimq_sidecar.http.protocol import KEY
+from claimq_sidecar.http.protocol import COMPLETE, KEY
 from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_spec.log_lines import LogEvent
@@ -60,6 +60,7 @@ class Exchange:
         self._body_seconds = body_seconds
         self.share = Share()
         """The memory that this exchange has reserved."""
+        self._scope = scope
         self._receive = receive
         self._send = send
         self._max_body = max_body
@@ -87,26 +88,31 @@ class Exchange:
         if length > self._max_body:
             raise body_too_large(self._max_body)
         await self._take_room(length)
-        parts: list[bytes] = []
-        size = 0
         try:
+            if COMPLETE in self._scope:  # so that there is nothing to wait for
+                return await self._read_body(length)
             async with asyncio.timeout(self._body_seconds):
-                while True:
-                    message = await self._receive()
-                    if message["type"] != "http.request":
-                        raise ClientGone
-                    part: bytes = message["body"]
-                    size += len(part)
-                    if size > self._max_body:
-                        raise body_too_large(self._max_body)
-                    if size > length:  # a chunked body may grow to the limit
-                        length = self._max_body
-                        await self._take_room(length)
-                    parts.append(part)
-                    if not message["more_body"]:
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
+                return await self._read_body(length)
         except TimeoutError:
             raise body_too_slow(self._body_seconds) from None
+
+    async def _read_body(self, length: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            part: bytes = message["body"]
+            size += len(part)
+            if size > self._max_body:
+                raise body_too_large(self._max_body)
+            if size > length:  # a chunked body may grow to the limit
+                length = self._max_body
+                await self._take_room(length)
+            parts.append(part)
+            if not message["more_body"]:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def expect(self, items: Iterable[NewItem]) -> None:
         """Reserves more memory if the payloads are larger than the body: 1e15 is stored as 1000000000000000.0.
@@ -205,7 +211,7 @@ class App:
             if self._metrics is not None and exchange.status:
                 path = exchange.path if exchange.path in self.routes else "other"
                 seconds = loop.time() - began - exchange.waited
-                self._metrics.requests.labels(path, str(exchange.status)).observe(max(seconds, 0.0))
+                self._metrics.observe_request(path, exchange.status, max(seconds, 0.0))
 
     async def _handle(self, exchange: Exchange) -> None:
         try:

@@ -146,6 +146,8 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
     with claimq.worker.connect(socket) as worker:
         while True:
             try:
+                if chance.random() < 0.5:
+                    loop_over_sidecar(worker, log, chance)
                 log.write("claim", "begin")
                 items = worker.claim(chance.randint(1, 10), wait=0.2)
                 log.write("claim", "end", [(item.text, item.token, item.requeue_count) for item in items])
@@ -159,6 +161,25 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
                 log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
                 with suppress(claimq.ClaimqError):
                     worker.unclaim(worker.in_hand)
+
+
+def loop_over_sidecar(worker: claimq.worker.Worker, log: Log, chance: random.Random) -> None:
+    """Some items by the natural loop, where the end of a block may claim the next item."""
+    left = chance.randint(1, 20)
+    log.write("claim", "begin")
+    for item in worker.items(wait=0.2, handle_signals=False):
+        log.write("claim", "end", [(item.text, item.token, item.requeue_count)])
+        verb = "fail" if fate(item.text, chance) == "fail" else "done"
+        log.write(verb, "begin", [(item.text, item.token)])
+        log.write("claim", "begin")
+        with item:
+            if verb == "fail":
+                raise RuntimeError("not this time")
+        if item.outcome is not None:
+            log.write(verb, "end", [(item.text, item.token, item.outcome.verdict)])
+        left -= 1
+        if left == 0:
+            return
 
 
 def end_over_sidecar(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
@@ -12,33 +13,14 @@ from typing import Any, Generic, TypeVar
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Verdict
+from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
-from claimq.worker.endings import (
-    NO_VERDICT,
-    counts_at_the_end,
-    exit_error,
-    is_forgotten,
-    message_if_forgotten,
-    waits_for_itself,
-)
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.item import ClaimedItem
+from claimq.worker.loop import Loop
 from claimq.worker.session import Session
 from claimq.worker.stopping import Stopping
-from claimq.worker.wire import (
-    ANSWER_SECONDS,
-    answer_in,
-    claim_body,
-    delay_words,
-    enqueue_bodies,
-    fail_words,
-    read_claims,
-    read_enqueued,
-    read_outcomes,
-    socket_path,
-    verdict_bodies,
-)
 
 AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 _log = logging.getLogger("claimq.worker")
@@ -61,7 +43,7 @@ class Client(Generic[AnyItem]):
         session: bool,
         patience: Duration,
     ) -> None:
-        self.path = socket_path(socket)
+        self.path = wire.socket_path(socket)
         self._backend = backend
         self._item = item
         self._block = "async with item" if hasattr(item, "__aenter__") else "with item"
@@ -120,7 +102,7 @@ class Client(Generic[AnyItem]):
         """Gives back what is in progress, uncounted, and closes. After an exception, or ``sys.exit`` with a code other
         than 0 that nothing asked for, all that the app has received goes back with the session, as a crash.
         """
-        counts = counts_at_the_end(error, is_over=self.is_over())
+        counts = endings.counts_at_the_end(error, is_over=self.is_over())
         back = [one for one in self.in_hand if not (counts and one.is_begun)]
         await self._backend.shield(self._settle_quietly("unclaim", back, {}))
         await self.close()
@@ -143,13 +125,15 @@ class Client(Generic[AnyItem]):
         session: str | None = None
         for _ in range(3):
             if self._session is not None:
-                session = await self._session.id(ANSWER_SECONDS, other_than=session, abandon=self.is_over)
-            body = claim_body(most, wait, session)
+                session = await self._session.id(
+                    wire.ANSWER_SECONDS, other_than=session, abandon=self.is_over
+                )
+            body = wire.claim_body(most, wait, session)
             try:
                 reply, _ = await self._connections.call(
                     "/v1/claim",
                     body,
-                    answer_in=answer_in(wait),
+                    answer_in=wire.answer_in(wait),
                     try_for=try_for,
                     stopping=stopping,
                     if_late=self._unclaim_late,
@@ -158,17 +142,19 @@ class Client(Generic[AnyItem]):
                 if session is None or refused.status != 409:
                     raise
             else:
-                self._drain_seen = self._drain_seen or bool(reply["draining"])
-                items = [self._item(self, **values) for values in read_claims(reply)]
-                self._in_hand.update((item.token, item) for item in items)
-                return items
+                return self._received(reply)
         raise SidecarUnavailable(f"the sidecar on {self.path} closes every session; see its log")
+
+    def _received(self, reply: dict[str, Any]) -> list[AnyItem]:
+        """The items in a reply, which have no verdict yet."""
+        self._drain_seen = self._drain_seen or bool(reply["draining"])
+        items = [self._item(self, **values) for values in wire.read_claims(reply)]
+        self._in_hand.update((item.token, item) for item in items)
+        return items
 
     async def _unclaim_late(self, reply: dict[str, Any]) -> None:
         """Gives back what a claim received whose caller was cancelled."""
-        await self._settle_quietly(
-            "unclaim", [self._item(self, **values) for values in read_claims(reply)], {}
-        )
+        await self._settle_quietly("unclaim", self._received(reply), {})
 
     def _note_claim(self, items: list[AnyItem], wait: float | None) -> list[AnyItem]:
         """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""
@@ -179,7 +165,7 @@ class Client(Generic[AnyItem]):
             return items
         held = [one for one in self.in_hand if one.claimed_by == me and not one.in_block]
         if held:
-            _log.warning("%s", waits_for_itself(held, block=self._block))
+            _log.warning("%s", endings.waits_for_itself(held, block=self._block))
             for item in held:
                 item.claimed_by = None
         return items
@@ -192,43 +178,36 @@ class Client(Generic[AnyItem]):
         handle_signals: bool = True,
         settle_elsewhere: bool = False,
     ) -> AsyncGenerator[AnyItem]:
-        """Items, one by one; see :meth:`Worker.items`.
-
-        async for item in worker.items():
-            async with item:
-                await work(item.json())
-        """
-        ahead: list[AnyItem] = []
+        """Items, one by one; see :meth:`Worker.items`."""
+        loop: Loop[AnyItem] = Loop(chunk)
         limit = seconds("wait", wait)
         with self._stopping.on_signals() if handle_signals else nullcontext():
             try:
                 while not self.is_over():
-                    ahead = await self._claim_through_outages(chunk, limit)
-                    if not settle_elsewhere:
-                        self._note_claim(ahead, limit)
-                    for item in ahead:
-                        item.is_begun = False
-                    while ahead and not self.is_over():
-                        item = ahead.pop(0)
-                        item.is_begun = True
+                    if not loop.ahead:
+                        claimed = await self._claim_through_outages(chunk, limit)
+                        loop.add(claimed if settle_elsewhere else self._note_claim(claimed, limit))
+                    while loop.ahead and not self.is_over():
+                        item = loop.begin()
+                        item.loop = None if settle_elsewhere else loop
                         yield item
-                        if not settle_elsewhere and is_forgotten(item):
-                            await self._settle_quietly("fail", [item], fail_words(NO_VERDICT))
-                            raise ItemNotSettled(message_if_forgotten(item, block=self._block))
+                        loop.note_asked(time.monotonic())
+                        if not settle_elsewhere and endings.is_forgotten(item):
+                            await self._settle_quietly("fail", [item], wire.fail_words(endings.NO_VERDICT))
+                            raise ItemNotSettled(endings.message_if_forgotten(item, block=self._block))
             finally:
-                await self._backend.shield(self._settle_quietly("unclaim", ahead, {}))
+                loop.current = None
+                await self._backend.shield(self._settle_quietly("unclaim", loop.ahead, {}))
 
     async def _claim_through_outages(self, chunk: int, wait: float) -> list[AnyItem]:
         try:
             return await self._claim(chunk, wait, try_for=self._patience, stopping=self._stopping)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, SidecarUnavailable) as error:
             if not self.is_over():
+                if isinstance(error, SidecarUnavailable):
+                    raise
                 _log.warning("%s", error)
             return []
-        except SidecarUnavailable:
-            if self.is_over():
-                return []
-            raise
 
     # Verdicts.
     async def done(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
@@ -239,13 +218,13 @@ class Client(Generic[AnyItem]):
         self, items: AnyItem | str | Iterable[AnyItem | str], error: object, *, permanent: bool = False
     ) -> list[Outcome]:
         """This attempt failed for all of these, for the same reason."""
-        return await self.settle("fail", items, fail_words(error, permanent=permanent))
+        return await self.settle("fail", items, wire.fail_words(error, permanent=permanent))
 
     async def requeue(
         self, items: AnyItem | str | Iterable[AnyItem | str], *, delay: Duration | None = None
     ) -> list[Outcome]:
         """Not now, for all of these."""
-        return await self.settle("requeue", items, delay_words(delay))
+        return await self.settle("requeue", items, wire.delay_words(delay))
 
     async def unclaim(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """The work on these never began: back to the head in the order of claiming, uncounted."""
@@ -267,7 +246,9 @@ class Client(Generic[AnyItem]):
 
         Raises SidecarUnavailable, StoreUnavailable.
         """
-        outcomes = await self._verdict(verb, _listed(items), words)
+        return self._note_outcomes(await self._verdict(verb, _listed(items), words))
+
+    def _note_outcomes(self, outcomes: list[Outcome]) -> list[Outcome]:
         for outcome in outcomes:
             item = self._in_hand.pop(outcome.token, None)
             if item is not None:
@@ -280,11 +261,11 @@ class Client(Generic[AnyItem]):
         self._check_process()
         tokens = [item if isinstance(item, str) else item.token for item in items]
         outcomes: list[Outcome] = []
-        for body in verdict_bodies(tokens, words):
+        for body in wire.verdict_bodies(tokens, words):
             reply, repeated = await self._connections.call(
-                f"/v1/{verb}", body, answer_in=ANSWER_SECONDS, try_for=self._patience
+                f"/v1/{verb}", body, answer_in=wire.ANSWER_SECONDS, try_for=self._patience
             )
-            outcomes += read_outcomes(reply, repeated=repeated)
+            outcomes += wire.read_outcomes(reply, repeated=repeated)
         return outcomes
 
     async def _settle_quietly(self, verb: str, items: Sequence[AnyItem], words: dict[str, object]) -> None:
@@ -304,7 +285,7 @@ class Client(Generic[AnyItem]):
         if item.outcome is not None:
             return False
         if error is None:
-            (outcome,) = await self.settle("done", [item], {})
+            (outcome,) = await self._end("done", item, {})
             if outcome.is_lost:
                 _log.warning("item %s was lost before it was done; another worker has it or will", item.id)
             return False
@@ -316,17 +297,49 @@ class Client(Generic[AnyItem]):
         if isinstance(error, SidecarUnavailable):
             return False
         _log.warning("item %s failed", item.id, exc_info=error)
-        await self.settle("fail", [item], fail_words(error))
+        await self._end("fail", item, wire.fail_words(error))
         return True
+
+    async def _end(self, verb: str, item: AnyItem, words: dict[str, object]) -> list[Outcome]:
+        """The verdict at the end of a block. In a quick loop the same request claims the next items."""
+        loop: Loop[AnyItem] | None = item.loop
+        if loop and loop.claims_after(item, self._backend.caller()) and not self.is_over():
+            try:
+                return await self._end_and_claim(verb, item, words, loop)
+            except Refused as refused:  # the session has ended, or the sidecar is older than this client
+                loop.is_served = refused.status != 404
+        outcomes = await self.settle(verb, [item], words)
+        if loop:
+            loop.note_end(time.monotonic())
+        return outcomes
+
+    async def _end_and_claim(
+        self, verb: str, item: AnyItem, words: dict[str, object], loop: Loop[AnyItem]
+    ) -> list[Outcome]:
+        self._check_process()
+        session = self._session.present if self._session is not None else None
+        if self._session is not None and session is None:  # a verdict waits for none
+            return await self.settle(verb, [item], words)
+        body = wire.next_body(verb, item.token, words, loop.chunk, session)
+        reply, repeated = await self._connections.call(
+            "/v1/next",
+            body,
+            answer_in=wire.ANSWER_SECONDS,
+            try_for=self._patience,
+            if_late=self._unclaim_late,
+        )
+        loop.add(self._note_claim(self._received(reply), 0))
+        loop.note_end(time.monotonic())
+        return self._note_outcomes(wire.read_outcomes(reply, repeated=repeated))
 
     async def _end_interrupted(self, item: AnyItem, error: BaseException) -> None:
         """A failure where the program ended itself with an error and had not been asked to stop, else uncounted."""
-        why = None if self.is_over() else exit_error(error)
+        why = None if self.is_over() else endings.exit_error(error)
         if why is None:
             await self._settle_quietly("unclaim", [item], {})
         else:
             _log.warning("item %s failed: %s", item.id, why)
-            await self._settle_quietly("fail", [item], fail_words(why))
+            await self._settle_quietly("fail", [item], wire.fail_words(why))
 
     # Enqueueing.
     async def enqueue(
@@ -352,12 +365,16 @@ class Client(Generic[AnyItem]):
         listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
         replies: list[dict[str, Any]] = []
-        for body in enqueue_bodies(listed):
+        for body in wire.enqueue_bodies(listed):
             reply, _ = await self._connections.call(
-                "/v1/enqueue", body, answer_in=ANSWER_SECONDS, try_for=self._patience, repeatable=repeatable
+                "/v1/enqueue",
+                body,
+                answer_in=wire.ANSWER_SECONDS,
+                try_for=self._patience,
+                repeatable=repeatable,
             )
             replies.append(reply)
-        return read_enqueued(replies)
+        return wire.read_enqueued(replies)
 
     def _tokens(self) -> list[str]:
         return list(self._in_hand)

@@ -50,6 +50,9 @@ class ClaimedItem:
     claimed_by: object = field(default=None, init=False, repr=False)
     """The thread or task that claimed it; None once its wait for itself has been logged."""
 
+    loop: Any = field(default=None, init=False, repr=False)
+    """The :class:`claimq.worker.loop.Loop` that gave it to the app and expects its verdict."""
+
     @property
     def text(self) -> str:
         """The payload as UTF-8 text. Raises :class:`PayloadError` if it is not."""

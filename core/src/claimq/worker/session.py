@@ -60,6 +60,11 @@ class Session:
         _in_this_process.add(self)
         self._end = self._backend.start(self._keep_open())
 
+    @property
+    def present(self) -> str | None:
+        """The open session's id; None while there is none."""
+        return self._id
+
     async def id(
         self, within: float, *, other_than: str | None = None, abandon: Callable[[], bool] = lambda: False
     ) -> str:

@@ -82,13 +82,21 @@ def answer_in(wait: float | None) -> float:
 
 
 def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
-    """The body of a claim; payloads come as base64, so that they arrive byte for byte."""
-    body: dict[str, object] = {"max": most, "encoding": "base64"}
-    if wait is not None:
-        body["wait"] = wait
-    if session is not None:
-        body["session"] = session
-    return _encode(body)
+    """The body of a claim."""
+    return _encode(_claim_words(most, wait, session))
+
+
+def next_body(verb: str, token: str, words: Mapping[str, object], most: int, session: str | None) -> bytes:
+    """The body that ends one claim and claims what waits."""
+    return _encode({verb: [{"token": token, **words}], **_claim_words(most, 0, session)})
+
+
+def _claim_words(most: int, wait: float | None, session: str | None) -> dict[str, object]:
+    """Payloads come as base64, so that they arrive byte for byte."""
+    given = {"wait": wait, "session": session}
+    return {"max": most, "encoding": "base64"} | {
+        name: word for name, word in given.items() if word is not None
+    }
 
 
 def verdict_bodies(tokens: Sequence[str], words: Mapping[str, object]) -> Iterator[bytes]:

@@ -1,0 +1,265 @@
+"""The natural loop: the end of a block also claims the next item, and means what it meant without that."""
+
+import asyncio
+import signal
+import socket
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import claimq.worker
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from claimq.worker import Item, Worker
+from testkit.processes import Process
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+
+@pytest.fixture
+def worker(sidecar: Sidecar) -> Iterator[Worker]:
+    with claimq.worker.connect(sidecar.socket) as made:
+        yield made
+
+
+def requests(sidecar: Sidecar, path: str) -> int:
+    return int(sidecar.metric(f'claimq_sidecar_request_seconds_count{{path="{path}",status="200"}}'))
+
+
+def test_a_quick_loop_needs_one_request_for_each_item(
+    worker: Worker, sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(str(number) for number in range(20))
+    items: list[Item] = []
+    for item in worker.items(wait=0):
+        with item:
+            items.append(item)
+        assert item.outcome is not None
+        if len(items) == 20:
+            break
+    assert [item.text for item in items] == [str(number) for number in range(20)]
+    assert {item.outcome.verdict.value for item in items if item.outcome} == {"done"}
+    assert requests(sidecar, "/v1/next") > 1  # on a busy machine a step may be too slow
+    assert requests(sidecar, "/v1/next") + requests(sidecar, "/v1/done") == 20
+    assert sum(queue.lengths().values()) == 0
+
+
+def test_a_loop_with_slow_code_behind_its_blocks_holds_no_item_there(
+    worker: Worker, sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    busy: list[int] = []
+    for item in worker.items():
+        with item:
+            pass
+        time.sleep(0.02)
+        busy.append(queue.length(State.BUSY))
+        if len(busy) == 3:
+            break
+    assert busy == [0, 0, 0]
+    assert requests(sidecar, "/v1/next") == 0
+
+
+def test_what_a_loop_that_ends_has_claimed_goes_back_uncounted(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(str(number) for number in range(8))
+    seen = 0
+    for item in worker.items():
+        with item:
+            seen += 1
+        if seen == 5:
+            break
+    assert worker.in_hand == []
+    waiting = queue.peek(9)
+    assert [item.payload for item in waiting] == [b"5", b"6", b"7"]
+    assert [(item.requeue_count, item.crash_count) for item in waiting] == [(0, 0)] * 3
+
+
+def test_a_failure_and_a_verdict_of_ones_own_mean_what_they_mean(
+    worker: Worker, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(["a", "b", "bad", "own", "c", "d"])
+    seen: list[str] = []
+    for item in worker.items():
+        with item:
+            seen.append(item.text)
+            if item.text == "bad":
+                raise ValueError("broken")
+            if item.text == "own":
+                item.requeue(delay=60)
+        if item.text == "d":
+            break
+    assert seen == ["a", "b", "bad", "own", "c", "d"]
+    assert queue.lengths() == {State.MAIN: 1, State.BUSY: 0, State.DELAYED: 1, State.FAILED: 0}
+    (failed,) = queue.peek(2)
+    assert (failed.payload, failed.last_error, failed.fail_count) == (b"bad", "ValueError: broken", 1)
+    assert "test_loop.py" in (failed.error_detail or "")
+
+
+def test_a_lost_item_does_not_keep_the_loop_from_the_next_one(
+    worker: Worker, sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(["a", "b", "c", "d"])
+    outcomes: dict[str, str] = {}
+    for item in worker.items():
+        with item:
+            if item.text == "c":
+                queue.done(item.token)
+        assert item.outcome is not None
+        outcomes[item.text] = item.outcome.verdict.value
+        if item.text == "d":
+            break
+    assert outcomes == {"a": "done", "b": "done", "c": "lost", "d": "done"}
+
+
+def test_items_that_other_threads_end_are_not_claimed_ahead(
+    worker: Worker, sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue_many(str(number) for number in range(12))
+
+    def work(item: Item) -> None:
+        with item:
+            pass
+
+    seen = 0
+    with ThreadPoolExecutor(2) as pool:
+        for item in worker.items(settle_elsewhere=True):
+            pool.submit(work, item)
+            seen += 1
+            if seen == 12:
+                break
+    assert requests(sidecar, "/v1/next") == 0
+    assert sum(queue.lengths().values()) == 0
+
+
+def test_an_event_loop_has_the_same_loop(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(str(number) for number in range(20))
+
+    async def work() -> list[str]:
+        seen: list[str] = []
+        async with claimq.worker.connect_async(sidecar.socket) as worker:
+            async for item in worker.items(handle_signals=False):
+                async with item:
+                    seen.append(item.text)
+                if len(seen) == 10:
+                    break
+        return seen
+
+    assert asyncio.run(work()) == [str(number) for number in range(10)]
+    assert requests(sidecar, "/v1/next") > 1
+    assert [item.payload for item in queue.peek(20)] == [b"%d" % number for number in range(10, 20)]
+    assert {item.crash_count for item in queue.peek(20)} == {0}
+
+
+LOOP = """
+import claimq.worker, signal, time
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=60):
+        with item:
+            print(item.text, flush=True)
+            until = time.monotonic() + (60 if item.text == "5" else 0)
+            while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL and time.monotonic() < until:
+                time.sleep(0.01)  # until the signal has been taken
+    print("ended", flush=True)
+"""
+
+
+@pytest.fixture
+def app(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> Process:
+    """A program that works on the sixth of nine items until it is asked to end."""
+    queue.enqueue_many(str(number) for number in range(9))
+    log = tmp_path / "log"
+    app = Process([sys.executable, "-c", LOOP], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})
+    eventually_sync(lambda: log.exists() and "5" in log.read_text())
+    return app
+
+
+def test_sigterm_in_a_quick_loop_ends_it_after_the_item_in_hand(
+    app: Process, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    app.send(signal.SIGTERM)
+    assert app.wait() == 0
+    assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "3", "4", "5", "ended"]
+    assert [item.payload for item in queue.peek(9)] == [b"6", b"7", b"8"]
+    assert [item.interrupted_count for item in queue.peek(9)] == [0, 0, 0]
+    assert queue.length(State.BUSY) == 0
+
+
+def test_a_kill_in_a_quick_loop_counts_for_the_item_in_hand_alone(app: Process, queue: BlockingQueue) -> None:
+    app.kill9()
+    eventually_sync(lambda: queue.lengths()[State.MAIN] == 4)
+    counts = {item.payload: (item.crash_count, item.interrupted_count) for item in queue.peek(9)}
+    assert counts == {b"5": (1, 0), b"6": (0, 0), b"7": (0, 0), b"8": (0, 0)}
+
+
+class OlderSidecar(socketserver.ThreadingUnixStreamServer):
+    """Passes everything on to a sidecar, but requests of /v1/next to a path that it does not have."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path, sidecar: Sidecar) -> None:
+        self.refused = 0
+
+        class Passing(socketserver.BaseRequestHandler):
+            def handle(passing) -> None:  # noqa: N805 - it uses both
+                with sidecar.connect() as there:
+                    replies = threading.Thread(target=pass_on, args=(there, passing.request))
+                    replies.start()
+                    while data := passing.request.recv(65536):
+                        self.refused += data.count(b"/v1/next ")
+                        there.sendall(data.replace(b"/v1/next ", b"/v1/nope "))
+                    there.shutdown(socket.SHUT_RDWR)
+                    replies.join()
+
+        super().__init__(str(path), Passing)
+
+
+def pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_a_sidecar_that_does_not_know_the_request_gets_two(
+    sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.enqueue_many(str(number) for number in range(6))
+    seen: list[str] = []
+    with OlderSidecar(tmp_path / "s", sidecar) as older:
+        threading.Thread(target=older.serve_forever, daemon=True).start()
+        with claimq.worker.connect(tmp_path / "s") as worker:
+            for item in worker.items(handle_signals=False):
+                with item:
+                    seen.append(item.text)
+                if len(seen) == 6:
+                    break
+        older.shutdown()
+    assert seen == [str(number) for number in range(6)]
+    assert older.refused == 1
+    assert requests(sidecar, "/v1/done") == 6
+    assert sum(queue.lengths().values()) == 0
+
+
+def test_a_loop_outlives_a_killed_sidecar(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(str(number) for number in range(40))
+    seen: list[str] = []
+    with claimq.worker.connect(sidecar.socket) as worker:
+        for item in worker.items(wait=0.5, handle_signals=False):
+            with item:
+                seen.append(item.text)
+                if len(seen) in {10, 20}:
+                    sidecar.kill9()
+                    sidecar.start()
+            if item.text == "39":
+                break
+        assert worker.in_hand == []
+    assert sorted(set(seen), key=int) == [str(number) for number in range(40)]
+    assert len(seen) == 40
+    assert sum(queue.lengths().values()) == 0

@@ -335,6 +335,13 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
         "socket_items_per_second_b100", "batches of 100", found.batches, unit="/s", least=20_000, limit=cpu
     )
     report.of_rounds("socket_items_per_second_b1", "one by one", found.singly, unit="/s")
+    report.of_rounds(
+        "socket_b1_vs_library_round_trip",
+        "one by one, to single calls of the library",
+        found.singly_vs_round_trips,
+        least=0.52,
+        limit=cpu,
+    )
     report.add(
         Figure(
             "sidecar_idle_rss_mb",

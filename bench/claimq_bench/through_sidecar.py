@@ -23,6 +23,7 @@ SIZE = 100
 ROUNDS = 3
 SINGLY_SHARE = 10
 """One by one a tenth as many items go through as in batches."""
+ROUND_TRIPS = 1_000
 LONGEST_START = 20.0
 LONGEST_APP = 300.0
 IDLE_SECONDS = 1.0
@@ -30,10 +31,14 @@ IDLE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Found:
-    """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready."""
+    """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready.
+
+    `singly_vs_round_trips`: items one by one to single calls of the library to the same server.
+    """
 
     batches: Spread
     singly: Spread
+    singly_vs_round_trips: Spread
     idle_rss_mb: float
     loaded_rss_mb: float
     ready: Spread
@@ -82,13 +87,22 @@ def _is_ready(port: int) -> bool:
 
 
 def work(socket: str, batch: int, count: int, results: Connection) -> None:
-    """The app: claims and completes batches until it has had `count` items; sends them and the time."""
+    """The app: claims and completes batches until it has had `count` items; sends them and the time.
+
+    One by one it does so in the natural loop.
+    """
     os.environ["CLAIMQ_SOCKET"] = socket
     import claimq.worker
 
     took: list[bytes] = []
     with claimq.worker.connect() as worker:
         start = time.perf_counter()
+        if batch == 1:
+            for item in worker.items():
+                with item:
+                    took.append(item.payload)
+                if len(took) == count:
+                    break
         while len(took) < count:
             items = worker.claim(max=batch, wait=5)
             if not items:
@@ -112,12 +126,31 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
         await asyncio.sleep(IDLE_SECONDS)
         idle = sidecar.rss_mb()
         batches = [await _through(bed, sidecar, 100, items) for _ in range(ROUNDS)]
-        singly = [await _through(bed, sidecar, 1, items // SINGLY_SHARE) for _ in range(ROUNDS)]
+        singly: list[float] = []
+        ratios: list[float] = []
+        for _ in range(ROUNDS):
+            round_trips = await _round_trips(bed)
+            singly.append(await _through(bed, sidecar, 1, items // SINGLY_SHARE))
+            ratios.append(singly[-1] / round_trips)
         loaded = sidecar.rss_mb()
     finally:
         sidecar.close()
     bed.empty()
-    return Found(Spread.of(batches), Spread.of(singly), idle, loaded, Spread.of(ready))
+    return Found(Spread.of(batches), Spread.of(singly), Spread.of(ratios), idle, loaded, Spread.of(ready))
+
+
+async def _round_trips(bed: Bed) -> float:
+    """Single calls of the library to the server, one after another, in a second."""
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue("round-trips")
+        await queue.enqueue(b"first")
+        start = time.perf_counter()
+        for _ in range(ROUND_TRIPS):
+            await queue.enqueue(b"x" * SIZE)
+        seconds = time.perf_counter() - start
+        await queue.flush()
+        await queue.delete()
+    return ROUND_TRIPS / seconds
 
 
 async def _through(bed: Bed, sidecar: Sidecar, batch: int, count: int) -> float:

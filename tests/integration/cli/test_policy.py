@@ -95,6 +95,14 @@ def test_commands_that_people_run_on_an_owned_queue_name_its_owner(q: Claimq, qu
     assert queue_do(lambda queue: queue.length()) == 0
 
 
+def test_an_owner_that_cannot_be_read_leaves_the_policy_as_it_was(q: Claimq, queue_do: QueueDo) -> None:
+    queue_do(lambda queue: queue._connection.command("HSET", queue._keys.config, "owner", "garbage"))
+    answer = q("policy", "q", "requeue_limit=1")
+    assert (answer.code, answer.out) == (4, "")
+    assert "HDEL cq:{q}:config owner" in answer.err
+    assert queue_do(lambda queue: queue.policy()).requeue_limit == 5
+
+
 def test_a_change_warns_that_the_operator_may_revert_it(q: Claimq, queue_do: QueueDo) -> None:
     queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))
     assert q("policy", "q").err == ""

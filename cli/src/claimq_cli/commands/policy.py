@@ -110,9 +110,11 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     """
     changed = read_changes(changes)
     async with context.changed_queue(name) if changed else context.queue(name) as queue:
+        # First: an owner that cannot be read ends the command before the change.
+        owner = await internals(queue).owner()
         if changed:
             await queue.update_policy(**changed)
-        now, owner = fields_of(await queue.policy()), await internals(queue).owner()
+        now = fields_of(await queue.policy())
     document = {
         "queue": name,
         "policy": now,

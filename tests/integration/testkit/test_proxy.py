@@ -1,5 +1,8 @@
 """The fault proxy: each fault does to a plain client what it says."""
 
+import gc
+import socket
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -157,3 +160,21 @@ def test_a_slow_network_delays_but_loses_nothing(client: redis.Redis, proxy: Fau
     proxy.delay(0.2)
     with pytest.raises(redis.TimeoutError):
         push(client, "b")
+
+
+def test_a_proxy_that_closes_while_clients_connect_leaves_no_socket(valkey: Server) -> None:
+    def burst() -> None:
+        proxy = FaultProxy(valkey.unix_path).start()
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+        for client in clients:
+            client.connect(str(proxy.unix_path))
+        proxy.close()
+        for client in clients:
+            client.close()
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(20):
+            burst()
+        gc.collect()
+    assert [str(one.message) for one in seen] == []

@@ -9,7 +9,6 @@ import concurrent.futures
 import shutil
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -177,14 +176,15 @@ class FaultProxy:
             self._tasks.discard(task)
 
     async def _end(self) -> None:
+        # The listeners close when no client is being accepted: asyncio would lose its socket.
+        self._weather.refuses = True
+        self._abort_all()
+        for task in self._tasks:
+            task.cancel()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
         for listener in self._listeners:
             listener.close()
-        self._abort_all()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _do(self, change: Callable[[], T]) -> T:
         async def run() -> T:

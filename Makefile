@@ -8,8 +8,8 @@ export PYTHONSAFEPATH := 1
 # The Node.js that comes with the locked requirements, never one that happens to be on PATH.
 export PYRIGHT_PYTHON_GLOBAL_NODE := off
 
-# How many test processes at once, which wait more than they compute; 0: in this one (needed for --pdb).
-JOBS ?= 4
+# How many test processes at once; 0: in this one (needed for --pdb).
+JOBS ?= 2
 # More for pytest: make unit ARGS="-k expired -x"
 ARGS ?=
 PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)

@@ -28,7 +28,7 @@ cluster-demo: setup ## the main job on it: the chart, the checksum example, a po
 	@PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python examples/checksums/cluster_demo.py
 
 # How many clusters the tests work on side by side; they wait more than they compute. 0: one, in this process.
-CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,3)
+CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,2)
 
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes, which they bring up and take down

@@ -87,8 +87,9 @@ def choice(name: str, value: object, kind: type[E]) -> E:
 
 def several(name: str, values: object) -> list[Any]:
     """The values of an iterable. Raises TypeError for a single payload, which could be taken for many."""
+    kind = type(values).__name__
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is {type(values).__name__}; give a list, also for one item")
+        raise TypeError(f"{name} is {kind}; give a list, also for one item")
     return list(values)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of any type
 
 

@@ -87,8 +87,8 @@ class Server:
         Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as
         :meth:`ReliableQueue.enqueue`.
         """
-        by_name = of_type("items", items, Mapping, "a mapping from queues to their items")
-        batches = {name: batch_of(payloads) for name, payloads in by_name.items()}
+        of_type("items", items, Mapping, "a mapping from queues to their items")
+        batches = {name: batch_of(payloads) for name, payloads in items.items()}
         check_one_step(batches.items())
         by_keys = {Keys(name): batch for name, batch in batches.items()}
         done, missing = await run_enqueue(self._connection, by_keys)

@@ -207,7 +207,7 @@ class OlderSidecar(socketserver.ThreadingUnixStreamServer):
         self.refused = 0
 
         class Passing(socketserver.BaseRequestHandler):
-            def handle(passing) -> None:  # noqa: N805 - it uses both
+            def handle(passing) -> None:  # noqa: N805 # pyright: ignore[reportSelfClsParameterName] - it uses both
                 with sidecar.connect() as there:
                     replies = threading.Thread(target=pass_on, args=(there, passing.request))
                     replies.start()

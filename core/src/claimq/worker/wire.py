@@ -93,10 +93,9 @@ def next_body(verb: str, token: str, words: Mapping[str, object], most: int, ses
 
 def _claim_words(most: int, wait: float | None, session: str | None) -> dict[str, object]:
     """Payloads come as base64, so that they arrive byte for byte."""
+    words: dict[str, object] = {"max": most, "encoding": "base64"}
     given = {"wait": wait, "session": session}
-    return {"max": most, "encoding": "base64"} | {
-        name: word for name, word in given.items() if word is not None
-    }
+    return words | {name: word for name, word in given.items() if word is not None}
 
 
 def verdict_bodies(tokens: Sequence[str], words: Mapping[str, object]) -> Iterator[bytes]:

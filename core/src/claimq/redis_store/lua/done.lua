@@ -11,8 +11,7 @@ local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
 local groups = read_claims(q, 4)
 local left = leave_for_later(q, groups)
-local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
-local waits = durability(config[2] == '1' and config[1])
+local waits = durability_of_done(q)
 local verdicts, lost = end_held(q, groups)
 if lost == #verdicts then return {'OK', verdict_text(verdicts, left)} end
 close(q, {done = #verdicts - lost, lost = lost})

@@ -9,15 +9,10 @@
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
 local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} end
-if kept then
-  if string.find(kept, '|%a+$') then keep_reply(q, kept) end  -- as answer_again() does
-  return claimed_again(q, kept, worker, nonce)
-end
+if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
 local groups = read_claims(q, 8)
 local left = leave_for_later(q, groups)
-local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
-local waits = durability(config[2] == '1' and config[1])
+local waits = durability_of_done(q)
 local c = before_claim(q, worker)
 check_permissions(q.base, {'ZMSCORE'})
 for _, group in ipairs(groups) do expect_hash(group.busy) end

@@ -17,8 +17,7 @@ local followers = {}
 for _, group in ipairs(read_groups(queues, at)) do
   if verdicts[group.guard] == '' then followers[#followers + 1] = group end
 end
-local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
-local waits = durability(config[2] == '1' and config[1])
+local waits = durability_of_done(q)
 local refusal = check_groups(followers, {})
 if refusal then return refusal end
 for _, group in ipairs(claims) do end_claims(q, group.busy, group.live) end

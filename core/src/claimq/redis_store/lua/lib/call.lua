@@ -32,6 +32,12 @@ local function durability(text)
   return '|' .. text
 end
 
+-- The same after a done, which waits only if the policy says so.
+local function durability_of_done(q)
+  local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
+  return durability(config[2] == '1' and config[1])
+end
+
 -- Answers a call that was sent again. What WAIT waits for is the last write of its own connection, so a caller that waits needs one here.
 local function answer_again(q, kept)
   if string.find(kept, '|%a+$') then keep_reply(q, kept) end

@@ -65,7 +65,7 @@ end
 -- The reply of a call that was sent again: as the first time, with false for a claim that has ended since.
 local function claimed_again(q, kept, worker, nonce)
   local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
-  local reply, tokens = {'OK', kept}, {}
+  local reply, tokens = answer_again(q, kept), {}
   for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. '.' .. nonce end
   if #tokens == 0 then return reply end
   for _, envelope in ipairs(redis.call('HMGET', q.base .. 'busy:' .. worker, unpack(tokens))) do reply[#reply + 1] = envelope end

@@ -59,21 +59,27 @@ def test_arrivals_of_fifteen_seconds_can_be_the_first_that_are_too_many() -> Non
 
 
 def test_items_that_are_late_for_any_new_worker_are_caught_up_with_soon() -> None:
-    # In 1.5 x 8 s a new worker starts 1 + 4 / 2 = 3 items.
+    # In 1.25 x 8 s a new worker starts 1 + 2 / 2 = 2 items.
     asked = demand(TARGET, seen(10, age=50.0), learned())
-    assert (asked.more, asked.patience) == (4, 24.0 - 50.0 - 8.0)
+    assert (asked.more, asked.patience) == (5, 24.0 - 50.0 - 8.0)
 
 
 def test_waiting_items_have_the_ages_of_the_last_arrivals() -> None:
-    # Two are 40 s old, three 30 s, five 10 s. Five are late, 3 for each new worker; ten have 14 s, 4 for each.
+    # Two are 40 s old, three 30 s, five 10 s. Five are late, 2 for each new worker; ten have 14 s, 4 for each.
     estimates = replace(learned(), at=100.0, arrivals=((70.0, 3), (90.0, 5)))
     asked = demand(TARGET, seen(10, age=40.0), estimates)
     assert (asked.more, asked.patience) == (3, 24.0 - 40.0 - 8.0)
 
 
 def test_a_new_worker_counts_as_soon_as_it_can_claim() -> None:
-    # Half a second is left then, so it starts 1 + 0.5 / 2 of the items.
-    assert demand(TARGET, seen(5, age=15.5), learned()).more == 4
+    # It needs 8 s and 11 s are left, so it starts 1 + 3 / 2 of the items.
+    assert demand(TARGET, seen(5, age=13.0), learned()).more == 2
+
+
+@pytest.mark.parametrize("age", [14.0, 15.5, 16.5, 40.0])
+def test_items_that_are_nearly_late_or_late_are_shared_by_fewer_workers_than_items(age: float) -> None:
+    # Ten seconds count, 1.25 times what a worker needs to start: it starts 1 + 2 / 2 of the items.
+    assert demand(TARGET, seen(5, age=age), learned()).more == 3
 
 
 def test_without_items_an_order_can_wait() -> None:

@@ -39,9 +39,7 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
     is_new = state.seen_at is None and not state.estimates.ended
     state = _remembered(spec, seen, state, now)
     asked = demand(spec.target_age, seen, state.estimates)
-    unbounded = _wanted(spec, seen, state, now, asked)
-    if is_new:
-        unbounded = _careful(seen, unbounded)
+    unbounded = _wanted(spec, seen, state, now, asked, is_new=is_new)
     decision = _decided(spec, seen, state, now, asked, unbounded)
     explanation = explained(spec, seen, state.estimates, asked, unbounded.replicas)
     return replace(decision, explanation=explanation)
@@ -100,7 +98,9 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
     return replace(state, seen_at=now, idle_since=idle_since, estimates=estimates)
 
 
-def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand) -> Wish:
+def _wanted(
+    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, *, is_new: bool
+) -> Wish:
     """What the items ask for, before bounds, window and steps: the larger of the two rules."""
     if state.idle_since is not None:
         if seen.replicas == 0 or spec.min_replicas > 0:
@@ -111,7 +111,8 @@ def _wanted(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, aske
     if seen.is_paused:
         reason = f"the queue is paused; {_items(seen)}"
         return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
-    wishes = [_for_target(spec, seen, state.estimates, asked)]
+    for_target = _for_target(spec, seen, state.estimates, asked)
+    wishes = [_careful(seen, for_target) if is_new else for_target]
     if spec.items_per_replica is not None:
         enough = -(-seen.load // spec.items_per_replica)
         reason = f"{_items(seen)} at {spec.items_per_replica} per worker need {workers(enough)}"

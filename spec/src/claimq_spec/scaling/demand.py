@@ -31,6 +31,9 @@ _CHANCE = 1.0
 _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
 """Share of the target that an item is assumed to take until some have been done, and the seconds it is at
 most."""
+_CATCH_UP = 1.25
+"""Start-up times of a worker within which it is given to start its share of the items, also of those for which it comes too
+late: a worker for each item that is nearly late would be idle at once."""
 _AHEAD = (5.0, 15.0, 30.0)
 """Seconds for which arrivals at the present rate are planned, after the waiting items."""
 
@@ -149,11 +152,10 @@ class _Supply:
 
 
 def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:
-    """Workers to add, and the seconds for which the order can wait. Items for which any new worker comes too
-    late are caught up with soon after the new workers are ready."""
+    """Workers to add, and the seconds for which the order can wait. An older item never asks for fewer."""
     more, patience = 0, math.inf
     for deadline in deadlines:
-        within = deadline.within if deadline.within > start else 1.5 * start
+        within = max(deadline.within, _CATCH_UP * start)
         short = deadline.items - supply.within(within, supply.replicas)
         if short > 0:
             more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))

@@ -190,7 +190,7 @@ async def test_a_full_server_takes_a_policy_a_pause_and_the_end_of_the_queue(
     assert await queue.delete() is not None
 
 
-async def test_a_read_only_replica_refuses_every_write_and_nothing_has_changed(
+async def test_a_read_only_replica_refuses_every_call_and_nothing_has_changed(
     server: Server, queue: ReliableQueue
 ) -> None:
     tokens = await _held(queue)
@@ -208,9 +208,9 @@ async def test_a_read_only_replica_refuses_every_write_and_nothing_has_changed(
             impatient.flush(),
         ]
         calls += [impatient.requeue_failed(), impatient.remove_failed(), impatient.set_policy(Policy())]
+        calls += [impatient.peek(9)]  # what a replica has may be old
         for call in calls:
             with pytest.raises(StoreUnavailable, match="is a replica now"):
                 await call
         assert changes(before, contents(server)) == {}
-        assert [item.payload for item in await impatient.peek(9)] == [b"c"]
         assert "IsReplica" in [warning.code for warning in (await store.report()).warnings]

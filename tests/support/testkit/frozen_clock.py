@@ -46,13 +46,43 @@ class FrozenClock:
         reply: Any = await self._client.execute_command(*words)
         return reply
 
-    async def _frozen(self, call: Callable[[Any], Awaitable[Any] | Any]) -> Any:
+    def pipeline(self, *, transaction: bool) -> "FrozenPipeline":
+        """As the client's, at the frozen instant."""
+        assert not transaction
+        return FrozenPipeline(self.frozen_pipeline)
+
+    def frozen_pipeline(self) -> Any:
+        """A pipeline of the client that begins with setting the clocks."""
         pipe = self._client.pipeline(transaction=False)
         for name, now in self.now.items():
             pipe.hset(f"cq:{{{name}}}:stats", mapping={"clock_offset": FAR_BACK_MS, "seen_at": now})
+        return pipe
+
+    async def _frozen(self, call: Callable[[Any], Awaitable[Any] | Any]) -> Any:
+        pipe = self.frozen_pipeline()
         call(pipe)
         replies: list[Any] = await pipe.execute(raise_on_error=False)
         reply: Any = replies[-1]
         if isinstance(reply, Exception):
             raise reply
         return reply
+
+
+class FrozenPipeline:
+    """Stands for a pipeline of `redis.asyncio.Redis`."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._calls: list[tuple[Any, ...]] = []
+
+    def execute_command(self, *words: Any) -> None:
+        """Adds a command."""
+        self._calls.append(words)
+
+    async def execute(self, *, raise_on_error: bool) -> list[Any]:
+        """Sends the commands; returns their replies, errors among them."""
+        assert not raise_on_error
+        pipe = self._make()
+        for words in self._calls:
+            pipe.execute_command(*words)
+        return list((await pipe.execute(raise_on_error=False))[-len(self._calls) :])

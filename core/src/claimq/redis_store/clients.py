@@ -17,9 +17,11 @@ from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
+from redis.exceptions import ReadOnlyError
 
 from claimq.errors import StoreMisused
 from claimq.redis_store.direct_client import DirectClient, ListeningParser
+from claimq.redis_store.keys import absent_key
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import Endpoint, parse_url
 
@@ -111,6 +113,29 @@ def expires_at_once(client: Any, key: str) -> Awaitable[object]:
     """Removes a key, by a command that every role may run."""
     command = client.plain if isinstance(client, DirectClient) else client.execute_command
     return cast("Awaitable[object]", command("PEXPIRE", key, 0))
+
+
+async def read(client: Any, main_key: str, *words: str | bytes | float) -> Any:
+    """Runs a command that only reads, if the server is the primary.
+
+    Without this check a read would go on seeing the old data of a primary that became a replica: it answers reads, and
+    sentinels may name it for some seconds more. Raises ReadOnlyError or Disconnected then. A Redis Cluster needs no
+    check: there a replica does not answer reads.
+    """
+    if isinstance(client, RedisCluster):
+        return await cast("Any", client).execute_command(*words)
+    guard = ("PEXPIRE", absent_key(main_key), 0)
+    if isinstance(client, DirectClient) and words[0] == "EVALSHA":
+        return await client.read(guard, words)
+    pipe = client.pipeline(transaction=False)
+    pipe.execute_command(*guard)
+    pipe.execute_command(*words)
+    refused, reply = await pipe.execute(raise_on_error=False)
+    if isinstance(refused, ReadOnlyError):
+        raise refused
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
 def decodes_replies(client: Any) -> bool:

@@ -21,7 +21,7 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client
+from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client, read
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
@@ -148,7 +148,9 @@ class Connection:
         async def call(client: Any) -> Any:
             named = [*keys, absent_key(keys[0])] if isinstance(client, RedisCluster) else keys
             try:
-                return await client.evalsha(wanted.sha, len(named), *named, *args)
+                if wanted.writes:
+                    return await client.evalsha(wanted.sha, len(named), *named, *args)
+                return await read(client, keys[0], "EVALSHA", wanted.sha, len(named), *named, *args)
             except RedisError as error:
                 if not is_unknown_script(error):
                     raise
@@ -241,6 +243,14 @@ class Connection:
             doing=" ".join(str(word) for word in words[:2]),
             use=use,
             retry_for=retry_for,
+        )
+
+    async def read(self, main_key: str, *words: Arg) -> Any:
+        """Runs one plain command that only reads keys of a queue; never on a replica."""
+        return await self.retry(
+            lambda client: read(client, main_key, *words),
+            doing=" ".join(str(word) for word in words[:2]),
+            use="calls",
         )
 
     async def ping(self, *, use: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import ResponseError
+from redis.exceptions import ReadOnlyError, ResponseError
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
 try:
@@ -82,6 +82,13 @@ class DirectClient:
         """Runs a script by its text. Raises as :meth:`evalsha`."""
         return await self._call(("EVAL", text, numkeys, *words), self._reply_timeout)
 
+    async def read(self, guard: Sequence[Word], words: Sequence[Word]) -> Any:
+        """Runs a script that only reads, if the server is the primary; raises Disconnected if it is a replica.
+
+        ``guard`` is a write without an effect, sent before the script on the same connection.
+        """
+        return await self._call(words, self._reply_timeout, guard=guard)
+
     async def ping(self) -> Any:
         """One round trip on a connection that the next call then takes. Raises as :meth:`evalsha`."""
         return await self._call(("PING",), self._reply_timeout)
@@ -114,7 +121,12 @@ class DirectClient:
         return self._client.pipeline(transaction=transaction)
 
     async def _call(
-        self, words: Sequence[Word], seconds: float, *, then: Sequence[Word] | None = None
+        self,
+        words: Sequence[Word],
+        seconds: float,
+        *,
+        then: Sequence[Word] | None = None,
+        guard: Sequence[Word] | None = None,
     ) -> Any:
         generation = self._generation
         await self._enter()
@@ -126,11 +138,15 @@ class DirectClient:
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
                 commands = [_packed(connection, one) for one in (words, then) if one is not None]
+                if guard is not None:
+                    commands[0] = _packed(connection, guard) + commands[0]
                 reply: Any = None
                 for command in commands:
                     for piece in _pieces(command):
                         await connection.send_packed_command(piece, check_health=False)
                         timeout.restart()
+                    if guard is not None:
+                        await _check_guard(connection)
                     reply = await connection.read_response(disable_decoding=True)
         except ResponseError:
             await self._give(connection, generation)
@@ -206,6 +222,17 @@ class DirectClient:
         await pool.disconnect()
         for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
             await sentinel.aclose()
+
+
+async def _check_guard(connection: Any) -> None:
+    """Reads the reply to a write without an effect: raises Disconnected if a replica refused it, so that the
+    connection is closed. Another refusal (a full disk, missing replicas) says nothing against a read."""
+    try:
+        await connection.read_response(disable_decoding=True)
+    except ReadOnlyError as error:
+        raise Disconnected("the server is a replica") from error
+    except ResponseError:
+        return
 
 
 def _packed(connection: Any, words: Sequence[Word]) -> Any:

@@ -3,32 +3,41 @@
 ARG PYTHON_IMAGE=python:3.13-slim
 
 # Tools, to build the wheels of this repository's components without anything that is not locked.
-FROM ${PYTHON_IMAGE} AS build
+FROM ${PYTHON_IMAGE} AS tools
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 COPY requirements/build.txt requirements/
 RUN python3 -m venv /build/tools \
     && /build/tools/bin/pip install --quiet --require-hashes --only-binary=:all: -r requirements/build.txt
-COPY core core
-COPY spec spec
-RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core ./spec
 
-FROM build AS build-sidecar
+# Dependencies have stages of their own: a change of the code does not install them again.
+FROM tools AS sidecar-dependencies
 COPY requirements/sidecar.txt requirements/
 RUN python3 -m venv --without-pip /opt/claimq \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --require-hashes --only-binary=:all: \
        -r requirements/sidecar.txt
-COPY worker_sidecar worker_sidecar
-RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./worker_sidecar \
-    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
 
-FROM build AS build-operator
+FROM tools AS operator-dependencies
 COPY requirements/operator.txt requirements/
 # The Kubernetes client has thousands of models that the operator never loads: compiled they would fill 50 MB.
 RUN python3 -m venv --without-pip /opt/claimq \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --require-hashes --only-binary=:all: \
        --no-compile -r requirements/operator.txt \
     && /opt/claimq/bin/python -m compileall -q -x 'kubernetes/(aio/)?client/(models|api)/' /opt/claimq/lib
+
+FROM tools AS shared-wheels
+COPY core core
+COPY spec spec
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core ./spec
+
+FROM sidecar-dependencies AS build-sidecar
+COPY --from=shared-wheels /build/wheels wheels
+COPY worker_sidecar worker_sidecar
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./worker_sidecar \
+    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
+
+FROM operator-dependencies AS build-operator
+COPY --from=shared-wheels /build/wheels wheels
 COPY operator operator
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./operator \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl

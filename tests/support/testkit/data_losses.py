@@ -137,8 +137,11 @@ class FailedOver:
         cut_off(primary, [one for one in self._sentinel.servers if one is not primary])
 
     def lose(self) -> None:
-        """The primary dies."""
+        """The primary dies. Its successor has replicas again, so that another failover would lose nothing more."""
         self._sentinel.fail_over()
+        for server in self._sentinel.servers:
+            if server.is_running:
+                server.call("CONFIG", "SET", "masterauth", "")
 
 
 class TakenOver:

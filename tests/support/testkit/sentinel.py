@@ -9,9 +9,9 @@ from testkit.resp import ReplyError
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
-NAME = "mymaster"
-DOWN_AFTER_MS = 500
-FAILOVER_TIMEOUT_MS = 3000
+DOWN_AFTER_MS = 2000
+"""A server that a busy machine does not run for half a second is not dead: a second failover would follow the first."""
+FAILOVER_TIMEOUT_MS = 6000
 QUORUM = 2
 
 
@@ -20,6 +20,9 @@ class Sentinel:
 
     def __init__(self, flavour: str = "valkey", *, replicas: int = 2) -> None:
         """Does not start it. ServerMissing when the machine has no such program."""
+        # A name that no other group has: sentinels believe what they hear of a name from any server they know, also
+        # from one that took over the port of a server that was killed.
+        self.name = f"primary-{secrets.token_hex(4)}"
         options = {"repl-diskless-sync-delay": "0", "repl-timeout": "5"}
         self.servers = [Server(flavour, dict(options), tcp=True) for _ in range(replicas + 1)]
         for replica in self.servers[1:]:
@@ -30,7 +33,9 @@ class Sentinel:
     def url(self) -> str:
         """All sentinels, in the form that claimq.connect takes."""
         return (
-            "redis+sentinel://" + ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels) + f"/{NAME}/0"
+            "redis+sentinel://"
+            + ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+            + f"/{self.name}/0"
         )
 
     def start(self) -> Self:
@@ -47,27 +52,27 @@ class Sentinel:
 
     def _write_config(self, watcher: Server, own_id: str, ids: list[str]) -> None:
         """All that sentinels find out in their first seconds, set at once."""
-        known = [f"sentinel known-replica {NAME} 127.0.0.1 {one.port}" for one in self.servers[1:]]
+        known = [f"sentinel known-replica {self.name} 127.0.0.1 {one.port}" for one in self.servers[1:]]
         for other, other_id in zip(self.sentinels, ids, strict=True):
             if other is not watcher:
-                known.append(f"sentinel known-sentinel {NAME} 127.0.0.1 {other.port} {other_id}")
+                known.append(f"sentinel known-sentinel {self.name} 127.0.0.1 {other.port} {other_id}")
         lines = [
             f"port {watcher.port}",
             "bind 127.0.0.1",
             f"unixsocket {watcher.unix_path}",
             f"dir {watcher.dir}",
             f"sentinel myid {own_id}",
-            f"sentinel monitor {NAME} 127.0.0.1 {self.servers[0].port} {QUORUM}",
-            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}",
-            f"sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}",
-            f"sentinel parallel-syncs {NAME} 2",
+            f"sentinel monitor {self.name} 127.0.0.1 {self.servers[0].port} {QUORUM}",
+            f"sentinel down-after-milliseconds {self.name} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {self.name} {FAILOVER_TIMEOUT_MS}",
+            f"sentinel parallel-syncs {self.name} 2",
             *known,
         ]
         Path(watcher.dir / "conf").write_text("\n".join(lines) + "\n")
 
     def primary(self) -> Server:
         """Who all sentinels that answer hold for the primary now; LookupError while they do not agree."""
-        named = {port for watcher in self.sentinels if (port := _named_port(watcher)) is not None}
+        named = {port for watcher in self.sentinels if (port := _named_port(watcher, self.name)) is not None}
         if len(named) != 1:
             raise LookupError(f"the sentinels name {len(named)} primaries")
         return next(server for server in self.servers if server.port in named)
@@ -81,7 +86,7 @@ class Sentinel:
     def hand_over(self, within: float = PATIENCE) -> Server:
         """Lets the sentinels demote the live primary; returns the new one, when the old one refuses writes."""
         old = self.primary()
-        self.sentinels[0].call("SENTINEL", "FAILOVER", NAME)
+        self.sentinels[0].call("SENTINEL", "FAILOVER", self.name)
         new = self._wait_for_successor(old, within)
         # The sentinels inform the old one too, up to ten seconds later.
         old.call("REPLICAOF", "127.0.0.1", new.port)
@@ -104,7 +109,7 @@ class Sentinel:
         """No sentinel is in the middle of a failover, and all are at the same one: another does not follow at once."""
         epochs: set[object] = set()
         for one in self.sentinels:
-            reply = one.call("SENTINEL", "MASTER", NAME)
+            reply = one.call("SENTINEL", "MASTER", self.name)
             assert isinstance(reply, list)
             fields = dict(zip(reply[::2], reply[1::2], strict=True))
             if fields[b"flags"] != b"master":
@@ -131,17 +136,18 @@ class Sentinel:
         assert isinstance(text, bytes)
         return text.count(b"state=online")
 
-    @staticmethod
-    def _can_fail_over(watcher: Server) -> bool:
+    def _can_fail_over(self, watcher: Server) -> bool:
         try:
-            return str(watcher.call("SENTINEL", "CKQUORUM", NAME)).startswith("b'OK 3")
-        except (OSError, ReplyError):
-            return False
+            answer = str(watcher.call("SENTINEL", "CKQUORUM", self.name))
+        except (OSError, ReplyError) as error:
+            raise AssertionError(f"sentinel {watcher.port}: {error}") from error
+        assert answer.startswith("b'OK 3"), f"sentinel {watcher.port}: {answer}"
+        return True
 
 
-def _named_port(watcher: Server) -> int | None:
+def _named_port(watcher: Server, name: str) -> int | None:
     try:
-        answer = watcher.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+        answer = watcher.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
     except (OSError, ReplyError):
         return None
     return int(str(answer[1], "ascii")) if isinstance(answer, list) and isinstance(answer[1], bytes) else None

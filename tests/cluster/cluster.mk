@@ -27,12 +27,17 @@ cluster-shell: ## a shell in which kubectl and helm work on it
 cluster-demo: setup ## the main job on it: the chart, the checksum example, a pod killed, every checksum proved
 	@PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python examples/checksums/cluster_demo.py
 
-# How many clusters the tests work on side by side; they wait more than they compute. 0: one, in this process.
-CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,2)
+# How many clusters the tests work on side by side. 0: one, in this process.
+CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,3)
+
+# Kubernetes and the images of this repository, as the tests make them, so that they find all in the cache.
+.PHONY: cluster-images
+cluster-images: setup
+	@test -n "$(KUBE_CONTEXT)" || { $(CLUSTERKIT) build >/dev/null && \
+	  PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python -m testkit.cluster_images; } || true # the tests report it
 
 .PHONY: test-cluster
-test-cluster: setup ## tests on a real Kubernetes, which they bring up and take down
-	@test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true # if it fails, the tests report no cluster
+test-cluster: cluster-images ## tests on a real Kubernetes, which they bring up and take down
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
 	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 

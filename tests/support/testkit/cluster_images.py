@@ -4,10 +4,12 @@ import os
 import shutil
 import tempfile
 import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit import Cluster
+from clusterkit.images import BuiltImage, build_image
 from testkit import binaries
 from testkit.tree import ROOT
 
@@ -39,25 +41,28 @@ class ClusterImages:
 
 def load_images(cluster: Cluster, tag: str = TAG) -> ClusterImages:
     """Builds all four from the Dockerfiles as they stand, and loads them."""
+    return ClusterImages(*(cluster.load_image(image) for image in build_images(cluster.build_image, tag)))
+
+
+def build_images(build: Callable[..., BuiltImage], tag: str = TAG) -> Iterator[BuiltImage]:
+    """Builds all four, one at each step: operator, sidecar, checksums, valkey."""
     dockerfile, version = ROOT / "Dockerfile", _version()
-    operator, sidecar = (
-        cluster.build_image(
-            dockerfile, f"claimq-{name}:{tag}", target=name, build_args={"VERSION": version, "REVISION": tag}
-        )
-        for name in ("operator", "sidecar")
-    )
+    for name in ("operator", "sidecar"):
+        values = {"VERSION": version, "REVISION": tag}
+        yield build(dockerfile, f"claimq-{name}:{tag}", target=name, build_args=values)
     example = ROOT / "examples" / "checksums" / "Dockerfile"
-    checksums = cluster.build_image(example, f"claimq-example-checksums:{tag}", context=ROOT)
+    yield build(example, f"claimq-example-checksums:{tag}", context=ROOT)
     with tempfile.TemporaryDirectory() as folder:
         # The whole context is one program.
         shutil.copy(binaries.find("valkey").path, Path(folder) / "valkey-server")
-        valkey = cluster.build_image(
-            ROOT / "tests" / "cluster" / "images" / "valkey.Dockerfile",
-            f"claimq-test-valkey:{tag}",
-            context=Path(folder),
-        )
-    return ClusterImages(*(cluster.load_image(image) for image in (operator, sidecar, checksums, valkey)))
+        valkey = ROOT / "tests" / "cluster" / "images" / "valkey.Dockerfile"
+        yield build(valkey, f"claimq-test-valkey:{tag}", context=Path(folder))
 
 
 def _version() -> str:
     return str(tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]["version"])
+
+
+if __name__ == "__main__":  # for a run of tests that follows
+    for _image in build_images(build_image):
+        pass

@@ -72,6 +72,10 @@ def eventually(
         time.sleep(every)
 
 
+LESS_COLLECTING = {"GOGC": "400"}
+"""Environment of programs in Go: memory is plentiful here and processor time is not."""
+
+
 def with_path(first: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment with the folder `first` before all others on PATH, and `extra` on top."""
     path = os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")

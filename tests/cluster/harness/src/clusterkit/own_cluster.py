@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit import images
 from clusterkit.cluster import Cluster
-from clusterkit.commands import eventually, run, with_path
+from clusterkit.commands import LESS_COLLECTING, eventually, run, with_path
 from clusterkit.control_plane import API_SERVER, ControlPlane
 from clusterkit.errors import HarnessError
 from clusterkit.forwarding import forwarded
@@ -38,7 +38,7 @@ class OwnCluster(Cluster):
     def environment(self) -> dict[str, str]:
         # Every cluster of ours has the same address, and by that kubectl and helm keep what kinds there are.
         extra = {"KUBECONFIG": str(self.layout.kubeconfig), "KUBECACHEDIR": str(self.layout.kubectl_cache)}
-        return with_path(self.layout.programs, extra)
+        return with_path(self.layout.programs, extra | LESS_COLLECTING)
 
     def api_socket(self) -> Path:
         return self.layout.api_socket

@@ -1,5 +1,6 @@
 """Long-lived processes of a cluster: started apart from us, found again by anybody, stopped by number safely."""
 
+import os
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit.cgroups import Cgroup
-from clusterkit.commands import eventually, run
+from clusterkit.commands import LESS_COLLECTING, eventually, run
 from clusterkit.errors import HarnessError
 from clusterkit.layout import Layout
 
@@ -33,7 +34,10 @@ class Processes:
             raise HarnessError(f"{name} is running already")
         self._pid_file(name).unlink(missing_ok=True)
         starter = ["setsid", "--fork", "sh", "-c", _START, "sh", self.cgroup.joining(DAEMONS)]
-        run([*starter, self._pid_file(name), self.log(name), *argv], env=env)
+        run(
+            [*starter, self._pid_file(name), self.log(name), *argv],
+            env={**(os.environ if env is None else env), **LESS_COLLECTING},
+        )
         eventually(
             f"{name} has started ({shlex.join(str(word) for word in argv)[:300]})",
             lambda: self._pid(name) is not None,

@@ -32,8 +32,8 @@ _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
 """Share of the target that an item is assumed to take until some have been done, and the seconds it is at
 most."""
 _CATCH_UP = 1.25
-"""Start-up times of a worker within which it is given to start its share of the items, also of those for which it comes too
-late: a worker for each item that is nearly late would be idle at once."""
+"""A new worker is expected to start its share of the items within this many start-up times, also of items for
+which it comes too late: a worker for each item that is nearly late would soon be idle."""
 _AHEAD = (5.0, 15.0, 30.0)
 """Seconds for which arrivals at the present rate are planned, after the waiting items."""
 

@@ -230,16 +230,25 @@ async def test_every_worker_recovers_and_no_item_is_charged(
     await every_worker_recovers(make(start_server), start_sidecar, clock_ms, how in EMPTIED)
 
 
+CLOCKS = pytest.mark.parametrize(
+    "clock_ms", [0, -HOUR_MS, HOUR_MS], ids=["same clock", "clock behind", "clock ahead"]
+)
+
+
+@CLOCKS
 async def test_every_worker_recovers_behind_sentinel(
-    sentinel: Sentinel, start_sidecar: Callable[..., Sidecar]
+    sentinel: Sentinel, start_sidecar: Callable[..., Sidecar], clock_ms: int
 ) -> None:
-    await every_worker_recovers(FailedOver(sentinel), start_sidecar, 0, emptied=False)
+    await every_worker_recovers(FailedOver(sentinel), start_sidecar, clock_ms, emptied=False)
 
 
-async def test_every_worker_recovers_in_a_cluster(start_sidecar: Callable[..., Sidecar]) -> None:
+@CLOCKS
+async def test_every_worker_recovers_in_a_cluster(
+    start_sidecar: Callable[..., Sidecar], clock_ms: int
+) -> None:
     cluster = started(RedisCluster)
     try:
-        await every_worker_recovers(TakenOver(cluster), start_sidecar, 0, emptied=False)
+        await every_worker_recovers(TakenOver(cluster), start_sidecar, clock_ms, emptied=False)
     finally:
         cluster.close()
 

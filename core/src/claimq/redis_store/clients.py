@@ -21,7 +21,6 @@ from redis.exceptions import ReadOnlyError
 
 from claimq.errors import StoreMisused
 from claimq.redis_store.direct_client import DirectClient, ListeningParser
-from claimq.redis_store.keys import absent_key
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import Endpoint, parse_url
 
@@ -115,8 +114,8 @@ def expires_at_once(client: Any, key: str) -> Awaitable[object]:
     return cast("Awaitable[object]", command("PEXPIRE", key, 0))
 
 
-async def read(client: Any, main_key: str, *words: str | bytes | float) -> Any:
-    """Runs a command that only reads, if the server is the primary.
+async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
+    """Runs a command that only reads, if the server is the primary. ``absent``: a key of the queue that never exists.
 
     Without this check a read would go on seeing the old data of a primary that became a replica: it answers reads, and
     sentinels may name it for some seconds more. Raises ReadOnlyError or Disconnected then. A Redis Cluster needs no
@@ -124,7 +123,7 @@ async def read(client: Any, main_key: str, *words: str | bytes | float) -> Any:
     """
     if isinstance(client, RedisCluster):
         return await cast("Any", client).execute_command(*words)
-    guard = ("PEXPIRE", absent_key(main_key), 0)
+    guard = ("PEXPIRE", absent, 0)
     if isinstance(client, DirectClient) and words[0] == "EVALSHA":
         return await client.read(guard, words)
     pipe = client.pipeline(transaction=False)

@@ -146,11 +146,12 @@ class Connection:
         self._note_call(keys, args)
 
         async def call(client: Any) -> Any:
-            named = [*keys, absent_key(keys[0])] if isinstance(client, RedisCluster) else keys
+            absent = absent_key(keys[0])
+            named = [*keys, absent] if isinstance(client, RedisCluster) else keys
             try:
                 if wanted.writes:
                     return await client.evalsha(wanted.sha, len(named), *named, *args)
-                return await read(client, keys[0], "EVALSHA", wanted.sha, len(named), *named, *args)
+                return await read(client, absent, "EVALSHA", wanted.sha, len(named), *named, *args)
             except RedisError as error:
                 if not is_unknown_script(error):
                     raise
@@ -247,11 +248,8 @@ class Connection:
 
     async def read(self, main_key: str, *words: Arg) -> Any:
         """Runs one plain command that only reads keys of a queue; never on a replica."""
-        return await self.retry(
-            lambda client: read(client, main_key, *words),
-            doing=" ".join(str(word) for word in words[:2]),
-            use="calls",
-        )
+        absent, doing = absent_key(main_key), " ".join(str(word) for word in words[:2])
+        return await self.retry(lambda client: read(client, absent, *words), doing=doing, use="calls")
 
     async def ping(self, *, use: str) -> None:
         """One round trip on a connection that the next script of this use takes."""

@@ -367,6 +367,7 @@ def test_help_is_there_for_every_command(claimq: Claimq) -> None:
         "status",
         "peek",
         "items",
+        "busy",
         "find",
         "failed",
         "pause",

@@ -50,7 +50,7 @@ def hostile(valkey: Server) -> str:
 
 LOOKS = [
     ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
-    ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
+    ["busy", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
     ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
     ["peek", EVIL.strip()], ["--" + EVIL.strip()],
 ]  # fmt: skip
@@ -60,7 +60,7 @@ LOOKS = [
 def test_text_from_outside_reaches_a_terminal_escaped(hostile: str, look: list[str]) -> None:
     text = on_terminal(hostile, *look)
     assert OBEYED.search(text) is None
-    if look[0] in ("peek", "items", "find", "failed"):
+    if look[0] in ("peek", "items", "busy", "find", "failed"):
         assert SHOWN in text
 
 

@@ -1,12 +1,15 @@
-"""Commands that only read: status, queues, peek, items, find, workers, url, check."""
+"""Commands that only read: status, queues, peek, items, busy, find, workers, url, check."""
 
 from __future__ import annotations
+
+import heapq
 
 import click
 
 import claimq
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_url import parse_url
+from claimq.tokens import number_of
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_names import check_exists
@@ -17,6 +20,8 @@ from claimq_cli.output.answers import age, instant, payload
 STATES = click.Choice([state.value for state in State])
 LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
+_PAGE = 500
+"""How many busy items are in memory at once, beside those to show."""
 
 
 @click.command()
@@ -143,6 +148,73 @@ def _located_row(one: Located) -> list[str]:
         str(one.item.requeue_count),
         str(one.item.crash_count),
         payload(one.item),
+    ]
+
+
+@click.command()
+@click.argument("name")
+@number_option(20)
+@with_context
+async def busy(context: Context, name: str, number: int) -> None:
+    """Show the items of the queue NAME that are claimed now, the longest claim first.
+
+    Each item has its worker, how long it has been claimed, the end of its lease and its counters. `claimq items NAME
+    busy` has the same items ordered by lease end, and `claimq find NAME ID` all details of one.
+
+    \b
+    claimq busy thumbnails
+    claimq busy thumbnails -n 5 --output json
+    """
+    async with context.queue(name) as queue:
+        snapshot = await queue.snapshot()
+        found = await _longest_claims(queue, number, snapshot.lengths[State.BUSY])
+    context.answers.give_table(
+        {
+            "queue": name,
+            "state": State.BUSY.value,
+            "now": snapshot.now,
+            "items": [documents.located(one) for one in found],
+        },
+        [
+            "id",
+            "worker",
+            ">busy for",
+            "lease until",
+            ">requeued",
+            ">failed",
+            ">crashed",
+            ">interrupted",
+            "~payload",
+        ],
+        [_busy_row(one, snapshot.now) for one in found],
+        nothing=f"{name}: no items in busy",
+    )
+
+
+async def _longest_claims(queue: claimq.ReliableQueue, number: int, length: int) -> list[Located]:
+    """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
+    found: dict[str, Located] = {}
+    for offset in range(0, length, _PAGE):
+        page = await queue.items(State.BUSY, _PAGE, offset=offset)
+        by_token = found | {one.name: one for one in page}
+        found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
+    return list(found.values())
+
+
+def _claim_order(one: Located) -> tuple[float, int]:
+    return (float("inf") if one.claimed_at is None else one.claimed_at, number_of(one.name))
+
+
+def _busy_row(one: Located, now: float) -> list[str]:
+    item = one.item
+    counts = (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count)
+    return [
+        item.id,
+        one.worker or "-",
+        age(None if one.claimed_at is None else max(now - one.claimed_at, 0.0)),
+        instant(one.lease_until),
+        *(f"{count:,}" for count in counts),
+        payload(item),
     ]
 
 

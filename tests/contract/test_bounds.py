@@ -341,6 +341,7 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "peek": (False, [0, MANY]),
     "peek at nothing": (False, [0, -1]),
     "workers": (False, [0, MANY]),
+    "clients": (False, [0, MANY]),
     "done_claim": (True, ["w1", MANY, "nonce", "", 1, "w1", 1, "TOKEN"]),
     "done_claim of many": (True, ["w1", 1, "nonce", "", 1, "w1", MANY, *[f"w1/{n}" for n in range(MANY)]]),
     "claim a part": (True, ["w1", 0.5, "nonce"]),

@@ -106,6 +106,17 @@ async def test_workers_come_in_pages(store: claimq.Server, queue: ReliableQueue)
     assert sorted(info.worker for info in await queue.workers()) == sorted(names)
 
 
+async def test_clients_come_in_pages(queue: ReliableQueue) -> None:
+    names = [f"c{number}" for number in range(1_003)]
+    for begin in (0, 1_000):
+        await queue.enqueue_many([NewItem("x", client=name) for name in names[begin : begin + 1_000]])
+    _, *page = await run(queue, "clients", 1_000, 1_000)
+    assert len(page) == 2 * 3
+    assert [(one.client, one.length) for one in await queue.clients()] == [
+        (name, 1) for name in sorted(names)
+    ]
+
+
 async def test_many_tokens_of_a_worker_come_in_pages(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=5))
     for _ in range(6):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import InvalidName, NewItem, ReliableQueue
+from claimq import ClientInfo, InvalidName, NewItem, ReliableQueue
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
@@ -24,6 +24,17 @@ async def test_a_client_s_items_are_counted_while_they_wait(queue: ReliableQueue
     assert (await queue.client_length("ann"), await queue.has_client("ann")) == (3, True)
     await queue.claim(9, wait=0)
     assert (await queue.client_length("ann"), await queue.has_client("ann")) == (0, False)
+
+
+async def test_clients_with_items_are_listed_most_items_first(queue: ReliableQueue) -> None:
+    assert await queue.clients() == []
+    await fill(queue, 2)
+    await queue.enqueue("more", client="bob")
+    await queue.enqueue("later", client="cleo", delay=60)
+    assert await queue.clients() == [ClientInfo("bob", 3), ClientInfo(None, 2), ClientInfo("ann", 2)]
+    await queue.flush_client("ann")
+    await queue.claim(9, wait=0)
+    assert await queue.clients() == []
 
 
 async def test_removing_a_client_leaves_all_others_in_order_and_the_length_right(

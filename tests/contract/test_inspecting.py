@@ -322,6 +322,7 @@ async def test_looking_changes_nothing(server: Server, queue: ReliableQueue) -> 
     for item_id in ("m", "b", "d", "f", "never"):
         await queue.find(item_id)
     await queue.workers()
+    await queue.clients()
     await queue.memory_usage()
     await queue.failed_item("f")
     await queue.policy()

@@ -14,7 +14,18 @@ from claimq_cli import errors
 from claimq_cli.commands.change import flush, pause, release, resume
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
-from claimq_cli.commands.inspection import busy, check, find, items, peek, queues, status, url, workers
+from claimq_cli.commands.inspection import (
+    busy,
+    check,
+    clients,
+    find,
+    items,
+    peek,
+    queues,
+    status,
+    url,
+    workers,
+)
 from claimq_cli.commands.policy import policy
 from claimq_cli.commands.record import record
 from claimq_cli.commands.simulate import simulate_command
@@ -36,6 +47,7 @@ for command in (
     peek,
     items,
     busy,
+    clients,
     find,
     failed,
     pause,

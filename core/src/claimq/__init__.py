@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from claimq.model import (
         COUNTERS,
         Claim,
+        ClientInfo,
         Enqueued,
         EnqueuedItem,
         FailedPass,
@@ -79,6 +80,7 @@ _HOMES = {
     "claimq.model": (
         "COUNTERS",
         "Claim",
+        "ClientInfo",
         "Enqueued",
         "EnqueuedItem",
         "FailedPass",
@@ -113,6 +115,7 @@ __all__ = [
     "DEFAULT",
     "Claim",
     "ClaimqError",
+    "ClientInfo",
     "Consumed",
     "CrossSlot",
     "Done",

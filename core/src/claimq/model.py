@@ -269,6 +269,14 @@ class WorkerInfo:
     last_seen_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """A client (None: items without a client), and how many of its items wait in main."""
+
+    client: str | None
+    length: int
+
+
 COUNTERS = (
     "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
     "failed", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",

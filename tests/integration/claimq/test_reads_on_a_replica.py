@@ -21,6 +21,7 @@ READS: dict[str, Callable[[ReliableQueue], Awaitable[object]]] = {
     "find": lambda queue: queue.find("x"),
     "workers": lambda queue: queue.workers(),
     "exists": lambda queue: queue.exists(),
+    "clients": lambda queue: queue.clients(),
     "client_length": lambda queue: queue.client_length("ann"),
     "policy": lambda queue: queue.policy(),
     "failed_item": lambda queue: queue.failed_item("x"),

@@ -31,6 +31,41 @@ def test_the_items_of_one_client_are_shown_and_removed(on: Claimq) -> None:
     assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["b1"]
 
 
+def test_clients_are_listed_with_their_items_most_items_first(on: Claimq) -> None:
+    on("enqueue", "q", "a1", "--client", "a")
+    on("enqueue", "q", "b1", "b2", "b3", "--client", "b")
+    on("enqueue", "q", "1", "2")
+    found = on("clients", "q", "-o", "json").json
+    assert found == {
+        "queue": "q",
+        "client_count": 2,
+        "clients": [
+            {"client": "b", "length": 3},
+            {"client": None, "length": 2},
+            {"client": "a", "length": 1},
+        ],
+    }
+    first = on("clients", "q", "-n", "1", "-o", "json").json
+    assert (first["client_count"], first["clients"]) == (2, found["clients"][:1])
+    assert [line.split() for line in on("clients", "q").out.splitlines()[2:]] == [
+        ["b", "3"],
+        ["-", "2"],
+        ["a", "1"],
+    ]
+    on("flush", "q", "--yes")
+    assert on("clients", "q").out == "q: no items in main\n"
+
+
+def test_one_client_is_shown_with_its_items(on: Claimq) -> None:
+    on("enqueue", "q", "b1", "b2", "b3", "--client", "b")
+    assert on("clients", "q", "b").out.splitlines()[2].split() == ["b", "3"]
+    absent = on("clients", "q", "c")
+    assert (absent.code, absent.out) == (0, "q: no items of c in main\n")
+    assert on("clients", "q", "c", "-o", "json").json["clients"] == [{"client": "c", "length": 0}]
+    assert on("clients", "q", "two words").code == 2
+    assert "claimq flush NAME --client CLIENT" in " ".join(on("clients", "--help").out.split())
+
+
 def test_flush_asks_to_be_sure(on: Claimq) -> None:
     on("enqueue", "q", "a", "b")
     answer = on("flush", "q")

@@ -368,6 +368,7 @@ def test_help_is_there_for_every_command(claimq: Claimq) -> None:
         "peek",
         "items",
         "busy",
+        "clients",
         "find",
         "failed",
         "pause",

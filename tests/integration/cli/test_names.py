@@ -12,9 +12,9 @@ Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [
-    ["status"], ["peek"], ["items", "main"], ["busy"], ["find", "id"], ["workers"], ["pause"], ["resume"],
-    ["flush", "--yes"], ["release", "w"], ["failed", "list"], ["failed", "show", "id"], ["failed", "requeue", "--all"],
-    ["failed", "remove", "--all", "--yes"], ["policy"],
+    ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["find", "id"], ["workers"], ["pause"],
+    ["resume"], ["flush", "--yes"], ["release", "w"], ["failed", "list"], ["failed", "show", "id"],
+    ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
 ]  # fmt: skip
 
 

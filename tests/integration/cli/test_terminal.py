@@ -50,7 +50,7 @@ def hostile(valkey: Server) -> str:
 
 LOOKS = [
     ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
-    ["busy", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
+    ["busy", "q"], ["clients", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
     ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
     ["peek", EVIL.strip()], ["--" + EVIL.strip()],
 ]  # fmt: skip

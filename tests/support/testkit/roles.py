@@ -90,6 +90,7 @@ async def operate(store: claimq.Server) -> None:
     await queue.update_policy(id_window=60)
     await queue.removed_items()
     await queue.enqueue("x", client="leaving")
+    await queue.clients()
     await queue.flush_client("leaving")
     await queue.workers()
     await queue.memory_usage()

@@ -1,4 +1,4 @@
-"""Commands that only read: status, queues, peek, items, busy, find, workers, url, check."""
+"""Commands that only read: status, queues, peek, items, busy, clients, find, workers, url, check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import heapq
 import click
 
 import claimq
-from claimq.model import Item, Located, Snapshot, State, WorkerInfo
+from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_url import parse_url
 from claimq.tokens import number_of
 from claimq_cli.commands.context import Context, with_context
@@ -216,6 +216,39 @@ def _busy_row(one: Located, now: float) -> list[str]:
         *(f"{count:,}" for count in counts),
         payload(item),
     ]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("client", required=False)
+@number_option(100)
+@with_context
+async def clients(context: Context, name: str, client: str | None, number: int) -> None:
+    """Show the clients that have items in main of the queue NAME and how many, most items first; or only CLIENT.
+
+    Items without a client are shown as "-". `claimq peek NAME --client CLIENT` shows a client's next items, and `claimq
+    flush NAME --client CLIENT` removes its items in main.
+
+    \b
+    claimq clients thumbnails
+    claimq clients thumbnails acme
+    """
+    async with context.queue(name) as queue:
+        if client is None:
+            found = await queue.clients()
+        else:
+            found = [ClientInfo(client, await queue.client_length(client))]
+    shown = [one for one in found[:number] if one.length]
+    context.answers.give_table(
+        {
+            "queue": name,
+            "client_count": sum(one.client is not None and one.length > 0 for one in found),
+            "clients": [documents.client(one) for one in found[:number]],
+        },
+        ["client", ">items"],
+        [[one.client or "-", f"{one.length:,}"] for one in shown],
+        nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
+    )
 
 
 @click.command()

@@ -10,7 +10,17 @@ import base64
 import json
 from typing import Any
 
-from claimq.model import Enqueued, Item, Located, RemovedItem, ServerReport, Snapshot, State, WorkerInfo
+from claimq.model import (
+    ClientInfo,
+    Enqueued,
+    Item,
+    Located,
+    RemovedItem,
+    ServerReport,
+    Snapshot,
+    State,
+    WorkerInfo,
+)
 
 Json = dict[str, Any]
 
@@ -99,6 +109,11 @@ def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:
 def worker(one: WorkerInfo) -> Json:
     """A worker."""
     return {"worker": one.worker, "busy": one.busy, "last_seen_at": one.last_seen_at}
+
+
+def client(one: ClientInfo) -> Json:
+    """A client and how many of its items wait in main; the client is null for items without one."""
+    return {"client": one.client, "length": one.length}
 
 
 def report(one: ServerReport) -> Json:

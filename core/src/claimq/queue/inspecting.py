@@ -8,7 +8,7 @@ from typing import Any
 
 from claimq.arguments import choice, text
 from claimq.codec import check_name, read_envelope
-from claimq.model import COUNTERS, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems, is_page, read_fields
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
@@ -69,6 +69,24 @@ class Inspecting(FailedItems):
     async def has_client(self, client: str) -> bool:
         """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
         return await self.client_length(client) > 0
+
+    async def clients(self) -> list[ClientInfo]:
+        """The clients that have items in main, most items first; items without a client count as the client None.
+
+        A client whose turn comes while more than 1,000 clients are read may be missing. O(clients), in calls of bounded
+        size.
+        """
+        found: dict[str | None, int] = {}
+        for skip in itertools.count(0, BATCH):
+            without, *rows = await self._connection.run("clients", [self._keys.main], [skip, BATCH])
+            found[None] = without
+            for raw, length in zip(rows[::2], rows[1::2], strict=True):
+                if raw != b"-":
+                    found[raw.decode("utf-8", "replace")] = length
+            if len(rows) < 2 * BATCH:
+                break
+        clients = [ClientInfo(client, length) for client, length in found.items() if length]
+        return sorted(clients, key=lambda one: (-one.length, one.client or ""))
 
     async def lengths(self) -> dict[State, int]:
         """Number of items in each state, at one instant. O(1)."""

@@ -16,7 +16,8 @@ class ReliableQueue(Producing, Consuming, Inspecting, Maintaining):
     to work                 ``claim``, ``renew``, ``done``, ``fail``, ``requeue``, ``unclaim``, ``drop``, ``crash``;
                             or ``consume``, which does all of it
     to look                 ``snapshot``, ``length``, ``lengths``, ``age``, ``stats``, ``peek``, ``items``, ``find``,
-                            ``workers``, ``exists``, ``client_length``, ``has_client``, ``memory_usage``
+                            ``workers``, ``exists``, ``clients``, ``client_length``, ``has_client``,
+                            ``memory_usage``
     failed items            ``failed_items``, ``failed_item``, ``requeue_failed``, ``requeue_failed_item``,
                             ``remove_failed``, ``remove_failed_item``, ``drain_failed``, ``removed_items``,
                             ``apply_failed_policy``

@@ -11,7 +11,7 @@ import click
 
 from claimq.errors import ClaimqError
 from claimq_cli import errors
-from claimq_cli.commands.change import flush, pause, release, resume
+from claimq_cli.commands.change import delete, flush, pause, release, resume
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.inspection import (
@@ -56,6 +56,7 @@ for command in (
     workers,
     release,
     flush,
+    delete,
     check,
     url,
     queues,

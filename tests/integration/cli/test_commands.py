@@ -376,6 +376,7 @@ def test_help_is_there_for_every_command(claimq: Claimq) -> None:
         "workers",
         "release",
         "flush",
+        "delete",
         "check",
         "url",
         "queues",

@@ -13,8 +13,8 @@ QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]]
 
 ON_A_QUEUE = [
     ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["find", "id"], ["workers"], ["pause"],
-    ["resume"], ["flush", "--yes"], ["release", "w"], ["failed", "list"], ["failed", "show", "id"],
-    ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
+    ["resume"], ["flush", "--yes"], ["delete", "--yes"], ["release", "w"], ["failed", "list"],
+    ["failed", "show", "id"], ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
 ]  # fmt: skip
 
 

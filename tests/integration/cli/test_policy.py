@@ -86,6 +86,7 @@ def test_commands_that_people_run_on_an_owned_queue_name_its_owner(q: Claimq, qu
     assert "q, which the ReliableQueue media/thumbs owns, stays paused until `claimq resume q`" in paused.err
     for command, what in (
         (["flush", "q"], "every item"),
+        (["delete", "q"], "the policy, the counters and every item"),
         (["failed", "remove", "q", "--all"], "every failed item"),
     ):
         asked = q(*command)

@@ -1,12 +1,15 @@
-"""Commands that change a whole queue: pause, resume, release, flush."""
+"""Commands that change a whole queue: pause, resume, release, flush, delete."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import click
 
 from claimq.model import Reason, State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.errors import NOT_DONE, CommandError
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
 from claimq_cli.output.owners import owner_note
@@ -88,3 +91,36 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
         "removed": {state.value: removed.get(state.value, 0) for state in State},
     }
     context.answers.give(document, f"{name}: {count(sum(removed.values()))} removed")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--if-empty", is_flag=True, help="Delete the queue only if it has no item in any state.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@with_context
+async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None:
+    """Delete the queue NAME with its policy, its counters and all its items, permanently. Stop its workers first.
+
+    With --if-empty nothing is deleted if there is an item in any state. To remove the items and keep the policy, use
+    `claimq flush`. The next item creates the queue again, with the default policy.
+
+    \b
+    claimq delete thumbnails
+    claimq delete thumbnails --if-empty --yes
+    """
+    which = "the policy and the counters" if if_empty else "the policy, the counters and every item"
+    async with context.queue(name) as queue:
+        confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
+        removed = await queue.delete(only_if_empty=if_empty)
+        if removed is None:
+            raise CommandError(_not_empty(name, await queue.lengths()), NOT_DONE)
+    document = {"queue": name, "removed": {state.value: number for state, number in removed.items()}}
+    context.answers.give(document, f"{name}: deleted, {count(sum(removed.values()))} removed")
+
+
+def _not_empty(name: str, lengths: Mapping[State, int]) -> str:
+    found = ", ".join(f"{number:,} in {state.value}" for state, number in lengths.items() if number)
+    return (
+        f"{name} is not empty ({found or 'it had items a moment ago'}), so it was not deleted; wait until it is empty, "
+        "or omit --if-empty to remove its items too"
+    )

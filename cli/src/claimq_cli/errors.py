@@ -11,6 +11,8 @@ code means
 5    the manifest has errors
 130  interrupted (Ctrl-C)
 ==== =========================================================================================
+
+`claimq check NAME` has the exit codes of monitoring plugins instead, see `claimq_cli.commands.monitoring`.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ class CommandError(Exception):
 
 class LocalModeError(CommandError):
     """Local mode cannot start or continue."""
+
+
+EXPECTED = (ClaimqError, CommandError, ValueError, TypeError, OSError)
+"""The errors that end a command with one line and an exit code; any other is a defect and has a traceback."""
 
 
 def exit_code_of(error: Exception) -> int:

@@ -9,14 +9,13 @@ from typing import NoReturn
 
 import click
 
-from claimq.errors import ClaimqError
 from claimq_cli import errors
 from claimq_cli.commands.change import delete, flush, pause, release, resume
+from claimq_cli.commands.check import check
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.inspection import (
     busy,
-    check,
     clients,
     find,
     items,
@@ -82,7 +81,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(errors.INTERRUPTED)
-    except (ClaimqError, errors.CommandError, ValueError, TypeError, OSError) as error:
+    except errors.EXPECTED as error:
         for line in errors.lines_of(error):
             terminal.say_error(line)
         sys.exit(errors.exit_code_of(error))

@@ -133,6 +133,7 @@ class BlockingQueue:
     find = _Blocking(ReliableQueue.find)
     workers = _Blocking(ReliableQueue.workers)
     memory_usage = _Blocking(ReliableQueue.memory_usage)
+    memory_share = _Blocking(ReliableQueue.memory_share)
     clients = _Blocking(ReliableQueue.clients)
     client_length = _Blocking(ReliableQueue.client_length)
     has_client = _Blocking(ReliableQueue.has_client)

@@ -52,7 +52,7 @@ LOOKS = [
     ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
     ["busy", "q"], ["clients", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
     ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
-    ["peek", EVIL.strip()], ["--" + EVIL.strip()],
+    ["peek", EVIL.strip()], ["check", EVIL.strip()], ["check", "q", "--" + EVIL.strip()], ["--" + EVIL.strip()],
 ]  # fmt: skip
 
 

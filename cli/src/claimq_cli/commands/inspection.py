@@ -1,4 +1,4 @@
-"""Commands that only read: status, queues, peek, items, busy, clients, find, workers, url, check."""
+"""Commands that only read: status, queues, peek, items, busy, clients, find, workers, url."""
 
 from __future__ import annotations
 
@@ -320,17 +320,3 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
     if parse_url(found).password is not None and not show_password:
         raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
     context.answers.give({"url": found}, found)
-
-
-@click.command()
-@with_context
-async def check(context: Context) -> int:
-    """Report the kind of the server and its unsafe settings. The exit code is 1 if it has any."""
-    async with claimq.connect(settings=context.chosen(None).settings) as server:
-        found = await server.report()
-    lines = [f"{found.flavour} {found.version}, {found.mode}"]
-    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
-        "  no unsafe settings"
-    ]
-    context.answers.give(documents.report(found), *lines)
-    return NOT_DONE if found.warnings else 0

@@ -276,8 +276,16 @@ class Inspecting(FailedItems):
             await self._connection.read(self._keys.main, "MEMORY", "USAGE", key, "SAMPLES", 20) or 0
             for key in keys
         ]
+        return MemoryUsage(sum(sizes), *await self._server_memory())
+
+    async def memory_share(self) -> float | None:
+        """The used part of the server's ``maxmemory``; None without a limit. O(1)."""
+        return MemoryUsage(0, *await self._server_memory()).share
+
+    async def _server_memory(self) -> tuple[int, int]:
+        """The used bytes of the queue's server and its limit (0: none)."""
         info = await self._connection.info("memory", self._keys.main)
-        return MemoryUsage(sum(sizes), int(info["used_memory"]), int(info.get("maxmemory", 0)))
+        return int(info["used_memory"]), int(info.get("maxmemory", 0))
 
 
 def _state(state: State | str) -> State:

@@ -17,7 +17,7 @@ class ReliableQueue(Producing, Consuming, Inspecting, Maintaining):
                             or ``consume``, which does all of it
     to look                 ``snapshot``, ``length``, ``lengths``, ``age``, ``stats``, ``peek``, ``items``, ``find``,
                             ``workers``, ``exists``, ``clients``, ``client_length``, ``has_client``,
-                            ``memory_usage``
+                            ``memory_usage``, ``memory_share``
     failed items            ``failed_items``, ``failed_item``, ``requeue_failed``, ``requeue_failed_item``,
                             ``remove_failed``, ``remove_failed_item``, ``drain_failed``, ``removed_items``,
                             ``apply_failed_policy``

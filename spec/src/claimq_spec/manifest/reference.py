@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claimq_spec.manifest.declaring import Declared, Kind, walk
+from claimq_spec.manifest.declaring import UNLIMITED, Declared, Kind, walk
 from claimq_spec.manifest.parsing import KIND, LONGEST_NAME
 from claimq_spec.manifest.queue_spec import QueueSpec
 from claimq_spec.names import API_VERSION
@@ -82,7 +82,8 @@ def _row(path: str, declared: Declared) -> str:
     says = [declared.doc]
     if bounds := declared.range():
         unit = " entries" if declared.kind in (Kind.TEXTS, Kind.OBJECTS, Kind.FREE_LIST) else ""
-        says.append(f"Allowed: {bounds.removeprefix('of ')}{unit}.")
+        unlimited = f", or `{UNLIMITED}`" if declared.unlimited else ""
+        says.append(f"Allowed: {bounds.removeprefix('of ')}{unit}{unlimited}.")
     if declared.immutable:
         says.append("Cannot be changed later.")
     cells = (f"`{path}`", kind, default, " ".join(says))

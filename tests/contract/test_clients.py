@@ -101,3 +101,12 @@ async def test_a_client_that_cannot_be_is_refused(queue: ReliableQueue, client: 
     for ask in (queue.client_length, queue.has_client, queue.flush_client):
         with pytest.raises(InvalidName):
             await ask(client)
+
+
+async def test_a_client_of_other_characters_breaks_no_search(server: Server, queue: ReliableQueue) -> None:
+    """Another client wrote it into the ring; the library and the scripts make no such names."""
+    await queue.enqueue(NewItem("x", id="there", client="ann").payload, id="there", client="ann")
+    server.call("LPUSH", "cq:{q}:clients", b"caf\xc3\xa9", b"\xff\xfe")
+    assert (await queue.find("there")) is not None
+    assert await queue.find("absent") is None
+    assert (await queue.memory_usage()).queue_bytes > 0

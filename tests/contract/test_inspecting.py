@@ -392,12 +392,3 @@ async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) ->
     async with claimq.connect(f"unix://worker:x@{server.unix_path}?db=0") as store:
         codes = [warning.code for warning in (await store.report()).warnings]
     assert "SettingsHidden" in codes
-
-
-async def test_a_client_of_other_characters_breaks_no_search(server: Server, queue: ReliableQueue) -> None:
-    """Another client wrote it into the ring; the library and the scripts make no such names."""
-    await queue.enqueue(NewItem("x", id="there", client="ann").payload, id="there", client="ann")
-    server.call("LPUSH", "cq:{q}:clients", b"caf\xc3\xa9", b"\xff\xfe")
-    assert (await queue.find("there")) is not None
-    assert await queue.find("absent") is None
-    assert (await queue.memory_usage()).queue_bytes > 0

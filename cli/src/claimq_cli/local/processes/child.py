@@ -97,14 +97,7 @@ class Child:
     def how_it_ended(self) -> str:
         """In words: ``exited with code 1``, ``was killed by SIGKILL``."""
         code = self._process.returncode
-        if code is None:
-            return "runs"
-        if code >= 0:
-            return f"exited with code {code}"
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
+        return "runs" if code is None else how_it_ended(code)
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to its process group, unless it has ended."""
@@ -132,6 +125,16 @@ class Child:
         except OSError:
             return []
         return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+
+
+def how_it_ended(code: int) -> str:
+    """A return code (negative: the signal) in words: ``exited with code 1``, ``was killed by SIGKILL``."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def _make_room(log: Path) -> None:

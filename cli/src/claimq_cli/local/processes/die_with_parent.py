@@ -19,7 +19,9 @@ def main() -> None:
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
     if os.getppid() != int(sys.argv[1]):
-        sys.exit("claimq up is already gone")
+        sys.exit("the process that started it is already gone")
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit that
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the manifest names the program
     except OSError as error:

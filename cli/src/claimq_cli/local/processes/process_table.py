@@ -47,17 +47,27 @@ def group_of(pid: int) -> int | None:
 
 def carries_mark(pid: int, mark: str) -> bool:
     """Whether the process belongs to the run with this mark."""
+    return has_variable(pid, f"{MARK}={mark}")
+
+
+def has_variable(pid: int, variable: str) -> bool:
+    """Whether the environment that the process started with has this variable, given as ``NAME=VALUE``."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return False
-    return f"{MARK}={mark}".encode() in environment.split(b"\0")
+    return variable.encode() in environment.split(b"\0")
 
 
 def marked(mark: str) -> Iterator[Identity]:
     """All processes with the mark, except this one."""
+    return with_variable(f"{MARK}={mark}")
+
+
+def with_variable(variable: str) -> Iterator[Identity]:
+    """All processes that started with this variable, given as ``NAME=VALUE``, except this one."""
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and carries_mark(int(entry.name), mark):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and has_variable(int(entry.name), variable):
             found = identify(int(entry.name))
             if found is not None:
                 yield found

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
     from claimq.queue.consume_options import Consumed, OnFailure
+    from claimq.queue.handler_verdicts import Fail, Requeue
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
     "claimq.queue.consume_options": ("Consumed", "OnFailure"),
+    "claimq.queue.handler_verdicts": ("Fail", "Requeue"),
     "claimq.queue.settling": ("Done",),
     "claimq.errors": (
         "ClaimqError",
@@ -122,6 +124,7 @@ __all__ = [
     "Durability",
     "Enqueued",
     "EnqueuedItem",
+    "Fail",
     "FailedPass",
     "FailedPolicy",
     "InvalidName",
@@ -149,6 +152,7 @@ __all__ = [
     "RemovalReason",
     "Removed",
     "RemovedItem",
+    "Requeue",
     "RetryDelay",
     "Server",
     "ServerReport",

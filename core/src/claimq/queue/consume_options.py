@@ -25,13 +25,14 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Result of a ``consume``: items done, failed attempts, claims that were lost while their handler ran, and why it
-    ended: max_items, max_seconds, empty, paused, stop, SIGINT or SIGTERM."""
+    """Result of a ``consume``: items done, failed attempts, claims that were lost while their handler ran, why it
+    ended (max_items, max_seconds, empty, paused, stop, SIGINT or SIGTERM), and claims that a handler requeued."""
 
     done: int = 0
     failed: int = 0
     lost: int = 0
     stopped_by: str = ""
+    requeued: int = 0
 
 
 @dataclass(frozen=True, slots=True)

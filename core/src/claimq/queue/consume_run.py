@@ -12,6 +12,7 @@ from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq.queue.claims_ahead import ClaimsAhead
 from claimq.queue.consume_options import Consumed, Options, QueueCalls, wait
+from claimq.queue.handler_verdicts import Fail, Requeue
 from claimq.queue.handling import handler_caller
 from claimq.queue.in_hand import InHand
 from claimq.queue.settling import Settling
@@ -98,10 +99,11 @@ class ConsumeRun:
             self.in_hand.give_back(list(claims))
             self.end_with(error)
             return
-        if error is not None:
+        is_failure = error is not None and not isinstance(error, Requeue)
+        if error is not None and is_failure:
             self._log_failure(claims, error)
         await self.verdicts.add(claims, error, begun_at=begun_at)
-        if error is not None and self._options.die_on_error:
+        if error is not None and is_failure and self._options.die_on_error:
             self.end_with(error)
         if interrupted:
             raise asyncio.CancelledError
@@ -109,4 +111,7 @@ class ConsumeRun:
     def _log_failure(self, claims: Sequence[Claim], error: BaseException) -> None:
         named = ", ".join(claim.item.id for claim in claims[:_NAMED])
         queue = self.in_hand.queue.name
-        _log.error("the handler failed on %d of %s: %s", len(claims), queue, named, exc_info=error)
+        if isinstance(error, Fail):
+            _log.error("%d of %s failed: %s: %s", len(claims), queue, named, error.error)
+        else:
+            _log.error("the handler failed on %d of %s: %s", len(claims), queue, named, exc_info=error)

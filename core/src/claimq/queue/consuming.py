@@ -46,8 +46,9 @@ class Consuming(Claiming, Settling):
         ``handler`` is a coroutine function, or a plain function, which runs in a thread. If it returns, the item is
         *done*. If it raises, the item *fails* with the exception's class and text, or goes where ``on_failure`` says:
         "requeue" (by the policy), "fail" (straight to failed), "drop". The exception is logged, and its last frames
-        are kept with the item (``error_detail``). With ``process_all`` the handler gets a list of ``chunk`` items in
-        one call. ``pause``: seconds between chunks.
+        are kept with the item (``error_detail``). :class:`claimq.Fail` and :class:`claimq.Requeue` are verdicts that a
+        handler may raise. With ``process_all`` the handler gets a list of ``chunk`` items in one call. ``pause``:
+        seconds between chunks.
 
         ``chunk`` items are claimed at once, and the next ones when half of them are left; with a chunk of 1 nothing is
         claimed before a loop is free for it. Leases are renewed until the verdict is stored. Verdicts that become

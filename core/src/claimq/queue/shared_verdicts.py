@@ -10,6 +10,7 @@ from dataclasses import replace
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
+from claimq.queue.handler_verdicts import Fail, Requeue
 from claimq.queue.handling import handler_frames
 from claimq.queue.in_hand import InHand
 from claimq.queue.token_groups import BATCH
@@ -30,7 +31,7 @@ class SharedVerdicts:
     def __init__(
         self, in_hand: InHand, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
     ) -> None:
-        self.total = Consumed()
+        self.total: Consumed = Consumed()
         self._in_hand = in_hand
         self._on_failure = on_failure
         self._on_defect = on_defect
@@ -109,21 +110,28 @@ class SharedVerdicts:
                 self._in_hand.give_back(list(claims))
                 return
         self._in_hand.release(claims)
-        self._count(claims, outcomes, failed=error is not None)
+        self._count(claims, outcomes, error)
 
     async def _verdict(self, claims: Sequence[Claim], error: BaseException | None) -> list[Outcome]:
         queue = self._in_hand.queue
         if error is None:
             return await queue.done(claims)
-        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, Requeue):
+            return await queue.requeue(claims, delay=error.delay)
+        own = error if isinstance(error, Fail) else None
+        text = own.error if own else f"{type(error).__name__}: {error}"
         if self._on_failure is OnFailure.DROP:
             return await queue.drop(claims, text)
-        permanent = self._on_failure is OnFailure.FAIL
-        return await queue.fail(claims, text, permanent=permanent, detail=handler_frames(error))
+        permanent = self._on_failure is OnFailure.FAIL or (own is not None and own.permanent)
+        detail = own.detail if own else handler_frames(error)
+        return await queue.fail(claims, text, permanent=permanent, detail=detail)
 
-    def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], *, failed: bool) -> None:
+    def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], error: BaseException | None) -> None:
         kept = sum(outcome.verdict is not Verdict.LOST for outcome in outcomes)
         total = replace(self.total, lost=self.total.lost + len(claims) - kept)
-        self.total = (
-            replace(total, failed=total.failed + kept) if failed else replace(total, done=total.done + kept)
-        )
+        if error is None:
+            self.total = replace(total, done=total.done + kept)
+        elif isinstance(error, Requeue):
+            self.total = replace(total, requeued=total.requeued + kept)
+        else:
+            self.total = replace(total, failed=total.failed + kept)

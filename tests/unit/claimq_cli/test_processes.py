@@ -4,6 +4,8 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from claimq import local_mode
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local import discovery, leftovers
-from claimq_cli.local.processes import process_table
+from claimq_cli.local.processes import die_with_parent, process_table
 from claimq_cli.local.processes.process_table import Identity
 from claimq_cli.local.state_directory import ROOM_FOR_NAME, Running, RunState, StateDirectory
 from claimq_cli.local.worker import socket_name
@@ -204,3 +206,10 @@ def test_sockets_of_queues_whose_names_begin_alike_are_not_the_same() -> None:
     }
     assert len(names) == 2
     assert max(len(name) for name in names) < ROOM_FOR_NAME
+
+
+def test_a_program_ignores_no_signal_that_python_ignores() -> None:
+    wrapper = [sys.executable, "-ISs", die_with_parent.__file__, str(os.getpid())]
+    words = [*wrapper, "grep", "SigIgn", "/proc/self/status"]
+    ignored = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[1], 16)
+    assert [name for name in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (name - 1) & 1] == []

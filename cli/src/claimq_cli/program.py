@@ -30,6 +30,7 @@ from claimq_cli.commands.record import record
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
 from claimq_cli.commands.why import why
+from claimq_cli.commands.worker import worker
 from claimq_cli.output import terminal
 
 
@@ -41,6 +42,7 @@ def cli() -> None:
 
 for command in (
     up,
+    worker,
     enqueue,
     status,
     peek,

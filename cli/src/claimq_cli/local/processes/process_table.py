@@ -67,7 +67,11 @@ def marked(mark: str) -> Iterator[Identity]:
 def with_variable(variable: str) -> Iterator[Identity]:
     """All processes that started with this variable, given as ``NAME=VALUE``, except this one."""
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and has_variable(int(entry.name), variable):
+        if (
+            entry.name.isdigit()
+            and int(entry.name) != os.getpid()
+            and has_variable(int(entry.name), variable)
+        ):
             found = identify(int(entry.name))
             if found is not None:
                 yield found

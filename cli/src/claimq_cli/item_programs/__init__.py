@@ -1,0 +1,1 @@
+"""Runs a program for each item of a queue: what `claimq worker` does."""

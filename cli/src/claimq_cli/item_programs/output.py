@@ -1,0 +1,136 @@
+"""Passes the output of programs on to stdout and stderr, and keeps the end of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from claimq_cli.output import terminal
+
+KEPT_BYTES = 2000
+"""Of the output of a program, stdout and stderr together. The library keeps 2,000 characters of an error detail."""
+_CHUNK = 64 * 1024
+"""A longer line is passed on in parts."""
+_CLOSE_SECONDS = 2.0
+_log = logging.getLogger("claimq.cli.output")
+
+
+class Tail:
+    """The last bytes of an output."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._is_cut = False
+
+    def add(self, data: bytes) -> None:
+        """Adds to the end."""
+        self._bytes += data
+        if len(self._bytes) > KEPT_BYTES:
+            del self._bytes[:-KEPT_BYTES]
+            self._is_cut = True
+
+    @property
+    def text(self) -> str:
+        """As text, from the first whole character on; bytes that are not UTF-8 become replacement characters."""
+        kept = bytes(self._bytes)
+        if self._is_cut:
+            kept = kept.lstrip(bytes(range(0x80, 0xC0)))
+        return kept.decode("utf-8", "replace")
+
+
+class Sink:
+    """Writes to a file descriptor in a thread of its own, so that a slow reader of it never blocks the event loop,
+    which renews leases. On a terminal unprintable characters are escaped. Without a reader the output is discarded.
+    """
+
+    def __init__(self, fd: int, name: str) -> None:
+        self._fd, self._name = fd, name
+        self._is_terminal = os.isatty(fd)
+        self._parts: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
+        self._has_reader = True
+        self._thread = threading.Thread(target=self._write_all, name=f"claimq-{name}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Waits until everything is written, at most two seconds."""
+        self._parts.put(None)
+        self._thread.join(_CLOSE_SECONDS)
+
+    async def write(self, data: bytes) -> None:
+        """Returns when the data is written."""
+        loop = asyncio.get_running_loop()
+        written = asyncio.Event()
+        self._parts.put((data, lambda: loop.call_soon_threadsafe(written.set)))
+        await written.wait()
+
+    def write_later(self, data: bytes) -> None:
+        """Returns at once."""
+        self._parts.put((data, lambda: None))
+
+    def _write_all(self) -> None:
+        while (part := self._parts.get()) is not None:
+            data, when_written = part
+            self._write(_escaped(data) if self._is_terminal else data)
+            with suppress(RuntimeError):  # the loop is closed
+                when_written()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data and self._has_reader:
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            self._has_reader = False
+            _log.warning(
+                "cannot write to %s (%s); discarding the programs' output", self._name, error.strerror
+            )
+
+
+def _escaped(data: bytes) -> bytes:
+    text = data.decode("utf-8", "backslashreplace")
+    return "\n".join(terminal.safe(line.expandtabs()) for line in text.split("\n")).encode()
+
+
+class OutputPipe:
+    """A pipe from a program to a sink. Whole lines are passed on, so that programs do not share lines."""
+
+    def __init__(self, sink: Sink, tail: Tail) -> None:
+        self._sink, self._tail = sink, tail
+        read_end, self.write_end = os.pipe()
+        self._file = os.fdopen(read_end, "rb", 0)
+
+    def close(self) -> None:
+        """Closes both ends, if the program was not started."""
+        os.close(self.write_end)
+        self._file.close()
+
+    async def relay(self) -> None:
+        """Closes the write end of this process, and passes the output on until the last process has closed its own."""
+        os.close(self.write_end)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._file)
+        waiting = b""
+        try:
+            while chunk := await reader.read(_CHUNK):
+                self._tail.add(chunk)
+                waiting += chunk
+                end = len(waiting) if len(waiting) >= _CHUNK else waiting.rfind(b"\n") + 1
+                if end:
+                    lines, waiting = waiting[:end], waiting[end:]
+                    await self._sink.write(lines)
+        finally:
+            transport.close()
+            if waiting:
+                self._sink.write_later(waiting)

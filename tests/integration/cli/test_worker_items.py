@@ -189,7 +189,7 @@ def test_a_payload_that_is_not_utf8_can_be_an_argument(queue: BlockingQueue, wor
     ("payload", "error"),
     [
         (b"a\0b", "the payload has a NUL byte and cannot be an argument; run the worker without -I"),
-        (b"x" * 200_000, "the payload is too long for an argument"),
+        (b"x" * 200_000, "the payload is too long for an argument (an argument has at most 131,071 bytes)"),
     ],
     ids=["NUL", "long"],
 )

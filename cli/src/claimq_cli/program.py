@@ -12,6 +12,7 @@ import click
 from claimq_cli import errors
 from claimq_cli.commands.change import delete, flush, pause, release, resume
 from claimq_cli.commands.check import check
+from claimq_cli.commands.completion import completion
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.inspection import (
@@ -64,6 +65,7 @@ for command in (
     why,
     record,
     simulate_command,
+    completion,
 ):
     cli.add_command(command)
 

@@ -206,9 +206,9 @@ class BlockingServer:
         """See :meth:`claimq.Server.ping`."""
         self._loop.run(lambda: self._server.ping(verdicts=verdicts))
 
-    def queues(self) -> list[str]:
+    def queues(self, *, only_existing: bool = True) -> list[str]:
         """See :meth:`claimq.Server.queues`."""
-        return self._loop.run(self._server.queues)
+        return self._loop.run(lambda: self._server.queues(only_existing=only_existing))
 
     def report(self) -> ServerReport:
         """See :meth:`claimq.Server.report`."""

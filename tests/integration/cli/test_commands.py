@@ -380,6 +380,7 @@ def test_help_is_there_for_every_command(claimq: Claimq) -> None:
         "check",
         "url",
         "queues",
+        "completion",
     ):
         assert f"\n  {name} " in listed
         assert claimq(name, "--help").code == 0

@@ -9,6 +9,7 @@ import click
 from claimq.model import Reason, State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import NOT_DONE, CommandError
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
@@ -16,7 +17,7 @@ from claimq_cli.output.owners import owner_note
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @with_context
 async def pause(context: Context, name: str) -> None:
     """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
@@ -29,7 +30,7 @@ async def pause(context: Context, name: str) -> None:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @with_context
 async def resume(context: Context, name: str) -> None:
     """Allow claims from the queue NAME again."""
@@ -39,7 +40,7 @@ async def resume(context: Context, name: str) -> None:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("worker")
 @click.option("--interrupted", is_flag=True, help="Do not count a crash; the items go to the head of main.")
 @click.option(
@@ -69,7 +70,7 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.option("--client", metavar="CLIENT", help="Remove only the items of this client that are in main.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_context
@@ -94,7 +95,7 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.option("--if-empty", is_flag=True, help="Delete the queue only if it has no item in any state.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_context

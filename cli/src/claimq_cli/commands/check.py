@@ -11,6 +11,7 @@ import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.monitoring import Finding, Result, Thresholds, finding_of, measures_of
 from claimq_cli.commands.option_types import Command, Duration
+from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of
 from claimq_cli.output import documents
 
@@ -57,7 +58,7 @@ def _threshold_options(command: Command) -> Command:
 
 
 @click.command(cls=CheckCommand)
-@click.argument("name", required=False)
+@optional_queue_argument
 @_threshold_options
 @with_context
 async def check(context: Context, /, name: str | None, **limits: float | None) -> int:

@@ -12,6 +12,7 @@ from claimq_cli.commands.bulk_load import Loaded, Wanted, load, stopping
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import Duration, Instant
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import count, iso_instant
@@ -19,7 +20,7 @@ from claimq_spec.duration import readable_duration
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("items", nargs=-1)
 @click.option(
     "--lines", metavar="FILE", help="Enqueue each line of FILE; '-' is stdin. Empty lines are skipped."

@@ -11,6 +11,7 @@ from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import described
 from claimq_cli.commands.option_types import Command, Duration, number_option, offset_option
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
@@ -23,7 +24,7 @@ def failed() -> None:
 
 
 @failed.command("list")
-@click.argument("name")
+@queue_argument
 @number_option(20)
 @offset_option
 @with_context
@@ -49,7 +50,7 @@ def _row(one: Located) -> list[str]:
 
 
 @failed.command("removed")
-@click.argument("name")
+@queue_argument
 @number_option(20)
 @offset_option
 @with_context
@@ -69,7 +70,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
 
 
 @failed.command("show")
-@click.argument("name")
+@queue_argument
 @click.argument("id")
 @with_context
 async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
@@ -92,7 +93,7 @@ def _selection(command: Command) -> Command:
     everything = click.option(
         "--all", "everything", is_flag=True, help="All failed items that match the filters."
     )
-    return click.argument("name")(click.argument("ids", nargs=-1)(everything(command)))
+    return queue_argument(click.argument("ids", nargs=-1)(everything(command)))
 
 
 @failed.command("requeue")

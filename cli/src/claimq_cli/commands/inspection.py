@@ -12,6 +12,7 @@ from claimq.redis_url import parse_url
 from claimq.tokens import number_of
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import number_option, offset_option
+from claimq_cli.commands.queue_argument import optional_queue_argument, queue_argument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
@@ -25,7 +26,7 @@ _PAGE = 500
 
 
 @click.command()
-@click.argument("name", required=False)
+@optional_queue_argument
 @with_context
 async def status(context: Context, name: str | None) -> None:
     """Show lengths, ages and workers of the queue NAME, or of all known queues."""
@@ -95,7 +96,7 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @number_option(10)
 @click.option("--client", metavar="CLIENT", help="Only the items of this client.")
 @with_context
@@ -117,7 +118,7 @@ def _item_row(one: Item) -> list[str]:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("state", type=STATES)
 @number_option(20)
 @offset_option
@@ -152,7 +153,7 @@ def _located_row(one: Located) -> list[str]:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @number_option(20)
 @with_context
 async def busy(context: Context, name: str, number: int) -> None:
@@ -219,7 +220,7 @@ def _busy_row(one: Located, now: float) -> list[str]:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("client", required=False)
 @number_option(100)
 @with_context
@@ -252,7 +253,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("id")
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
@@ -293,7 +294,7 @@ def described(found: Located) -> list[str]:
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @with_context
 async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME that hold claims or were seen within the last hour."""
@@ -308,7 +309,7 @@ async def workers(context: Context, name: str) -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@optional_queue_argument
 @click.option("--show-password", is_flag=True, help="Print the URL even if it contains a password.")
 @with_context
 async def url(context: Context, name: str | None, show_password: bool) -> None:

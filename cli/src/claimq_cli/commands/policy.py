@@ -14,6 +14,7 @@ from claimq.policy import Durability, Match, OnExpiry, Policy
 from claimq.policy_changes import PolicyChanges
 from claimq.queue.internals import internals
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output import terminal
 from claimq_cli.output.owners import owner_text
@@ -95,7 +96,7 @@ FIELDS: Mapping[str, _Kind] = {
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE]...")
 @with_context
 async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:

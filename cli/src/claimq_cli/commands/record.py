@@ -9,6 +9,7 @@ import click
 from claimq.model import Snapshot, State
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Duration
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_spec.scaling import Estimates
 
 _SECONDS = Duration()
@@ -16,7 +17,7 @@ _LONGEST_INTERVAL = 60.0
 
 
 @click.command("record")
-@click.argument("name")
+@queue_argument
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),

@@ -9,6 +9,7 @@ from typing import Any, cast
 import click
 
 from claimq import local_mode
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import UNAVAILABLE, CommandError
 from claimq_cli.kubectl import kubectl_json
 from claimq_cli.output import terminal
@@ -20,7 +21,7 @@ _NO_DECISION = "no decision was made yet"
 
 
 @click.command()
-@click.argument("name")
+@queue_argument
 @click.option(
     "--data",
     type=click.Path(path_type=Path),

@@ -14,6 +14,7 @@ import claimq
 from claimq_cli.commands.bulk_load import stopping
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Duration
+from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, CommandError
 from claimq_cli.item_programs.command_line import CommandLine, checked
 from claimq_cli.item_programs.guard import Guard
@@ -37,7 +38,7 @@ class _AfterDashes(click.Command):
 
 
 @click.command("worker", cls=_AfterDashes)
-@click.argument("name")
+@queue_argument
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARG]...")
 @click.option(
     "-I",

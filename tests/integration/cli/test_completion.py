@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+import claimq
 from claimq_cli.commands.queue_argument import known_queues
 from testkit.server import Server, free_port
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
-QueueDo = Callable[..., Any]
+QueueDo = Callable[[Callable[[claimq.ReliableQueue], Any]], Any]
 PROGRAMS = Path(sys.executable).parent
 
 

@@ -117,6 +117,6 @@ class Finalizer:
             return
         message = (
             f"the queue {spec.queue_name} could not be deleted from its server and stays there ({fault.message}); to "
-            f"delete it, connect to the server and delete the keys that begin with cq:{{{spec.queue_name}}}:"
+            f"delete it, run `claimq delete {spec.queue_name} --redis URL`"
         )
         await recorder.emit(resource, "ItemsLeftBehind", message, warning=True)

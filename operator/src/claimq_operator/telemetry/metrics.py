@@ -90,7 +90,8 @@ class Metrics:
             "condition",
         )
         self.redis_warnings = self._gauge(
-            "claimq_queue_redis_warnings", "Settings of the queue's server that weaken the guarantees."
+            "claimq_queue_redis_warnings",
+            "Settings of the queue's server that weaken the guarantees; replication is not counted.",
         )
         self.target_age = self._gauge(
             "claimq_queue_target_age_seconds", "The target of spec.scaling.targetAge."
@@ -156,7 +157,9 @@ class Metrics:
         for condition in status["conditions"]:
             value = _CONDITION_VALUES[condition["status"]]
             self.conditions.labels(*key, condition["type"]).set(value)
-        self.redis_warnings.labels(*key).set(len(status.get("redis", {}).get("warnings", ())))
+        warnings = status.get("redis", {}).get("warnings", ())
+        settings = [one for one in warnings if not one.startswith(_OF_EVERY_REPLICATED_SERVER)]
+        self.redis_warnings.labels(*key).set(len(settings))
         if target_age is not None:
             self.target_age.labels(*key).set(target_age)
 
@@ -203,6 +206,8 @@ def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
+_OF_EVERY_REPLICATED_SERVER = "AsynchronousReplication: "
+"""Beginning of the warning that no setting ends; an alert on it would never end either."""
 _nan = float("nan")
 _RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
 """Fields of an explanation, and the rules under which they are exported."""

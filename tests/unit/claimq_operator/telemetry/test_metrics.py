@@ -82,9 +82,12 @@ def test_conditions_are_one_zero_or_unknown() -> None:
         {"type": "Suspended", "status": "False"},
         {"type": "RedisReachable", "status": "Unknown"},
     ]
-    metrics.set_status(
-        KEY, {"conditions": conditions, "redis": {"warnings": ["NoAof: x", "Evicts: y"]}}, 30.0
-    )
+    warnings = [
+        "NoAppendOnly: x",
+        "EvictionPolicy: y",
+        "AsynchronousReplication: has replicas, which is no fault",
+    ]
+    metrics.set_status(KEY, {"conditions": conditions, "redis": {"warnings": warnings}}, 30.0)
     start = "claimq_queue_condition{condition="
     values = {label.split('"')[1]: value for label, value in series(metrics, start).items()}
     assert math.isnan(values.pop("RedisReachable"))

@@ -36,10 +36,10 @@ demo: setup-runtime ## the main job on this machine: checksums of all files belo
 # The cluster tests come last and alone: they need all of the processor.
 .PHONY: test
 test: setup lint ## all checks and all tests, as continuous integration runs them
-	@echo "First the tests without a cluster, beside the type checks (some 8 minutes; the output of each appears when it ends)."
+	@echo "First the tests without a cluster, beside the type checks (some 9 minutes; the output of each appears when it ends)."
 	@failed=0; \
 	$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target tiers mypy pyright cluster-images || failed=1; \
-	echo "Now the tests on a real Kubernetes (some 12 minutes)."; \
+	echo "Now the tests on a real Kubernetes (some 15 minutes)."; \
 	$(MAKE) --no-print-directory test-cluster || failed=1; \
 	exit $$failed
 

@@ -202,10 +202,8 @@ class FailedItems(QueuePart):
 
     async def failed_item(self, name: str) -> Located | None:
         """One failed item by its id (or its name in failed); None if there is none. O(1)."""
-        failed_at = await self._connection.read(
-            self._keys.main, "ZSCORE", self._keys["failed"], text("name", name)
-        )
-        envelope = await self._connection.read(self._keys.main, "HGET", self._keys["failed:items"], name)
+        failed_at = await self._read("ZSCORE", self._keys["failed"], text("name", name))
+        envelope = await self._read("HGET", self._keys["failed:items"], name)
         return None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
@@ -218,9 +216,7 @@ class FailedItems(QueuePart):
         """
         if not is_page(count, offset):
             return []
-        log = await self._connection.read(
-            self._keys.main, "LRANGE", self._keys["removed"], offset, offset + count - 1
-        )
+        log = await self._read("LRANGE", self._keys["removed"], offset, offset + count - 1)
         return [_removed(line) for line in log]
 
     async def apply_failed_policy(self, *, limit: int = 100) -> FailedPass:
@@ -231,9 +227,7 @@ class FailedItems(QueuePart):
         processes at once. Raises StoreUnavailable, StoreFull, StoreMisused for an invalid policy.
         """
         arguments.count("limit", limit, least=1, most=BATCH)
-        failed = read_policy(
-            await self._connection.read(self._keys.main, "HGETALL", self._keys.config), self._keys.config
-        ).failed
+        failed = read_policy(await self._read("HGETALL", self._keys.config), self._keys.config).failed
         removed = requeued = 0
         for age, least in _policy_walks(failed):
             removed += await self._pass(
@@ -265,7 +259,7 @@ class FailedItems(QueuePart):
     ) -> int:
         """One bounded part of a walk. It begins after the items that the same filter left in failed before, since it
         would leave them again; their place is kept in the queue's stats."""
-        kept = await self._connection.read(self._keys.main, "HGET", self._keys.stats, name)
+        kept = await self._read("HGET", self._keys.stats, name)
         known, _, instant = _text(kept or "").partition(" ")
         walk = _Walk()
         if known == filtered and instant:

@@ -53,7 +53,7 @@ class Inspecting(FailedItems):
         paused. O(1), up to four round trips.
         """
         for command, part in (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers")):
-            if await self._connection.read(self._keys.main, command, self._keys[part]):
+            if await self._read(command, self._keys[part]):
                 return True
         return False
 
@@ -64,7 +64,7 @@ class Inspecting(FailedItems):
     async def client_length(self, client: str) -> int:
         """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
         key = self._keys[f"main:{check_name('client', client)}"]
-        return int(await self._connection.read(self._keys.main, "LLEN", key))
+        return int(await self._read("LLEN", key))
 
     async def has_client(self, client: str) -> bool:
         """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
@@ -143,8 +143,7 @@ class Inspecting(FailedItems):
         start: Arg = "-inf"
         while wanted:
             page = _with_scores(
-                await self._connection.read(
-                    self._keys.main,
+                await self._read(
                     "ZRANGEBYSCORE",
                     self._keys["claims"],
                     start,
@@ -230,9 +229,7 @@ class Inspecting(FailedItems):
         """All members of a list or sorted set, each once, read in calls that block the server for a short time."""
         found: dict[bytes, None] = {}
         for start in itertools.count(0, BATCH):
-            page = await self._connection.read(
-                self._keys.main, command, self._keys[part], start, start + BATCH - 1
-            )
+            page = await self._read(command, self._keys[part], start, start + BATCH - 1)
             found |= dict.fromkeys(page)
             if len(page) < BATCH:
                 return list(found)
@@ -272,10 +269,7 @@ class Inspecting(FailedItems):
         keys: list[Arg] = [self._keys[part] for part in parts]
         keys += [self._keys["main:"].encode() + name for name in ring]
         keys += [self._keys["busy:"].encode() + name for name in names]
-        sizes = [
-            await self._connection.read(self._keys.main, "MEMORY", "USAGE", key, "SAMPLES", 20) or 0
-            for key in keys
-        ]
+        sizes = [await self._read("MEMORY", "USAGE", key, "SAMPLES", 20) or 0 for key in keys]
         return MemoryUsage(sum(sizes), *await self._server_memory())
 
     async def memory_share(self) -> float | None:

@@ -104,7 +104,7 @@ class Internals(QueuePart):
         """The recorded owner; None if the queue has none. Raises StoreUnavailable, and StoreMisused for a record that
         cannot be read. O(1).
         """
-        record = await self._connection.read(self._keys.main, "HGET", self._keys.config, "owner")
+        record = await self._read("HGET", self._keys.config, "owner")
         return None if record is None else self._read_owner(record)
 
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:

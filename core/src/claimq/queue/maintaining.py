@@ -27,9 +27,7 @@ class Maintaining(QueuePart):
 
         Raises StoreMisused for a field with an invalid value.
         """
-        return read_policy(
-            await self._connection.read(self._keys.main, "HGETALL", self._keys.config), self._keys.config
-        )
+        return read_policy(await self._read("HGETALL", self._keys.config), self._keys.config)
 
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy. It applies at once, also to items that are already in the queue. A pause stays.

@@ -71,7 +71,7 @@ class Producing(QueuePart):
         return Enqueued(tuple(ids), length, tuple(known))
 
     async def _check_sizes(self, items: Sequence[object]) -> None:
-        stored = await self._connection.read(self._keys.main, "HGET", self._keys.config, "max_payload")
+        stored = await self._read("HGET", self._keys.config, "max_payload")
         limit = int(stored) if stored and stored.isdigit() else 1024 * 1024
         for index, item in enumerate(items):
             size = len(payload_bytes(item.payload if isinstance(item, NewItem) else item))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
@@ -24,6 +26,10 @@ class QueuePart:
     def is_closed(self) -> bool:
         """Whether the connection is closed. Every call then raises StoreUnavailable."""
         return self._connection.is_closed
+
+    async def _read(self, *words: Arg) -> Any:
+        """Runs a plain command that only reads keys of this queue, on the primary."""
+        return await self._connection.read(self._keys.main, *words)
 
     async def _wake(self) -> None:
         """Leaves a wake token if there is work and no token. O(1)."""

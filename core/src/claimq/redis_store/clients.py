@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,15 +126,20 @@ async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
     guard = ("PEXPIRE", absent, 0)
     if isinstance(client, DirectClient) and words[0] == "EVALSHA":
         return await client.read(guard, words)
-    pipe = client.pipeline(transaction=False)
-    pipe.execute_command(*guard)
-    pipe.execute_command(*words)
-    refused, reply = await pipe.execute(raise_on_error=False)
+    refused, reply = await together(client, guard, words)
     if isinstance(refused, ReadOnlyError):
         raise refused
     if isinstance(reply, Exception):
         raise reply
     return reply
+
+
+async def together(client: Any, *commands: Sequence[str | bytes | float]) -> list[Any]:
+    """Sends commands together on one connection to a single server; returns their replies, errors among them."""
+    pipe = client.pipeline(transaction=False)
+    for words in commands:
+        pipe.execute_command(*words)
+    return list(await pipe.execute(raise_on_error=False))
 
 
 def decodes_replies(client: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from redis.asyncio import RedisCluster
 from redis.exceptions import AskError, MovedError, TryAgainError
 
+from claimq.redis_store.clients import together
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unknown_script
 from claimq.redis_store.keys import absent_key
@@ -83,10 +84,7 @@ async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequenc
         pipe.execute_command(*first)
         pipe.execute_command(*second, target_nodes=[cluster.get_node_from_key(key)])
         return list(await pipe.execute(raise_on_error=False, allow_redirections=False))
-    pipe = client.pipeline(transaction=False)
-    pipe.execute_command(*first)
-    pipe.execute_command(*second)
-    return list(await pipe.execute(raise_on_error=False))
+    return await together(client, first, second)
 
 
 def _wanted(reply: Any) -> str:

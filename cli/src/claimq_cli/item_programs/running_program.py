@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -44,9 +43,8 @@ class RunningProgram:
             with os.fdopen(os.memfd_create("claimq-item"), "wb") as payload:
                 payload.write(stdin)
                 payload.seek(0)
-                words = (sys.executable, "-ISs", die_with_parent.__file__, str(os.getpid()))
                 process = await asyncio.create_subprocess_exec(
-                    *map(os.fsencode, words),
+                    *map(os.fsencode, die_with_parent.wrapper()),
                     *arguments,
                     stdin=payload,
                     stdout=pipes[0].write_end,

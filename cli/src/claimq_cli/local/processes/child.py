@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 from claimq_cli.local.processes import die_with_parent, process_table
 from claimq_cli.local.processes.process_table import Identity, end_all
 
-_WRAPPER = die_with_parent.__file__
 _TAIL_BYTES = 4096
 LONGEST_LOG = 10 * 1024 * 1024
 """Bytes. A longer log is renamed to ``.old`` when a process starts."""
@@ -58,7 +56,7 @@ class Child:
         with program.log.open("ab") as output:
             log_start = output.tell()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-ISs", _WRAPPER, str(os.getpid())),
+                *die_with_parent.wrapper(),
                 *(str(word) for word in program.command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,

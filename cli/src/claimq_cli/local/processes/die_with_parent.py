@@ -13,6 +13,11 @@ PR_SET_PDEATHSIG = 1
 CANNOT_START = 127
 
 
+def wrapper() -> list[str]:
+    """The words to put before a program, so that it ends with the calling process."""
+    return [sys.executable, "-ISs", __file__, str(os.getpid())]
+
+
 def main() -> None:
     """Requests the signal, checks that the parent still exists, and executes the program."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -30,14 +30,19 @@ cluster-demo: setup ## the main job on it: the chart, the checksum example, a po
 # How many clusters the tests work on side by side. 0: one, in this process.
 CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,3)
 
-# Kubernetes and the images of this repository, as the tests make them, so that they find all in the cache.
+# Kubernetes, built once; if it fails, the tests report no cluster.
+.PHONY: cluster-programs
+cluster-programs: setup
+	@test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true
+
+# The images of this repository too, as the tests make them, so that they find them in the cache.
 .PHONY: cluster-images
-cluster-images: setup
-	@test -n "$(KUBE_CONTEXT)" || { $(CLUSTERKIT) build >/dev/null && \
-	  PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python -m testkit.cluster_images; } || true # the tests report it
+cluster-images: cluster-programs
+	@test -n "$(KUBE_CONTEXT)" || PYTHONPATH=tests/cluster/harness/src:tests/support \
+	  $(BIN)/python -m testkit.cluster_images || true # the tests report it
 
 .PHONY: test-cluster
-test-cluster: cluster-images ## tests on a real Kubernetes, which they bring up and take down
+test-cluster: cluster-programs ## tests on a real Kubernetes, which they bring up and take down
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
 	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 

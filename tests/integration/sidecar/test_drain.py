@@ -176,6 +176,18 @@ def test_a_request_with_the_key_drains_also_as_the_get_of_a_kubelet(sidecar: Sid
     assert sidecar.info["draining"]
 
 
+def test_a_drain_request_that_prefers_no_wait_is_answered_before_the_claims_end(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue("held")
+    (held,) = sidecar.claim()
+    begun = sidecar.health("/drain", method="POST", headers={**KEY_SHOWN, "prefer": "respond-async"})
+    assert (begun.status, begun.json) == (202, {"in_hand": 1})
+    assert sidecar.info["draining"]
+    assert sidecar.outcomes("done", held["token"]) == ["done"]
+    assert sidecar.drain().json == {"drained": True, "in_hand": 0}
+
+
 def test_without_a_key_set_no_request_begins_a_drain(
     valkey: Server, start_sidecar: Callable[..., Sidecar]
 ) -> None:

@@ -130,7 +130,15 @@ def test_a_worker_that_never_started_is_forgotten_at_once() -> None:
 
 
 def test_in_a_hurry_no_client_waits_for_what_is_in_hand() -> None:
-    assert next_step(draining(is_asked=True), PATIENCE.hurried(), NOW) is Step.STOP_APP
+    accepted = draining(is_asked=True, is_accepted=True)
+    assert next_step(accepted, PATIENCE.hurried(), NOW) is Step.STOP_APP
+
+
+def test_in_a_hurry_no_app_is_stopped_before_its_sidecar_drains() -> None:
+    hurried = PATIENCE.hurried()
+    assert next_step(draining(), hurried, NOW) is Step.ASK_DRAIN
+    assert next_step(draining(is_asked=True), hurried, NOW + 4.9) is None, "its items would be charged"
+    assert next_step(draining(is_asked=True), hurried, NOW + 5) is Step.STOP_APP
 
 
 def test_in_a_hurry_an_app_has_time_to_give_its_items_back() -> None:

@@ -51,10 +51,14 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Progress of stopping a worker. Instants of the caller's clock; None: not yet."""
+    """Progress of stopping a worker. Instants of the caller's clock; None: not yet.
+
+    ``is_accepted``: the sidecar drains, so it returns the claims of an app that ends uncounted.
+    """
 
     since: float
     is_asked: bool = False
+    is_accepted: bool = False
     is_finished: bool = False
     app_stopped_at: float | None = None
     sidecar_stopped_at: float | None = None
@@ -120,7 +124,8 @@ def _next_stop_step(worker: WorkerSeen, drain: Drain, patience: Patience, now: f
     if worker.app is not Part.ABSENT:
         if drain.app_stopped_at is not None:
             return Step.KILL_APP if now >= drain.app_stopped_at + patience.end else None
-        is_over = now >= drain.since + patience.drain
+        longest = patience.drain if drain.is_accepted else max(patience.drain, patience.end)
+        is_over = now >= drain.since + longest
         if drain.is_finished or is_over or worker.sidecar is not Part.RUNNING:
             return Step.STOP_APP
         return None if drain.is_asked else Step.ASK_DRAIN

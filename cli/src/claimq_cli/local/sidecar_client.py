@@ -21,9 +21,18 @@ async def get(address: Path | int, path: str, *, timeout: float = 2.0) -> tuple[
     return await _ask(address, f"GET {path}", "", timeout)
 
 
+async def begin_drain(port: int, key: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
+    """Starts a drain; returns once the sidecar claims nothing more. NoAnswer after ``timeout`` seconds."""
+    return await _ask(port, "POST /drain", f"{_drain_headers(key)}Prefer: respond-async\r\n", timeout)
+
+
 async def drain(port: int, key: str, *, timeout: float) -> tuple[int, bytes]:
     """Drains the sidecar; returns when it holds no claim. NoAnswer after ``timeout`` seconds."""
-    return await _ask(port, "POST /drain", f"Claimq-Lifecycle-Key: {key}\r\nContent-Length: 0\r\n", timeout)
+    return await _ask(port, "POST /drain", _drain_headers(key), timeout)
+
+
+def _drain_headers(key: str) -> str:
+    return f"Claimq-Lifecycle-Key: {key}\r\nContent-Length: 0\r\n"
 
 
 async def _ask(address: Path | int, request: str, headers: str, timeout: float) -> tuple[int, bytes]:

@@ -228,19 +228,19 @@ class Worker:
             await asyncio.sleep(_READY_POLL)
 
     def _ask_drain(self) -> None:
-        if self.drain is not None:
-            self.drain = replace(self.drain, is_asked=True)
-        self._in_background(self._drained())
+        self.drain = replace(self._draining(time.monotonic()), is_asked=True)
+        self._in_background(self._drain_sidecar())
 
-    async def _drained(self) -> None:
+    async def _drain_sidecar(self) -> None:
+        port, key = self._health_port, self._lifecycle_key
         try:
-            await sidecar_client.drain(
-                self._health_port, self._lifecycle_key, timeout=self.patience.drain + 5.0
-            )
+            await sidecar_client.begin_drain(port, key)
+            self.drain = replace(self._draining(time.monotonic()), is_accepted=True)
+            self.context.changed()
+            await sidecar_client.drain(port, key, timeout=self.patience.drain + 5.0)
         except sidecar_client.NoAnswer:
             pass  # the sidecar is gone or the time is over: the app is stopped in both cases
-        if self.drain is not None:
-            self.drain = replace(self.drain, is_finished=True)
+        self.drain = replace(self._draining(time.monotonic()), is_finished=True)
         self.context.changed()
 
     def _sidecar_ended(self, child: Child) -> None:

@@ -51,9 +51,15 @@ class Probes:
         await exchange.reply(self._sidecar.metrics.render(self._sidecar.refresh), kind=CONTENT_TYPE)
 
     async def _drain(self, exchange: Exchange) -> None:
-        """Stops claiming; answers when no claim is in flight or the drain timeout is over."""
+        """Stops claiming; answers when no claim is in flight or the drain timeout is over.
+
+        With ``Prefer: respond-async`` (RFC 7240) it answers at once.
+        """
         self._check_key(exchange)
         self._sidecar.begin_drain()
+        if exchange.header("prefer") == "respond-async":
+            await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)}, status=202)
+            return
         drained = await self._sidecar.drained()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
 

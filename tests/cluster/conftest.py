@@ -203,7 +203,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for words in (
             ["logs", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--tail=60"],
             *_logs_of_workers(item),
-            ["get", "reliablequeues,pods", "--all-namespaces", "-o", "wide"],
+            ["get", "reliablequeues,pods,pvc,pv", "--all-namespaces", "-o", "wide"],
             ["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"],
             ["get", "reliablequeues", "--all-namespaces", "-o", "jsonpath={.items[*].status.conditions}"],
         ):

@@ -53,6 +53,7 @@ def pulled(kubernetes: Cluster, images: ClusterImages) -> Iterator[None]:
         for image, name in names.items():
             (full,) = [one for one in known if one == image or one.endswith(f"/{image}")]
             kubernetes.run_on_node(node, "ctr", "-n", "k8s.io", "images", "tag", "--force", full, name)
+    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "claimq"}})
     provide_volume(kubernetes, "claimq", "data-claimq-valkey-0", VOLUME)
     yield
     kubernetes.kubectl("delete", "pv", VOLUME, "--ignore-not-found", "--wait=false")

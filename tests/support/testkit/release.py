@@ -143,7 +143,7 @@ class Release:
         )
 
     def uninstall(self) -> None:
-        """`helm uninstall`, the definition and the volumes too; queues must be gone already."""
+        """`helm uninstall`, and the definition; the claim of its volume stays. Queues must be gone already."""
         self.cluster.helm(
             "uninstall", self.name, f"--namespace={self.namespace}", "--wait", "--ignore-not-found"
         )
@@ -168,20 +168,24 @@ def wait_until_answering(url: str) -> None:
 
 
 def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
-    """A volume for one claim, on the first node of a cluster that has no storage class; else nothing."""
+    """A volume and a claim bound to it, on the first node of a cluster that has no storage class; else nothing.
+
+    The claim is bound before a pod needs it: a pod that the scheduler saw too early may wait for five minutes.
+    """
     if not isinstance(cluster, OwnCluster):
         return
     node, path = cluster.nodes[0], f"/var/lib/{name}"
     cluster.run_on_node(node, "sh", "-c", f"rm -rf {path} && mkdir {path}")
     on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
     cluster.apply(
         {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
             "metadata": {"name": name},
             "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
+                "capacity": size,
+                "accessModes": modes,
                 "persistentVolumeReclaimPolicy": "Retain",
                 "claimRef": {"namespace": where, "name": claim},
                 "local": {"path": path},
@@ -189,6 +193,16 @@ def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
             },
         }
     )
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": where},
+            "spec": {"accessModes": modes, "resources": {"requests": size}},
+        }
+    )
+    bound = "--for=jsonpath={.status.phase}=Bound"
+    cluster.kubectl("wait", f"pvc/{claim}", f"--namespace={where}", bound, "--timeout=110s")
 
 
 def refuse_if_installed(cluster: Cluster) -> None:

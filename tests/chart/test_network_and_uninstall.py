@@ -49,9 +49,14 @@ def test_valkey_is_open_to_operator_test_and_workers(chart: Chart) -> None:
 def test_a_policy_closes_the_pods_of_its_component_alone(chart: Chart) -> None:
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(chart.objects(*CLOSED))}
     for one in of_kind(chart.objects(*CLOSED), "NetworkPolicy"):
-        assert one["spec"]["policyTypes"] == ["Ingress"]  # outgoing traffic is not restricted here
         chosen = one["spec"]["podSelector"]["matchLabels"].items()
         assert len([name for name, found in labels.items() if found.items() >= chosen]) == 1
+
+
+def test_valkey_opens_no_connection_and_the_operator_may_open_any(chart: Chart) -> None:
+    found = policies(chart, *CLOSED)
+    assert (found["valkey"]["policyTypes"], found["valkey"]["egress"]) == (["Ingress", "Egress"], [])
+    assert found["operator"]["policyTypes"] == ["Ingress"]
 
 
 def test_producers_are_let_in_by_name(chart: Chart) -> None:

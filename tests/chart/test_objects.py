@@ -161,8 +161,13 @@ def test_every_pod_is_locked_down(chart: Chart) -> None:
     found = dict(pods(chart.objects(*EVERYTHING)))
     assert len(found) == 3
     for pod in found.values():
-        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
-        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["spec"]["securityContext"] == {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "fsGroup": 65532,
+        }
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod["spec"].keys()
         assert {kind for volume in pod["spec"].get("volumes", ()) for kind in volume} <= {"name", "emptyDir"}
         for container in pod["spec"]["containers"]:
@@ -173,8 +178,14 @@ def test_every_pod_is_locked_down(chart: Chart) -> None:
                 "capabilities": {"drop": ["ALL"]},
                 "seccompProfile": {"type": "RuntimeDefault"},
             }
-            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+            assert container["resources"]["requests"].keys() == {"cpu", "memory", "ephemeral-storage"}
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_a_platform_may_choose_the_ids_of_pods(chart: Chart) -> None:
+    ids = [f"podSecurityContext.{name}=null" for name in ("runAsUser", "runAsGroup", "fsGroup")]
+    for pod in dict(pods(chart.objects(*EVERYTHING, *ids))).values():
+        assert pod["spec"]["securityContext"].keys() == {"runAsNonRoot", "seccompProfile"}
 
 
 def test_the_operator_understands_its_whole_environment(chart: Chart) -> None:
@@ -265,6 +276,7 @@ def test_valkey_keeps_its_items_on_a_volume(chart: Chart) -> None:
     for name, value in (
         ("--appendonly", "yes"),
         ("--appendfsync", "always"),
+        ("--maxmemory", "256mb"),
         ("--maxmemory-policy", "noeviction"),
     ):
         assert arguments[arguments.index(name) + 1] == value

@@ -43,6 +43,8 @@ WRONG = {
         "operator.resources: Additional property claims is not allowed",
     ),
     "a size without unit": ('valkey.persistence.size="10"', "valkey.persistence.size: Does not match"),
+    "a memory in Mi": ('valkey.maxMemory="256Mi"', "valkey.maxMemory: Does not match"),
+    "root as the user of pods": ("podSecurityContext.runAsUser=0", "podSecurityContext.runAsUser: Must be"),
     "a test's server without scheme": ('tests.redisUrl="redis:6379"', "tests.redisUrl: Does not match"),
     "a storage class without storage": (
         'valkey.persistence={"enabled":false,"storageClass":"fast"}',

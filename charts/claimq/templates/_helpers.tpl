@@ -64,6 +64,9 @@ imagePullSecrets:
 runAsNonRoot: true
 seccompProfile:
   type: RuntimeDefault
+{{- with .Values.podSecurityContext }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "claimq.containerSecurity" -}}

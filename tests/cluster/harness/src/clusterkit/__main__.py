@@ -116,7 +116,7 @@ def _image(asked: argparse.Namespace) -> int:
 
 def _build(asked: argparse.Namespace) -> int:
     install_packages()
-    for made in (build.pause, build.coredns, build.kubernetes):
+    for made in (build.pause, build.coredns, build.kube_score, build.kubernetes):
         print(made(fresh=asked.fresh))
     print(helm())
     return 0

@@ -43,6 +43,11 @@ def coredns(*, fresh: bool = False) -> Path:
     return _go_build("coredns", "", fresh=fresh)
 
 
+def kube_score(*, fresh: bool = False) -> Path:
+    """The program that scores manifests (github.com/zegl/kube-score)."""
+    return _go_build("kube-score", "", "github.com/zegl/kube-score/cmd/kube-score", fresh=fresh)
+
+
 def pause(*, fresh: bool = False) -> Path:
     """The program that holds a pod's namespaces."""
     source = SOURCES / "pause" / "pause.c"
@@ -55,7 +60,7 @@ def pause(*, fresh: bool = False) -> Path:
     return _once("pause", [compiler, *flags, source.read_text()], compile_it, fresh=fresh)
 
 
-def _go_build(name: str, flags: str, *, fresh: bool) -> Path:
+def _go_build(name: str, flags: str, package: str = ".", *, fresh: bool) -> Path:
     program = go()
     source = SOURCES / "go" / name
     settings = ["-trimpath", "-mod=readonly", f"-ldflags=-s -w {flags}".rstrip()]
@@ -63,12 +68,12 @@ def _go_build(name: str, flags: str, *, fresh: bool) -> Path:
     env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     env["GOFLAGS"] = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
     version = run([program, "env", "GOVERSION", "GOOS", "GOARCH"], env=env).stdout
-    files = [(source / file).read_text() for file in ("go.mod", "go.sum", "main.go")]
+    files = [file.read_text() for file in sorted(source.iterdir())]
 
     def build_it(result: Path) -> None:
         say(f"building {name} with {version.split()[0]} (Kubernetes takes some 5 minutes on 2 cores; once)")
         run(
-            ["nice", "-n", "10", program, "build", *settings, "-o", result, "."],
+            ["nice", "-n", "10", program, "build", *settings, "-o", result, package],
             env=env,
             cwd=source,
             timeout=3600,

@@ -15,6 +15,7 @@ from claimq_cli.commands.check import check
 from claimq_cli.commands.completion import completion
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.failed import failed
+from claimq_cli.commands.import_items import import_items
 from claimq_cli.commands.inspection import (
     busy,
     clients,
@@ -45,6 +46,7 @@ for command in (
     up,
     worker,
     enqueue,
+    import_items,
     status,
     peek,
     items,

@@ -19,6 +19,7 @@ from testkit.processes import Process
 from testkit.waiting import eventually_sync
 
 MODULES = {
+    "claimq_cli": "claimq_cli.program",
     "claimq_sidecar": "claimq_sidecar.app",
     "claimq_operator": "claimq_operator.app",
     "testkit.lives": "claimq.blocking",

@@ -6,17 +6,19 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import click
 
 import claimq
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem
-from claimq_cli.commands.input_source import InputSource, Portion
+from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
+from claimq_cli.migration.pace import UNLIMITED, Pace
 
 LISTED = 1000
 """Ids of a load that are kept for its JSON document; the memory of a load is bounded."""
@@ -26,7 +28,17 @@ _REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, slots=True)
+class Lines(Protocol):
+    """An input of lines, see `InputSource`."""
+
+    is_terminal: bool
+
+    def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
+        """Yields lines as they arrive, until the end or until ``stop`` is set."""
+        ...
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What all items of a load have in common, and its first line."""
 
@@ -97,18 +109,24 @@ async def stopping() -> AsyncGenerator[asyncio.Event]:
 
 
 async def load(
-    queue: claimq.ReliableQueue, source: InputSource, end: bytes, wanted: Wanted, stop: asyncio.Event
+    queue: claimq.ReliableQueue,
+    source: Lines,
+    end: bytes,
+    wanted: Wanted,
+    stop: asyncio.Event,
+    pace: Pace = UNLIMITED,
 ) -> Loaded:
     """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at."""
     loaded = Loaded(last_line=wanted.from_line - 1)
-    progress = _Progress(is_shown=sys.stderr.isatty() and not source.is_terminal)
+    progress = Progress(is_shown=sys.stderr.isatty() and not source.is_terminal)
     try:
         async for portion in source.portions(end, stop):
-            items = [wanted.item(*line) for line in portion.lines if line[0] >= wanted.from_line]
-            if items:
-                await _enqueue(queue, items, portion, loaded, wanted)
+            lines = [line for line in portion.lines if line[0] >= wanted.from_line]
+            if lines:
+                await _enqueue(queue, lines, portion, loaded, wanted)
             loaded.last_line = max(loaded.last_line, portion.last)
-            progress.show(loaded)
+            progress.show(f"{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued")
+            await pace.wait(len(lines), stop)
     finally:
         progress.clear()
     if stop.is_set():
@@ -117,13 +135,16 @@ async def load(
 
 
 async def _enqueue(
-    queue: claimq.ReliableQueue, items: list[NewItem], portion: Portion, loaded: Loaded, wanted: Wanted
+    queue: claimq.ReliableQueue,
+    lines: list[tuple[int, bytes]],
+    portion: Portion,
+    loaded: Loaded,
+    wanted: Wanted,
 ) -> None:
     try:
-        loaded.add(await queue.enqueue_many(items))
+        loaded.add(await queue.enqueue_many([wanted.item(*line) for line in lines]))
     except _REFUSED as error:
-        first = [line for line in portion.lines if line[0] >= wanted.from_line]
-        at = f" (line {first[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
+        at = f" (line {lines[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
         raise CommandError(f"{error}{at}; {_position(loaded, wanted)}", exit_code_of(error)) from error
     except (ClaimqError, asyncio.CancelledError) as error:
         unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may or may not be stored"
@@ -139,7 +160,7 @@ def _position(loaded: Loaded, wanted: Wanted) -> str:
     return f"stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; continue with {resume}"
 
 
-class _Progress:
+class Progress:
     """Shows the progress in one line of the terminal."""
 
     def __init__(self, *, is_shown: bool) -> None:
@@ -147,14 +168,16 @@ class _Progress:
         self._next = time.monotonic() + 2 * _PROGRESS_SECONDS
         self._is_drawn = False
 
-    def show(self, loaded: Loaded) -> None:
+    def show(self, text: str) -> None:
+        """Shows a text, at most five times a second."""
         now = time.monotonic()
         if self._is_shown and now >= self._next:
             self._next = now + _PROGRESS_SECONDS
             self._is_drawn = True
-            self._write(f"\r{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued\x1b[K")
+            self._write(f"\r{text}\x1b[K")
 
     def clear(self) -> None:
+        """Removes the text from the terminal."""
         if self._is_drawn:
             self._write("\r\x1b[K")
 

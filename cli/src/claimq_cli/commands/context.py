@@ -51,14 +51,19 @@ class Context:
             await queue.add_to_index()
 
     @asynccontextmanager
-    async def filled_queue(self, name: str) -> AsyncGenerator[tuple[claimq.ReliableQueue, str]]:
-        """A queue that may be new, and a text about that: empty if it existed before."""
+    async def filled_queue(
+        self, name: str, *, is_dry: bool = False
+    ) -> AsyncGenerator[tuple[claimq.ReliableQueue, str]]:
+        """A queue that may be new, and a text about that: empty if it existed before.
+
+        With ``is_dry`` it is not added to the list of `claimq queues`.
+        """
         async with claimq.connect(settings=self.chosen(name).settings) as server:
             queue, new_queue = server.queue(name), ""
             if not await queue.exists():
                 new_queue = f"a new queue{did_you_mean(name, await server.queues())}"
             yield queue, new_queue
-            if new_queue:
+            if new_queue and not is_dry:
                 await queue.add_to_index()
 
 

@@ -94,10 +94,12 @@ class InputSource:
             parts.append(got)
         return None if got is None else b"".join(parts)
 
-    async def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
+    async def portions(
+        self, end: bytes, stop: asyncio.Event, *, trims: bool = True
+    ) -> AsyncIterator[Portion]:
         """Yields whole lines as they arrive, without waiting for a full buffer; the last line may lack its end.
 
-        Ends when ``stop`` is set.
+        ``trims``: leaves out empty lines, and the carriage return before a newline. Ends when ``stop`` is set.
         """
         number, rest = 0, bytearray()
         got: bytes | None = None
@@ -119,13 +121,13 @@ class InputSource:
                 if stop.is_set():
                     return
                 some = whole[begin : begin + _MOST_LINES]
-                yield _portion(number + 1, some, end)
+                yield _portion(number + 1, some, end if trims else None)
                 number += len(some)
 
 
-def _portion(first: int, some: list[bytearray], end: bytes) -> Portion:
-    trimmed = (bytes(line).removesuffix(b"\r") if end == b"\n" else bytes(line) for line in some)
-    kept = tuple((first + n, line) for n, line in enumerate(trimmed) if line)
+def _portion(first: int, some: list[bytearray], trimmed_end: bytes | None) -> Portion:
+    lines = (bytes(line).removesuffix(b"\r") if trimmed_end == b"\n" else bytes(line) for line in some)
+    kept = tuple((first + n, line) for n, line in enumerate(lines) if line or trimmed_end is None)
     return Portion(first, first + len(some) - 1, kept)
 
 

@@ -1,0 +1,114 @@
+"""Imports items from JSON lines and CSV."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import claimq
+from claimq.model import NewItem
+from claimq_cli.commands.bulk_load import Lines, Loaded, Wanted, load
+from claimq_cli.commands.input_source import InputSource, Portion
+from claimq_cli.migration.item_files import CsvFile, item_of_json
+from claimq_cli.migration.mover import SAMPLES
+from claimq_cli.migration.pace import Pace
+
+
+@dataclass(frozen=True)
+class ItemLines(Wanted):
+    """The items of a file's lines. An id in the line comes before that of ``id_prefix``."""
+
+    csv: CsvFile | None = None
+
+    def item(self, number: int, payload: bytes) -> NewItem:
+        """The item that a line describes. ValueError with the line."""
+        try:
+            found = item_of_json(payload) if self.csv is None else self.csv.item(payload)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+        usual = super().item(number, b"")
+        return replace(found, id=found.id or usual.id, client=found.client or usual.client)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a dry run found."""
+
+    count: int = 0
+    delayed: int = 0
+    problems: Counter[str] | None = None
+    problem_count: int = 0
+    samples: tuple[NewItem, ...] = ()
+
+
+class CsvLines:
+    """The records of a CSV file as numbered lines."""
+
+    def __init__(self, source: InputSource, csv: CsvFile) -> None:
+        self.is_terminal = source.is_terminal
+        self._source, self._csv = source, csv
+
+    async def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
+        """Yields records as they arrive. A portion ends with its last whole record."""
+        done = 0
+        async for portion in self._source.portions(end, stop, trims=False):
+            found: list[tuple[int, bytes]] = []
+            last = done
+            for number, line in portion.lines:
+                record = self._csv.record(number, line)
+                if record is not None:
+                    found.append(record)
+                    last = number
+            if found:
+                yield Portion(done + 1, last, tuple(found))
+                done = last
+
+
+class ItemFile:
+    """An open file of items. A context manager is the `InputSource` that it is made of."""
+
+    def __init__(self, source: InputSource, form: str, wanted: Wanted) -> None:
+        csv = CsvFile() if form == "csv" else None
+        self._lines: Lines = source if csv is None else CsvLines(source, csv)
+        self._wanted = ItemLines(
+            client=wanted.client, id_prefix=wanted.id_prefix, from_line=wanted.from_line, csv=csv
+        )
+
+    async def load(self, queue: claimq.ReliableQueue, stop: asyncio.Event, pace: Pace) -> Loaded:
+        """Enqueues the items."""
+        return await load(queue, self._lines, b"\n", self._wanted, stop, pace)
+
+    async def tally(self, stop: asyncio.Event) -> Tally:
+        """Counts what would be enqueued, and what is wrong; the first three items and problems are shown."""
+        tally = Tally(problems=Counter())
+        async for portion in self._lines.portions(b"\n", stop):
+            for number, line in portion.lines:
+                if number >= self._wanted.from_line:
+                    self._add(tally, number, line)
+        return tally
+
+    def _add(self, tally: Tally, number: int, line: bytes) -> None:
+        try:
+            item = self._wanted.item(number, line)
+        except ValueError as error:
+            tally.problem_count += 1
+            if tally.problems is not None and len(tally.problems) < SAMPLES:
+                tally.problems[str(error)] += 1
+            return
+        tally.count += 1
+        tally.delayed += item.at is not None
+        if len(tally.samples) < SAMPLES:
+            tally.samples += (item,)
+
+
+def content_prefix(source: str) -> str | None:
+    """The prefix of ids that follows from a file's content; None for what cannot be read twice."""
+    path = Path(source)
+    if source == "-" or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return f"file-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}-"

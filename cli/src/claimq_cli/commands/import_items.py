@@ -1,0 +1,224 @@
+"""`claimq import`: moves waiting work of another queue system, or items of a file, into a queue."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import click
+
+from claimq.model import NewItem
+from claimq_cli.commands.bulk_load import Progress, Wanted, stopping
+from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.import_files import ItemFile, content_prefix
+from claimq_cli.commands.import_source import FORMS, form_of, layout_of
+from claimq_cli.commands.input_source import InputSource
+from claimq_cli.commands.queue_argument import queue_argument
+from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
+from claimq_cli.migration.layout import Layout
+from claimq_cli.migration.mover import Moved, Mover
+from claimq_cli.migration.pace import Pace
+from claimq_cli.migration.source_server import SourceServer
+from claimq_cli.output.answers import count, iso_instant
+from claimq_cli.output.terminal import say_error
+from claimq_cli.server_choice import settings_for
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of an import from another queue system."""
+
+    source: str | None
+    copy: bool
+    dry_run: bool
+    limit: int | None
+    client: str | None
+    pending: str | None
+
+
+@click.command("import")
+@queue_argument
+@click.option(
+    "--from",
+    "origin",
+    metavar="SOURCE",
+    required=True,
+    help="list:KEY, fifo:NAME, sidekiq:NAME, rq:NAME, bullmq:NAME, a file .jsonl or .csv, or '-' for stdin.",
+)
+@click.option("--source", metavar="URL", help="Server of the other system (default: the queue's server).")
+@click.option("--prefix", default="", help="Prefix of BullMQ (default: bull), or namespace of Sidekiq.")
+@click.option(
+    "--next-end",
+    type=click.Choice(["left", "right"]),
+    help="Of a plain list: the end that consumers take from (default: right, as with LPUSH and RPOP).",
+)
+@click.option("--copy", is_flag=True, help="Leave the entries in the source.")
+@click.option(
+    "--dry-run", is_flag=True, help="Change nothing; show what would be enqueued, and what cannot be."
+)
+@click.option("--rate", type=click.FloatRange(min=0.1), metavar="N", help="At most N items per second.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Stop after N entries of the other system."
+)
+@click.option("--client", metavar="CLIENT", help="Client of the items that name none.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Format of a file (default: by its name).")
+@click.option(
+    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="Of a file: start at line N."
+)
+@click.option(
+    "--id-prefix",
+    metavar="PREFIX",
+    help="Of a file: items without an id get PREFIX and their line (default: a digest of the file).",
+)
+@click.option(
+    "--pending",
+    type=click.Choice(["enqueue", "discard"]),
+    help="What to do with entries of an import that stopped longer ago than the queue remembers ids.",
+)
+@with_context
+async def import_items(
+    context: Context,
+    name: str,
+    origin: str,
+    source: str | None,
+    prefix: str,
+    next_end: str | None,
+    copy: bool,
+    dry_run: bool,
+    rate: float | None,
+    limit: int | None,
+    client: str | None,
+    form: str | None,
+    from_line: int,
+    id_prefix: str | None,
+    pending: str | None,
+) -> int | None:
+    """Move waiting work of another queue system into the queue NAME, or add the items of a file.
+
+    \b
+    claimq import mails --from sidekiq:mails --source redis://old:6379/0 --dry-run
+    claimq import mails --from sidekiq:mails --source redis://old:6379/0
+    claimq import mails --from items.jsonl
+
+    First stop the producers and workers of the other system. An import that was stopped, also by SIGKILL, continues
+    when the same command runs again.
+    """
+    layout = layout_of(origin, prefix=prefix, next_end=next_end or "")
+    if layout is not None:
+        if form is not None or from_line != 1 or id_prefix is not None:
+            raise CommandError("--format, --from-line and --id-prefix are for files", USAGE)
+        options = Options(source, copy, dry_run, limit, client, pending)
+        return await _from_server(context, name, layout, options, Pace(rate))
+    form = form_of(origin, form)
+    if source or copy or pending or limit:
+        raise CommandError(
+            "--source, --copy, --pending and --limit are for other queue systems, not files", USAGE
+        )
+    wanted = Wanted(client, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
+    with InputSource(origin) as opened:
+        file = ItemFile(opened, form, wanted)
+        return await (_check_file(context, name, file) if dry_run else _from_file(context, name, file, rate))
+
+
+async def _from_file(context: Context, name: str, file: ItemFile, rate: float | None) -> None:
+    async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
+        loaded = await file.load(queue, stop, Pace(rate))
+    text = f"{name}: {count(loaded.enqueued)} enqueued" + (
+        f", {count(loaded.known)} known already" if loaded.known else ""
+    )
+    document = {**loaded.document(name), "created": bool(new_queue)}
+    context.answers.give(document, text + (f" ({new_queue})" if new_queue else ""))
+
+
+async def _check_file(context: Context, name: str, file: ItemFile) -> int:
+    async with stopping() as stop:
+        tally = await file.tally(stop)
+    if stop.is_set():
+        raise CommandError("interrupted", INTERRUPTED)
+    problems = list(tally.problems or ())
+    document = {
+        "queue": name,
+        "dry_run": True,
+        "enqueued": tally.count,
+        "delayed": tally.delayed,
+        "samples": [_sample(item) for item in tally.samples],
+        "problem_count": tally.problem_count,
+        "problems": problems,
+    }
+    lines = [f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed"]
+    lines += [_sample_text(item) for item in tally.samples]
+    lines += [f"{count(tally.problem_count, 'line')} cannot be imported:"] if problems else []
+    context.answers.give(document, *lines, *(f"  {problem}" for problem in problems))
+    return NOT_DONE if problems else 0
+
+
+async def _from_server(context: Context, name: str, layout: Layout, options: Options, pace: Pace) -> int:
+    chosen = context.chosen(name).settings
+    settings = chosen if options.source is None else settings_for(options.source)
+    progress = Progress(is_shown=sys.stderr.isatty())
+    async with (
+        stopping() as stop,
+        context.filled_queue(name, is_dry=options.dry_run) as (queue, new_queue),
+        SourceServer(settings, layout) as source,
+    ):
+        mover = Mover(queue, source, layout, options.client, pace, stop, limit=options.limit)
+        mover.show = lambda moved: progress.show(f"{moved.enqueued:,} enqueued")
+        try:
+            if options.copy or options.dry_run:
+                moved = await mover.copy(is_dry=options.dry_run)
+            else:
+                moved = await mover.move(options.pending)
+        finally:
+            progress.clear()
+        left = {one.label: length for one in layout.left_alone if (length := await source.length(one))}
+    _report(context, name, moved, left, options, new_queue)
+    if stop.is_set():
+        raise CommandError("interrupted; run the same command again to continue", INTERRUPTED)
+    return NOT_DONE if moved.kept else 0
+
+
+def _report(
+    context: Context, name: str, moved: Moved, left: dict[str, int], options: Options, new_queue: str
+) -> None:
+    document = {
+        "queue": name,
+        "dry_run": options.dry_run,
+        "pending": moved.pending,
+        "enqueued": moved.enqueued,
+        "duplicate_count": moved.known,
+        "delayed": moved.delayed,
+        "by_place": dict(moved.by_place),
+        "samples": [_sample(item) for item in moved.samples] if options.dry_run else [],
+        "kept": dict(moved.kept),
+        "not_touched": left,
+        "created": bool(new_queue) and not options.dry_run,
+    }
+    verb = "would be enqueued" if options.dry_run else "enqueued"
+    known = f", {count(moved.known)} known already" if moved.known else ""
+    parts = ", ".join(f"{number:,} {label}" for label, number in moved.by_place.items())
+    new = f" ({new_queue})" if new_queue and not options.dry_run else ""
+    lines = [f"{name}: {count(moved.enqueued)} {verb}{known}" + (f": {parts}" if parts else "") + new]
+    if options.dry_run:
+        lines += [_sample_text(item) for item in moved.samples]
+    if moved.pending:
+        lines.append(
+            f"also {moved.pending:,} that an import took before it stopped; the next import enqueues them"
+        )
+    lines += [f"not touched: {number:,} {label}" for label, number in left.items()]
+    context.answers.give(document, *lines)
+    for why, number in moved.kept.items():
+        say_error(f"{number:,} not imported: {why} (for example {moved.examples[why]})")
+
+
+def _sample(item: NewItem) -> dict[str, object]:
+    return {"id": item.id, "client": item.client, "at": item.at, "payload": _start_of(item)}
+
+
+def _sample_text(item: NewItem) -> str:
+    due = f", due {iso_instant(item.at)}" if isinstance(item.at, float) else ""
+    return f"  {item.id or 'new id'}{due}: {_start_of(item)}"
+
+
+def _start_of(item: NewItem) -> str:
+    raw = item.payload if isinstance(item.payload, bytes) else str(item.payload).encode()
+    return raw[:100].decode("utf-8", "backslashreplace")

@@ -1,0 +1,49 @@
+"""The option `--from` of `claimq import`, and the form of a file."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.migration.layout import Layout, Order
+from claimq_cli.migration.layouts import RQ, BullMQ, PlainList, ReliableFIFO, Sidekiq
+
+FORMS = ("jsonl", "csv")
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+_KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
+
+
+def layout_of(source: str, *, prefix: str, next_end: str) -> Layout | None:
+    """The layout of ``KIND:NAME``; None for a file. CommandError for options that the kind does not have."""
+    kind, _, name = source.partition(":")
+    is_known = kind in _KINDS and bool(name)
+    if prefix and not (is_known and kind in ("sidekiq", "bullmq")):
+        raise CommandError("--prefix needs --from sidekiq:NAME or bullmq:NAME", USAGE)
+    if next_end and not (is_known and kind == "list"):
+        raise CommandError("--next-end needs --from list:KEY", USAGE)
+    if not is_known:
+        return None
+    match kind:
+        case "list":
+            return PlainList(name, Order(next_end or "right"))
+        case "fifo":
+            return ReliableFIFO(name)
+        case "sidekiq":
+            return Sidekiq(name, prefix)
+        case "rq":
+            return RQ(name)
+        case _:
+            return BullMQ(name, prefix)
+
+
+def form_of(source: str, form: str | None) -> str:
+    """The form of a file: as given, or by its name. CommandError if it is unknown."""
+    found = form or _SUFFIXES.get(PurePath(source).suffix.lower())
+    if found is None:
+        kinds = ", ".join(f"{kind}:NAME" for kind in _KINDS)
+        raise CommandError(
+            f'--from "{source}" is neither one of {kinds} nor a file .jsonl or .csv; for another file or - add '
+            "--format jsonl or csv",
+            USAGE,
+        )
+    return found

@@ -1,0 +1,133 @@
+"""Items in files: JSON lines and CSV, as `claimq export` writes them and `claimq import` reads them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from claimq.codec import check_name, payload_bytes
+from claimq.errors import InvalidName
+from claimq.model import NewItem
+
+_FIELDS = ("payload", "payload_base64")
+_OWN_COLUMNS = ("id", "client", "at")
+_LONGEST_RECORD = 64 * 1024 * 1024
+csv.field_size_limit(_LONGEST_RECORD)
+
+
+def item_of_json(line: bytes) -> NewItem:
+    """The item that a JSON line describes. ValueError with what is wrong."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(
+            "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
+        )
+    fields = cast("dict[str, Any]", found)
+    if sum(fields.get(name) is not None for name in _FIELDS) != 1:
+        raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
+    return _item(fields, fields.get("payload"))
+
+
+def _item(fields: Mapping[str, Any], payload: object) -> NewItem:
+    if payload is None:
+        payload = _decoded(fields["payload_base64"])
+    try:
+        stored = payload_bytes(payload)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return NewItem(
+        stored,
+        id=_name("id", fields.get("id")),
+        client=_name("client", fields.get("client")),
+        at=_instant(fields.get("at")),
+    )
+
+
+def _decoded(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except binascii.Error:
+        raise ValueError("payload_base64 is not base64") from None
+
+
+def _name(kind: str, value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    try:
+        return check_name(kind, str(value))
+    except InvalidName as error:
+        raise ValueError(str(error)) from None
+
+
+def _instant(value: object) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        return float(cast("float", value))
+    except (TypeError, ValueError):
+        pass
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError("at is not an instant; write Unix seconds or ISO 8601") from None
+
+
+class CsvFile:
+    """Reads a CSV file line by line. The first record names the columns."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] | None = None
+        self._parts: list[bytes] = []
+        self._size = self._first = self._quotes = 0
+
+    def record(self, number: int, line: bytes) -> tuple[int, bytes] | None:
+        """The record that ends with this line, with the number of its first line. None for the record of the columns
+        and while a quoted field continues. Raises ValueError for a record that is too long."""
+        if not self._parts:
+            self._first = number
+        self._parts.append(line)
+        self._size += len(line)
+        self._quotes += line.count(b'"')
+        if self._quotes % 2:
+            if self._size > _LONGEST_RECORD:
+                raise ValueError(f"line {self._first}: a quoted field begins in this record and does not end")
+            return None
+        whole = b"\n".join(self._parts)
+        self._parts, self._size, self._quotes = [], 0, 0
+        if not whole.strip():
+            return None
+        if self._columns is None:
+            self._columns = _row(whole.removeprefix(b"\xef\xbb\xbf"))
+            return None
+        return self._first, whole
+
+    def item(self, record: bytes) -> NewItem:
+        """The item of a record. Without a column payload or payload_base64, the payload is a JSON object of all columns
+        but id, client and at. ValueError with what is wrong."""
+        columns, cells = self._columns or [], _row(record)
+        if len(cells) != len(columns):
+            raise ValueError(f"{len(cells)} fields, but the first line names {len(columns)} columns")
+        fields = dict(zip(columns, cells, strict=True))
+        if fields.get("payload_base64"):
+            return _item(fields, None)
+        if "payload" in fields:
+            return _item(fields, fields["payload"])
+        return _item(fields, {name: cell for name, cell in fields.items() if name not in _OWN_COLUMNS})
+
+
+def _row(record: bytes) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(record.decode(), newline=""), strict=True))
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8; put the payload into a column payload_base64") from None
+    except csv.Error as error:
+        raise ValueError(f"not CSV ({error})") from None

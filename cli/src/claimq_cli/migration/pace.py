@@ -1,0 +1,33 @@
+"""Limits how many items are moved per second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+
+class Pace:
+    """Limits items per second. None: no limit."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._begun = time.monotonic()
+        self._count = 0
+
+    def most(self, most: int) -> int:
+        """How many items to take at once: at most those of a second."""
+        return most if self._rate is None else max(1, min(most, int(self._rate)))
+
+    async def wait(self, count: int, stop: asyncio.Event) -> None:
+        """Waits after ``count`` items until the rate allows the next ones, or ``stop`` is set."""
+        self._count += count
+        if self._rate is None:
+            return
+        seconds = self._begun + self._count / self._rate - time.monotonic()
+        if seconds > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), seconds)
+
+
+UNLIMITED = Pace(None)

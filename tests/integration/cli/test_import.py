@@ -1,0 +1,194 @@
+"""`claimq import` of plain lists: all entries arrive once and in order, also when it is interrupted and repeated."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import claimq.blocking
+from claimq.blocking import BlockingQueue
+from claimq.errors import StoreUnavailable
+from claimq.policy import Policy
+from claimq_cli.migration.source_server import SourceServer
+from testkit.server import Server
+
+Claimq = Callable[..., Any]
+BATCH, PROGRESS = "{old}:claimq-import:batch", "{old}:claimq-import:progress"
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Iterator[BlockingQueue]:
+    with claimq.blocking.connect(valkey.url) as server:
+        yield server.queue("q")
+
+
+def payloads(queue: BlockingQueue) -> list[str]:
+    return [item.text for item in queue.peek(1000)]
+
+
+def an_import_that_stopped(server: Server, queue: BlockingQueue, *values: str) -> None:
+    """It took these entries, and perhaps enqueued them, when it was killed."""
+    server.call("RPUSH", BATCH, *(f"0||{value}" for value in values))
+    now = queue.snapshot().now
+    server.call("HSET", PROGRESS, "token", "t0", "moved", "7", "queue", "q", "taken_at", now)
+
+
+def test_a_list_is_moved_in_order_with_its_equal_entries(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    valkey.call("LPUSH", "old", "a", "b", "a", "a", b"\xff|\n")
+    answer = on("import", "q", "--from", "list:old")
+    assert answer.out == "q: 5 items enqueued: 5 waiting (a new queue)\n"
+    assert [item.payload for item in queue.peek(9)] == [b"a", b"b", b"a", b"a", b"\xff|\n"]
+    assert valkey.call("KEYS", "*old*") == []
+    assert on("import", "q", "--from", "list:old").out == "q: 0 items enqueued\n"
+
+
+def test_consumers_may_take_from_the_left(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
+    valkey.call("RPUSH", "old", *range(1201))
+    on("import", "q", "--from", "list:old", "--next-end", "left")
+    assert [one.item.text for one in queue.items("main", 1000)] == [str(n) for n in range(1000)]
+    assert queue.length() == 1201
+
+
+def test_entries_come_from_another_server(on: Claimq, redis7: Server, queue: BlockingQueue) -> None:
+    redis7.call("LPUSH", "old", "a", "b")
+    on("import", "q", "--from", "list:old", "--source", redis7.url, "--client", "acme")
+    assert [(item.text, item.client) for item in queue.peek(9)] == [("a", "acme"), ("b", "acme")]
+    assert redis7.call("KEYS", "*") == []
+
+
+def test_a_dry_run_changes_nothing_and_shows_samples(on: Claimq, valkey: Server) -> None:
+    valkey.call("LPUSH", "old", "a", "b\x1b[1m", "c", "d")
+    answer = on("import", "q", "--from", "list:old", "--dry-run")
+    assert answer.out == (
+        "q: 4 items would be enqueued: 4 waiting\n  new id: a\n  new id: b\\x1b[1m\n  new id: c\n"
+    )
+    assert valkey.call("KEYS", "*") == [b"old"]
+    assert on("import", "q", "--from", "list:old", "--dry-run", "-o", "json").json["enqueued"] == 4
+
+
+def test_a_repeated_copy_adds_nothing(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
+    valkey.call("LPUSH", "old", "a", "a", "b")
+    on("import", "q", "--from", "list:old", "--copy")
+    valkey.call("LPUSH", "old", "c")  # by a producer that goes on
+    answer = on("import", "q", "--from", "list:old", "--copy")
+    assert "1 item enqueued, 3 items known already" in answer.out
+    assert payloads(queue) == ["a", "a", "b", "c"]
+    assert valkey.call("LLEN", "old") == 4
+
+
+def test_a_payload_over_the_limit_stays_and_is_reported(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    queue.set_policy(Policy(max_payload=10))
+    valkey.call("LPUSH", "old", "a", "x" * 11, "b", "x" * 11, "c")
+    answer = on("import", "q", "--from", "list:old")
+    assert answer.code == 1
+    assert "2 not imported: its payload is larger than max_payload of the queue (10 bytes)" in answer.err
+    assert payloads(queue) == ["a", "b", "c"]
+    assert valkey.call("LLEN", "old") == 2
+
+
+def test_an_import_begins_with_what_an_earlier_one_had_taken(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    an_import_that_stopped(valkey, queue, "a", "b")
+    queue.enqueue("a", id="import-t0-8")  # it died before it had enqueued the other
+    valkey.call("LPUSH", "old", "c")
+    dry = on("import", "q", "--from", "list:old", "--dry-run")
+    assert "also 2 that an import took before it stopped; the next import enqueues them" in dry.out
+    answer = on("import", "q", "--from", "list:old")
+    assert "2 items enqueued, 1 item known already" in answer.out
+    assert payloads(queue) == ["a", "b", "c"]
+    assert [item.id for item in queue.peek(9)] == ["import-t0-8", "import-t0-9", "import-t0-10"]
+    assert valkey.call("KEYS", "*old*") == []
+
+
+def test_what_was_taken_for_one_queue_does_not_go_to_another(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    an_import_that_stopped(valkey, queue, "a")
+    answer = on("import", "other", "--from", "list:old")
+    assert answer.code == 4
+    assert "the queue q; first import into that queue again" in answer.err
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("enqueue", ["a", "b", "c"]), ("discard", ["c"])])
+def test_ids_that_may_be_forgotten_need_a_decision(
+    on: Claimq, valkey: Server, queue: BlockingQueue, choice: str, expected: list[str]
+) -> None:
+    an_import_that_stopped(valkey, queue, "a", "b")
+    valkey.call("HSET", PROGRESS, "taken_at", queue.snapshot().now - 3600)
+    valkey.call("LPUSH", "old", "c")
+    refused = on("import", "q", "--from", "list:old")
+    assert refused.code == 4
+    assert "no longer remembers their ids (id_window); add --pending enqueue" in refused.err
+    on("import", "q", "--from", "list:old", "--pending", choice)
+    assert payloads(queue) == expected
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
+    on: Claimq, valkey: Server, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch, is_sent: bool
+) -> None:
+    call = SourceServer._call
+    died = 0
+    for fatal in range(1, 100):
+        valkey.empty()
+        valkey.call("LPUSH", "old", "a", "a", "b")
+        numbers = itertools.count(1)
+
+        async def dying(
+            self: SourceServer, *words: Any, fatal: int = fatal, numbers: Iterator[int] = numbers
+        ) -> Any:
+            is_fatal = next(numbers) == fatal
+            reply = await call(self, *words) if is_sent or not is_fatal else None
+            if is_fatal:
+                raise StoreUnavailable("dies")
+            return reply
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SourceServer, "_call", dying)
+            code = on("import", "q", "--from", "list:old").code
+        on("import", "q", "--from", "list:old")
+        assert payloads(queue) == ["a", "a", "b"], fatal
+        assert valkey.call("KEYS", "*old*") == []
+        if code == 0:
+            break
+        died += 1
+    assert died >= 8
+
+
+def test_a_limit_ends_an_import_early(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
+    valkey.call("LPUSH", "old", *range(5))
+    on("import", "q", "--from", "list:old", "--limit", "2")
+    assert payloads(queue) == ["0", "1"]
+    on("import", "q", "--from", "list:old")
+    assert payloads(queue) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_key_of_another_type_is_an_error(on: Claimq, valkey: Server) -> None:
+    valkey.call("SET", "old", "a")
+    answer = on("import", "q", "--from", "list:old")
+    assert answer.code == 4
+    assert answer.err.startswith("claimq: the server of the source: a key")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", "old"], '--from "old" is neither one of list:NAME'),
+        (["--from", "list:"], "is neither one of"),
+        (["--from", "list:a", "--format", "csv"], "are for files"),
+        (["--from", "rq:a", "--prefix", "b"], "--prefix needs --from sidekiq:NAME or bullmq:NAME"),
+        (["--from", "rq:a", "--next-end", "left"], "--next-end needs --from list:KEY"),
+        (["--from", "a.csv", "--copy"], "are for other queue systems, not files"),
+        (["--from", "missing.csv"], "missing.csv cannot be read"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(on: Claimq, words: list[str], said: str) -> None:
+    answer = on("import", "q", *words)
+    assert answer.code == 2
+    assert said in answer.err

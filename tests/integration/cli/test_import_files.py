@@ -1,0 +1,101 @@
+"""`claimq import` of JSON lines and CSV."""
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.blocking
+from claimq.blocking import BlockingQueue
+from testkit.server import Server
+from testkit.waiting import PATIENCE
+
+Claimq = Callable[..., Any]
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Iterator[BlockingQueue]:
+    with claimq.blocking.connect(valkey.url) as server:
+        yield server.queue("q")
+
+
+def test_json_lines_describe_items(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"payload": "text", "id": "one", "client": "acme"},
+        {"payload": {"to": "Ü"}},
+        {"payload_base64": base64.b64encode(b"\xff\0").decode()},
+        {"payload": "later", "at": 4_000_000_000},
+        {"payload": "later", "at": "2096-10-02T07:06:40Z"},
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for said in ("5 items enqueued (a new queue)", "0 items enqueued, 5 items known already"):
+        assert on("import", "q", "--from", "items.jsonl").out == f"q: {said}\n"
+    assert [item.payload for item in queue.peek(9)] == [b"text", '{"to":"Ü"}'.encode(), b"\xff\0"]
+    assert (queue.peek(1)[0].id, queue.peek(1)[0].client) == ("one", "acme")
+    due = {one.due_at for one in queue.items("delayed")}
+    assert due == {4_000_000_000.0}
+
+
+def test_a_csv_file_names_its_columns(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_bytes(
+        b'id,payload,client\r\none,"a ""b""\r\n\r\nc",acme\r\ntwo,,\r\n\r\nthree,x,'
+    )
+    on("import", "q", "--from", "items.csv")
+    assert [(item.id, item.payload, item.client) for item in queue.peek(9)] == [
+        ("one", b'a "b"\r\n\r\nc', "acme"),
+        ("two", b"", None),
+        ("three", b"x", None),
+    ]
+
+
+def test_a_row_without_a_payload_is_a_json_object(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("\ufeffid,to,size\n1,ann,17\n2,bob,\n")
+    on("import", "q", "--from", "items.csv")
+    assert [(item.id, item.json()) for item in queue.peek(9)] == [
+        ("1", {"to": "ann", "size": "17"}),
+        ("2", {"to": "bob", "size": ""}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", '{"payload": "x"}\n7', "line 2: not a JSON object with a payload"),
+        ("a.jsonl", '{"payload": "x"}\n{"payload": 7}', "line 2: a payload is bytes, text"),
+        ("a.jsonl", '{"payload": "x"}\n{"id": "a"}', "line 2: it needs one of the fields payload"),
+        ("a.jsonl", '{"payload": "x"}\n{"payload_base64": "%"}', "line 2: payload_base64 is not base64"),
+        ("a.jsonl", '{"payload": "x"}\n{"payload": "y", "id": "a b"}', "line 2: the id name 'a b'"),
+        ("a.jsonl", '{"payload": "x"}\n{"payload": "y", "at": "soon"}', "line 2: at is not an instant"),
+        ("a.csv", "payload,id\nx,1\ny", "line 3: 1 fields, but the first line names 2 columns"),
+    ],
+)
+def test_a_wrong_line_is_named(
+    on: Claimq, queue: BlockingQueue, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_text(content + "\n")
+    dry = on("import", "q", "--from", name, "--dry-run")
+    assert dry.code == 1
+    assert "q: 1 item would be enqueued" in dry.out
+    assert said in dry.out
+    answer = on("import", "q", "--from", name)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "stopped after line 0, 0 enqueued; continue with --from-line 1 --id-prefix file-" in answer.err
+    assert queue.length() == 0
+
+
+def test_items_come_from_a_pipe(valkey: Server, queue: BlockingQueue) -> None:
+    words = ["import", "q", "--redis", valkey.url, "--from", "-", "--format", "jsonl", "--id-prefix", "p-"]
+    for _ in range(2):
+        subprocess.run(
+            [sys.executable, "-m", "claimq_cli", *words],
+            input=b'{"payload": "a"}\n\n{"payload": "b"}',
+            timeout=PATIENCE,
+            check=True,
+        )
+    assert [(item.id, item.text) for item in queue.peek(9)] == [("p-1", "a"), ("p-3", "b")]

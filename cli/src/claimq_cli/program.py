@@ -14,6 +14,7 @@ from claimq_cli.commands.change import delete, flush, pause, release, resume
 from claimq_cli.commands.check import check
 from claimq_cli.commands.completion import completion
 from claimq_cli.commands.enqueue import enqueue
+from claimq_cli.commands.export_items import export_items
 from claimq_cli.commands.failed import failed
 from claimq_cli.commands.import_items import import_items
 from claimq_cli.commands.inspection import (
@@ -47,6 +48,7 @@ for command in (
     worker,
     enqueue,
     import_items,
+    export_items,
     status,
     peek,
     items,

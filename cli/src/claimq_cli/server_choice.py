@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,20 @@ def settings_for(
     url: str, *, username: str | None = None, retry_for: float = RETRY_SECONDS
 ) -> claimq.RedisSettings:
     """Settings from a URL and the environment (user, password, certificates). CommandError if they are invalid."""
+    return _settings(url, os.environ, username, retry_for)
+
+
+def settings_for_other(url: str) -> claimq.RedisSettings:
+    """Settings of a server that may be another than the queue's: certificates are from the environment, user and
+    password only from the URL. CommandError if they are invalid."""
+    names = (variables.REDIS_CA_FILE, variables.REDIS_CERT_FILE, variables.REDIS_KEY_FILE)
+    return _settings(url, {name: os.environ.get(name, "") for name in names}, None, RETRY_SECONDS)
+
+
+def _settings(
+    url: str, environ: Mapping[str, str], username: str | None, retry_for: float
+) -> claimq.RedisSettings:
     try:
-        return settings_from(url, os.environ, username=username, retry_for=retry_for)
+        return settings_from(url, environ, username=username, retry_for=retry_for)
     except ValueError as error:
         raise CommandError(str(error), USAGE) from error

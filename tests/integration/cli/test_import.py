@@ -1,7 +1,9 @@
 """`claimq import` of plain lists: all entries arrive once and in order, also when it is interrupted and repeated."""
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
 from claimq.policy import Policy
 from claimq_cli.migration.source_server import SourceServer
+from testkit.forked import ForkedProcess
 from testkit.server import Server
+from testkit.waiting import PATIENCE, eventually_sync
 
 Claimq = Callable[..., Any]
 BATCH, PROGRESS = "{old}:claimq-import:batch", "{old}:claimq-import:progress"
@@ -133,7 +137,7 @@ def test_ids_that_may_be_forgotten_need_a_decision(
 def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
     on: Claimq, valkey: Server, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch, is_sent: bool
 ) -> None:
-    call = SourceServer._call
+    call = SourceServer.call
     died = 0
     for fatal in range(1, 100):
         valkey.empty()
@@ -150,7 +154,7 @@ def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
             return reply
 
         with monkeypatch.context() as patched:
-            patched.setattr(SourceServer, "_call", dying)
+            patched.setattr(SourceServer, "call", dying)
             code = on("import", "q", "--from", "list:old").code
         on("import", "q", "--from", "list:old")
         assert payloads(queue) == ["a", "a", "b"], fatal
@@ -159,6 +163,31 @@ def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
             break
         died += 1
     assert died >= 8
+
+
+def test_an_interrupted_import_says_how_to_continue(
+    on: Claimq, valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    valkey.call("LPUSH", "old", "a", "b", "c")
+    words = ["import", "q", "--redis", valkey.url, "--from", "list:old", "--rate", "0.1"]
+    with ForkedProcess("claimq_cli", *words, log=tmp_path / "log", env={}) as process:
+        eventually_sync(lambda: queue.length() == 1)
+        process.send(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    said = (tmp_path / "log").read_text()
+    assert "q: 1 item enqueued: 1 waiting" in said
+    assert "interrupted; run the same command again to continue" in said
+    on("import", "q", "--from", "list:old")
+    assert payloads(queue) == ["a", "b", "c"]
+
+
+def test_the_server_of_the_source_may_be_in_the_environment(
+    on: Claimq, redis7: Server, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis7.call("LPUSH", "old", "a")
+    monkeypatch.setenv("CLAIMQ_SOURCE_URL", redis7.url)
+    on("import", "q", "--from", "list:old")
+    assert payloads(queue) == ["a"]
 
 
 def test_a_limit_ends_an_import_early(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:

@@ -21,7 +21,7 @@ from claimq_cli.migration.pace import Pace
 from claimq_cli.migration.source_server import SourceServer
 from claimq_cli.output.answers import count, iso_instant
 from claimq_cli.output.terminal import say_error
-from claimq_cli.server_choice import settings_for
+from claimq_cli.server_choice import settings_for_other
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,12 @@ class Options:
     required=True,
     help="list:KEY, fifo:NAME, sidekiq:NAME, rq:NAME, bullmq:NAME, a file .jsonl or .csv, or '-' for stdin.",
 )
-@click.option("--source", metavar="URL", help="Server of the other system (default: the queue's server).")
+@click.option(
+    "--source",
+    envvar="CLAIMQ_SOURCE_URL",
+    metavar="URL",
+    help="Server of the other system (default: $CLAIMQ_SOURCE_URL, or the queue's server).",
+)
 @click.option("--prefix", default="", help="Prefix of BullMQ (default: bull), or namespace of Sidekiq.")
 @click.option(
     "--next-end",
@@ -110,10 +115,8 @@ async def import_items(
         options = Options(source, copy, dry_run, limit, client, pending)
         return await _from_server(context, name, layout, options, Pace(rate))
     form = form_of(origin, form)
-    if source or copy or pending or limit:
-        raise CommandError(
-            "--source, --copy, --pending and --limit are for other queue systems, not files", USAGE
-        )
+    if copy or pending or limit:
+        raise CommandError("--copy, --pending and --limit are for other queue systems, not files", USAGE)
     wanted = Wanted(client, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
     with InputSource(origin) as opened:
         file = ItemFile(opened, form, wanted)
@@ -154,7 +157,7 @@ async def _check_file(context: Context, name: str, file: ItemFile) -> int:
 
 async def _from_server(context: Context, name: str, layout: Layout, options: Options, pace: Pace) -> int:
     chosen = context.chosen(name).settings
-    settings = chosen if options.source is None else settings_for(options.source)
+    settings = chosen if options.source is None else settings_for_other(options.source)
     progress = Progress(is_shown=sys.stderr.isatty())
     async with (
         stopping() as stop,

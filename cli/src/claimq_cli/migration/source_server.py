@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import claimq
-from claimq.redis_store.clients import make_client
-from claimq.redis_store.faults import translate
 from claimq_cli.migration.layout import Entry, Layout, LeftAlone
+from claimq_cli.migration.other_server import OtherServer
 
 PAGE_BYTES = 4 * 1024 * 1024
 
@@ -95,21 +93,13 @@ class Batch:
     taken_at: float
 
 
-class SourceServer:
+class SourceServer(OtherServer):
     """A connection to the server of the other system. An async context manager."""
 
     def __init__(self, settings: claimq.RedisSettings, layout: Layout) -> None:
-        self._client: Any = make_client(settings, waiting=False)
+        super().__init__(settings, "the server of the source")
         self._layout = layout
         self._list, self._hash = f"{layout.own_key}:batch", f"{layout.own_key}:progress"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.aclose()
 
     async def page(self, place: int, first: int, most: int) -> list[Entry]:
         """Entries of a place in the order in which they are next, from a position on."""
@@ -123,7 +113,7 @@ class SourceServer:
     async def jobs(self, entries: Sequence[Entry]) -> list[dict[bytes, bytes]]:
         """The hashes of the entries' jobs."""
         keys = [self._layout.job_keys(entry)[:1] for entry in entries]
-        return [await self._call("HGETALL", *key) if key else {} for key in keys]
+        return [await self.call("HGETALL", *key) if key else {} for key in keys]
 
     async def take(self, entries: Sequence[Entry], *, queue: str, now: float, token: str) -> None:
         """Moves entries of one place to the import's own list, in one step; those that are still there."""
@@ -135,10 +125,10 @@ class SourceServer:
 
     async def batch(self) -> Batch | None:
         """The batch that was taken last and is not finished; None without one."""
-        raw = await self._call("LRANGE", self._list, 0, -1)
+        raw = await self.call("LRANGE", self._list, 0, -1)
         if not raw:
             return None
-        token, moved, queue, taken_at = await self._call(
+        token, moved, queue, taken_at = await self.call(
             "HMGET", self._hash, "token", "moved", "queue", "taken_at"
         )
         entries = tuple(map(Entry.stored, raw))
@@ -156,13 +146,7 @@ class SourceServer:
 
     async def length(self, left: LeftAlone) -> int:
         """How many entries a key has."""
-        return int(await self._call("ZCARD" if left.kind == "zset" else "LLEN", left.key))
+        return int(await self.call("ZCARD" if left.kind == "zset" else "LLEN", left.key))
 
     async def _script(self, text: str, keys: Sequence[str], *words: str | bytes | float) -> Any:
-        return await self._call("EVAL", text, len(keys), *keys, *words)
-
-    async def _call(self, *words: str | bytes | float) -> Any:
-        try:
-            return await self._client.execute_command(*words)
-        except Exception as error:
-            raise translate(error, doing="the server of the source") from error
+        return await self.call("EVAL", text, len(keys), *keys, *words)

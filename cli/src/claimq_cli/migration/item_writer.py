@@ -1,0 +1,80 @@
+"""Writes items as JSON lines, as CSV or raw, in the forms that `claimq import` and `claimq enqueue` read."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from claimq.model import Located
+from claimq_cli.errors import USAGE, CommandError
+
+FORMS = ("jsonl", "csv", "raw")
+_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state")
+
+
+class ItemWriter:
+    """Writes items to an open file."""
+
+    def __init__(self, file: BinaryIO, form: str, end: bytes = b"\n") -> None:
+        self._file, self._form, self._end = file, form, end
+        if form == "csv":
+            self._file.write(_csv_row(_COLUMNS))
+
+    def write(self, items: Sequence[Located]) -> None:
+        """Writes items, all or, after an error, perhaps some. CommandError for a payload that contains the separator of
+        the raw form."""
+        for one in items:
+            self._file.write(self._encoded(one))
+        self._file.flush()
+
+    def store(self) -> None:
+        """Returns when what was written is on the disk."""
+        os.fsync(self._file.fileno())
+
+    def _encoded(self, one: Located) -> bytes:
+        match self._form:
+            case "raw":
+                if self._end in one.item.payload:
+                    raise CommandError(
+                        f"item {one.item.id} contains the separator; use --null or --format jsonl", USAGE
+                    )
+                return one.item.payload + self._end
+            case "csv":
+                fields = fields_of(one)
+                return _csv_row(["" if fields.get(name) is None else fields[name] for name in _COLUMNS])
+            case _:
+                return json.dumps(fields_of(one)).encode() + b"\n"
+
+
+def fields_of(one: Located) -> dict[str, Any]:
+    """What a line has of an item; `claimq import` reads the first four. Items that were pushed as bare payloads have no
+    id."""
+    item = one.item
+    try:
+        payload = {"payload": item.payload.decode()}
+    except UnicodeDecodeError:
+        payload = {"payload_base64": base64.b64encode(item.payload).decode()}
+    return {
+        "id": None if item.id.startswith("bare-") else item.id,
+        **payload,
+        "client": item.client,
+        "at": one.due_at,
+        "state": one.state.value,
+        "first_enqueued_at": item.first_enqueued_at,
+        "requeue_count": item.requeue_count,
+        "fail_count": item.fail_count,
+        "crash_count": item.crash_count,
+        "given_up_count": item.given_up_count,
+        "last_error": item.last_error,
+    }
+
+
+def _csv_row(cells: Sequence[object]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode()

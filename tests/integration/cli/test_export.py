@@ -1,0 +1,132 @@
+"""`claimq export`: what it writes, `claimq import` reads; with --remove nothing is lost."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import claimq.blocking
+from claimq.blocking import BlockingQueue
+from testkit.recordings import replay
+from testkit.server import Server
+
+Claimq = Callable[..., Any]
+PAYLOADS = [b"text", b'{"a": 1}', "Ü\x1b[1m".encode(), b"\xff\0", b"", b'two\r\nlines, "quoted"\n']
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Iterator[BlockingQueue]:
+    with claimq.blocking.connect(valkey.url) as server:
+        yield server.queue("q")
+
+
+@pytest.fixture
+def filled(queue: BlockingQueue) -> BlockingQueue:
+    for number, payload in enumerate(PAYLOADS):
+        queue.enqueue(payload, id=f"i{number}")
+    queue.enqueue("later", id="later", at=4_000_000_000)
+    return queue
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_what_is_exported_can_be_imported(
+    on: Claimq, valkey: Server, filled: BlockingQueue, tmp_path: Path, form: str
+) -> None:
+    filled.enqueue("of a client", client="acme")
+    file = f"items.{form}"
+    words = ["--to", file, "--format", form, "--state", "main", "--state", "delayed"]
+    assert on("export", "q", *words).out == "q: 8 items exported\n"
+    assert filled.length() == 7
+    before = [(item.id, item.payload, item.client) for item in filled.peek(9)]
+    valkey.empty()
+    on("import", "q", "--from", file)
+    assert [(item.id, item.payload, item.client) for item in filled.peek(9)] == before
+    assert [(one.item.id, one.due_at) for one in filled.items("delayed")] == [("later", 4_000_000_000)]
+
+
+def test_the_lines_on_stdout_have_the_states_of_the_items(on: Claimq, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    queue.fail(queue.claim(1), "no such host", permanent=True)
+    lines = on("export", "q", "--state", "failed", "--state", "main").out.splitlines()
+    assert [(json.loads(line)["state"], json.loads(line)["last_error"]) for line in lines] == [
+        ("failed", "no such host"),
+        ("main", None),
+    ]
+
+
+def test_raw_payloads_have_a_separator_that_none_contains(on: Claimq, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b\nc"])
+    refused = on("export", "q", "--format", "raw")
+    assert refused.code == 2
+    assert "contains the separator; use --null or --format jsonl" in refused.err
+    assert on("export", "q", "--format", "raw", "--null").out == "a\0b\nc\0"
+
+
+def test_many_items_are_exported_in_order(on: Claimq, queue: BlockingQueue) -> None:
+    queue.enqueue_many([str(number) for number in range(2500)])
+    assert on("export", "q", "--format", "raw").out.split() == [str(number) for number in range(2500)]
+
+
+def test_items_are_moved_to_a_list_and_back(on: Claimq, valkey: Server, filled: BlockingQueue) -> None:
+    answer = on("export", "q", "--to", "list:old", "--remove")
+    assert answer.out == "q: 6 items exported and removed\n"
+    assert filled.length() == 0
+    assert valkey.call("LRANGE", "old", 0, -1) == PAYLOADS[::-1]
+    on("import", "q", "--from", "list:old")
+    assert [item.payload for item in filled.peek(9)] == PAYLOADS
+
+
+def test_jobs_of_sidekiq_go_back_as_they_were(on: Claimq, valkey: Server) -> None:
+    replay(valkey, "sidekiq")
+    before = valkey.call("LRANGE", "queue:mails", 0, -1)
+    on("import", "q", "--from", "sidekiq:mails")
+    on("export", "q", "--to", "list:queue:mails", "--remove")
+    retried, *others = cast("list[bytes]", valkey.call("LRANGE", "queue:mails", 0, -1))
+    assert others == before
+    assert b"no such host" in retried  # its time has come
+
+
+def test_failed_items_are_moved_to_a_file(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:
+    queue.enqueue_many([str(number) for number in range(250)])
+    queue.fail(queue.claim(200), "why", permanent=True)
+    on("export", "q", "--state", "failed", "--remove", "--to", "failed.jsonl")
+    lines = (tmp_path / "failed.jsonl").read_text().splitlines()
+    assert sorted(int(json.loads(line)["payload"]) for line in lines) == list(range(200))
+    assert (queue.length("failed"), queue.length()) == (0, 50)
+
+
+def test_items_that_cannot_be_stored_stay_in_the_queue(
+    on: Claimq, valkey: Server, filled: BlockingQueue
+) -> None:
+    valkey.call("SET", "old", "a string")
+    assert on("export", "q", "--to", "list:old", "--remove").code == 4
+    assert [item.payload for item in filled.peek(9)] == PAYLOADS
+
+
+def test_a_paused_queue_is_not_taken_from(on: Claimq, filled: BlockingQueue) -> None:
+    filled.pause()
+    answer = on("export", "q", "--to", "list:old", "--remove")
+    assert answer.code == 4
+    assert "main has items that cannot be claimed now; resume the queue if it is paused" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--remove"], "--remove needs --to FILE or list:KEY"),
+        (["--remove", "--to", "a", "--state", "delayed"], "--remove takes items in main and failed"),
+        (["--null"], "--null needs --format raw"),
+        (["--to", "there"], "there exists; name a new file"),
+        (["--to", "no/such/folder"], "cannot be written (No such file or directory)"),
+    ],
+)
+def test_exports_that_are_not_safe_are_refused(
+    on: Claimq, filled: BlockingQueue, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "there").write_text("")
+    answer = on("export", "q", *words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert filled.length() == 6

@@ -110,6 +110,10 @@ lock: setup ## locks the newest allowed requirements again, by hash
 	    $$(test $$name = dev && echo -c build.txt -c runtime.txt -c operator.txt) -o $$name.txt $$name.in || exit 1; \
 	done
 
+.PHONY: pictures
+pictures: setup ## takes the pictures of docs/web.md again
+	CLAIMQ_SCREENSHOTS=1 $(BIN)/pytest -n 0 tests/integration/web/test_pictures.py $(ARGS)
+
 .PHONY: clean
 clean: ## removes everything that was made here (.venv, caches, logs)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis test-logs

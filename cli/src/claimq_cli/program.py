@@ -32,6 +32,7 @@ from claimq_cli.commands.policy import policy
 from claimq_cli.commands.record import record
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
+from claimq_cli.commands.web import web
 from claimq_cli.commands.why import why
 from claimq_cli.commands.worker import worker
 from claimq_cli.output import terminal
@@ -67,6 +68,7 @@ for command in (
     url,
     queues,
     why,
+    web,
     record,
     simulate_command,
     completion,

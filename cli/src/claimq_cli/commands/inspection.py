@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-
 import click
 
 import claimq
 from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_url import parse_url
-from claimq.tokens import number_of
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_argument import optional_queue_argument, queue_argument
@@ -17,12 +14,9 @@ from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import age, instant, payload
+from claimq_cli.queue_reads import live_workers, longest_claims
 
 STATES = click.Choice([state.value for state in State])
-LIVE_SECONDS = 15.0
-"""An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
-_PAGE = 500
-"""How many busy items are in memory at once, beside those to show."""
 
 
 @click.command()
@@ -41,7 +35,7 @@ async def status(context: Context, name: str | None) -> None:
             if name is not None:
                 await check_exists(server, queue)
             snapshot = await queue.snapshot()
-            found.append((one, snapshot, _live(await queue.workers(), snapshot.now)))
+            found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
     statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
@@ -76,11 +70,6 @@ async def queues(context: Context) -> None:
         [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
         nothing="this server has no list of queues",
     )
-
-
-def _live(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
-    """The workers that hold claims or have asked for some within LIVE_SECONDS."""
-    return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
 
 
 def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:
@@ -168,7 +157,7 @@ async def busy(context: Context, name: str, number: int) -> None:
     """
     async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
-        found = await _longest_claims(queue, number, snapshot.lengths[State.BUSY])
+        found = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
     context.answers.give_table(
         {
             "queue": name,
@@ -190,20 +179,6 @@ async def busy(context: Context, name: str, number: int) -> None:
         [_busy_row(one, snapshot.now) for one in found],
         nothing=f"{name}: no items in busy",
     )
-
-
-async def _longest_claims(queue: claimq.ReliableQueue, number: int, length: int) -> list[Located]:
-    """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
-    found: dict[str, Located] = {}
-    for offset in range(0, length, _PAGE):
-        page = await queue.items(State.BUSY, _PAGE, offset=offset)
-        by_token = found | {one.name: one for one in page}
-        found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
-    return list(found.values())
-
-
-def _claim_order(one: Located) -> tuple[float, int]:
-    return (float("inf") if one.claimed_at is None else one.claimed_at, number_of(one.name))
 
 
 def _busy_row(one: Located, now: float) -> list[str]:

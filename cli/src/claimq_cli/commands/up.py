@@ -16,6 +16,8 @@ from rich.console import Console
 
 from claimq.errors import InvalidSpec, Problem
 from claimq.local_mode import DIRECTORY_NAME
+from claimq_cli.commands.up_page import web_page
+from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.errors import BAD_MANIFEST, USAGE, CommandError
 from claimq_cli.local.local_mode import LocalMode, Options, first_error
 from claimq_cli.local.screen.board import Board
@@ -52,6 +54,12 @@ from claimq_spec.manifest import Manifest, parse_manifest
     metavar="OWNER",
     help="Run a queue that OWNER owns; the error message about it shows the value.",
 )
+@click.option(
+    "--web",
+    "page",
+    metavar="HOST:PORT",
+    help=f"Address of the web page (default: {DEFAULT_ADDRESS}, or a free port if that one is in use; off: no page).",
+)
 @click.option("--until-empty", is_flag=True, help="Stop when main, busy and delayed are empty.")
 @click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 def up(
@@ -60,6 +68,7 @@ def up(
     command: str | None,
     data: Path | None,
     take_over: tuple[str, ...],
+    page: str | None,
     until_empty: bool,
     plain: bool,
 ) -> None:
@@ -73,15 +82,15 @@ def up(
     if url:
         settings_for(url)
     options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over)
-    asyncio.run(_run(options, Console(force_terminal=False if plain else None), str(file)))
+    asyncio.run(_run(options, Console(force_terminal=False if plain else None), str(file), page))
 
 
-async def _run(options: Options, console: Console, title: str) -> None:
+async def _run(options: Options, console: Console, title: str, page: str | None) -> None:
     board = Board(title=title)
     mode = LocalMode(options, board)
     mode.stop_on_signals()
     logs_to(board)
-    async with shown(board, console):
+    async with shown(board, console), web_page(mode, page):
         try:
             await mode.run()
         except* Exception as group:

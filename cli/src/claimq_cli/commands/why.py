@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from claimq import local_mode
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import UNAVAILABLE, CommandError
 from claimq_cli.kubectl import kubectl_json
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers, count, iso_instant
-from claimq_spec.duration import readable_duration
+from claimq_cli.output.decisions import decision_rows
+from claimq_cli.queue_reads import local_decisions
 
 Json = dict[str, Any]
 _NO_DECISION = "no decision was made yet"
@@ -45,12 +44,9 @@ def why(name: str, data: Path | None, namespace: str | None, cluster: str | None
 
 def _local(name: str, data: Path | None) -> Json | None:
     """The decision of a running local mode; None if none runs this queue. CommandError if --data has no such queue."""
-    places = [data] if data else [*local_mode.running_near(), *local_mode.running_anywhere()]
-    for place in places:
-        state = local_mode.read_state(place) if local_mode.is_running(place) else None
-        decisions: Json = (state or {}).get("decisions") or {}
-        if name in decisions:
-            return {"queue": name, "source": str(place), **_with_instant(decisions[name])}
+    decisions = local_decisions(data)
+    if name in decisions:
+        return {"queue": name, **_with_instant(decisions[name])}
     if data is not None:
         raise CommandError(
             f"no `claimq up` with the queue {name} is running in {data}; start it, or omit --data"
@@ -93,44 +89,7 @@ def _show(found: Json, answers: Answers) -> None:
     if "limited" in found or "limit" in found:
         needed = f"{found.get('limit')}: {count(found.get('needed', 0), 'worker')} would meet the target"
         terminal.say(f"limited: {found.get('limited', needed)}")
-    rows = [*_inputs(found.get("inputs", {})), *_demand(found.get("demand", {}))]
+    rows = decision_rows(found)
     if rows:
         terminal.say("")
         terminal.say_table(["what", ">value", ">±"], rows)
-
-
-def _inputs(inputs: Mapping[str, Any]) -> list[list[str]]:
-    names = {
-        "main": "items waiting",
-        "busy": "items in progress",
-        "delayedSoon": "delayed items due soon",
-        "replicas": "workers ordered",
-        "ready": "workers ready",
-        "starting": "workers starting",
-        "busyWorkers": "workers with claims",
-    }
-    rows = [[text, f"{inputs[name]:,}", ""] for name, text in names.items() if name in inputs]
-    if "oldestAge" in inputs:
-        rows.insert(1, ["age of the oldest item", readable_duration(inputs["oldestAge"]), ""])
-    return rows
-
-
-def _demand(demand: Mapping[str, Any]) -> list[list[str]]:
-    if not demand:
-        return []
-    estimates = {
-        "arrivalsPerSecond": "arrivals per second",
-        "secondsPerItem": "seconds per item",
-        "secondsToStart": "seconds until a new worker claims",
-    }
-    rules = {
-        "forDeadlines": "workers to start every item in time",
-        "forArrivals": "workers to keep up with arrivals",
-        "forItemsPerReplica": "workers for itemsPerReplica",
-        "mostUseful": "workers that would have an item",
-        "wanted": "workers wanted, before limits",
-        "minReplicas": "minReplicas",
-        "maxReplicas": "maxReplicas",
-    }
-    rows = [[text, f"{demand[name]:,}", f"{demand[f'{name}Error']:,}"] for name, text in estimates.items()]
-    return rows + [[text, f"{demand[name]:,}", ""] for name, text in rules.items() if name in demand]

@@ -53,8 +53,8 @@ class QueueRunner:
         self.workers: dict[int, Worker] = {}
         self.snapshot: Snapshot | None = None
         self._context = context
-        self._server = claimq.connect(settings=connection_settings(url, manifest))
-        self.queue = self._server.queue(spec.queue_name)
+        self.server = claimq.connect(settings=connection_settings(url, manifest))
+        self.queue = self.server.queue(spec.queue_name)
         self.decision: dict[str, Any] = {}
         """The last scaling decision, as `claimq why` shows it."""
         self._scaling = ScalingState()
@@ -155,7 +155,7 @@ class QueueRunner:
         seen = None if self.snapshot is None else self._seen_for_scaling(self.snapshot, workers)
         decision = decide(self.manifest.spec.scaling, seen, self._scaling, time.monotonic())
         self._scaling = decision.state
-        self._keep(document(decision, seen))
+        self._keep({**document(decision, seen), "targetAge": self.manifest.spec.scaling.target_age})
         before = sum(worker.drain is None for worker in workers)
         change = plan.change(workers, decision.replicas)
         self.board.decide(decision, before)
@@ -260,7 +260,7 @@ class QueueRunner:
 
     async def _close(self) -> None:
         with suppress(ClaimqError):
-            await self._server.close()
+            await self.server.close()
 
     def _show(self) -> None:
         self.board.show_workers(tuple(self._row(worker) for _, worker in sorted(self.workers.items())))

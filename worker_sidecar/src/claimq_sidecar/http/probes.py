@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import re
-from typing import Final
 
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
+from claimq_spec.http_host import is_own_host
 from claimq_spec.names import LIFECYCLE_KEY_HEADER
-
-_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
 
 
 class Probes:
@@ -85,20 +81,8 @@ class Probes:
         if exchange.header("origin") is not None:
             raise from_a_web_page()
         host = exchange.header("host")
-        if host is not None and not self._is_own(host):
+        if host is not None and not is_own_host(host, self._sidecar.settings.health_host):
             raise foreign_host(host)
-
-    def _is_own(self, host: str) -> bool:
-        name = _HOST.fullmatch(host)
-        if name is None:
-            return False
-        if name[1].lower() in ("localhost", "", self._sidecar.settings.health_host.lower()):
-            return True
-        try:
-            ipaddress.ip_address(name[1].strip("[]"))
-        except ValueError:
-            return False
-        return True
 
     def _check_key(self, exchange: Exchange) -> None:
         """Raises a Refusal for a request without the key, also from loopback."""

@@ -1,0 +1,71 @@
+"""The web page of `claimq up`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import claimq
+from claimq.background_work import in_background
+from claimq_cli.commands.web import DEFAULT_ADDRESS
+from claimq_cli.local.local_mode import LocalMode
+from claimq_cli.web.listening import opened, url_of
+
+OFF = "off"
+
+
+class LocalQueues:
+    """The queues of a local mode in this process."""
+
+    def __init__(self, mode: LocalMode) -> None:
+        self._runners = {runner.board.name: runner for runner in mode.runners}
+
+    async def names(self) -> Sequence[str]:
+        """The queues of the manifest."""
+        return sorted(self._runners)
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        """A queue of the manifest; None for any other."""
+        runner = self._runners.get(name)
+        return None if runner is None else runner.queue
+
+    def decisions(self) -> Mapping[str, dict[str, Any]]:
+        """The last decision on each queue."""
+        return {name: runner.decision for name, runner in self._runners.items()}
+
+    def servers(self) -> Iterable[claimq.Server]:
+        """The servers of the queues, each once."""
+        return {runner.url: runner.server for runner in self._runners.values()}.values()
+
+
+@asynccontextmanager
+async def web_page(mode: LocalMode, address: str | None) -> AsyncGenerator[None]:
+    """Serves the page inside the block, as soon as the local mode has started. ``address``: HOST:PORT or "off"; None
+    is the default. CommandError if it cannot listen there.
+    """
+    if address == OFF:
+        yield
+        return
+    listening, host = opened(address, default=DEFAULT_ADDRESS)
+    with listening:
+        serving = in_background(_serve(mode, listening, host), name="web page")
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _serve(mode: LocalMode, listening: socket.socket, host: str) -> None:
+    await mode.started.wait()
+    # Imported here, when the workers are starting already.
+    from claimq_cli.web.server import served
+    from claimq_cli.web.website import Site
+
+    site = Site(LocalQueues(mode))
+    async with site.running(), served(site.app(host), listening):
+        mode.note(f"web page: {url_of(listening)}")
+        await asyncio.Event().wait()

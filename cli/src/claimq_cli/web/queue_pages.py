@@ -1,0 +1,146 @@
+"""What the pages of one queue show: the summary, and its items in each state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import claimq
+from claimq.model import Located, State
+from claimq_cli.output.answers import age
+from claimq_cli.output.decisions import decision_rows
+from claimq_cli.queue_reads import live_workers, longest_claims
+from claimq_cli.web import plot
+from claimq_cli.web.item_lists import groups_of, newest_failed, reason_of, within_bytes
+from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
+from claimq_cli.web.queues import Json
+from claimq_cli.web.rendering import rate
+from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second
+
+_MOST_GROUPED = 1000
+_MOST_CLIENTS = 50
+_MOST_WORKERS = 100
+_RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
+_RECENT_SECONDS = 300.0
+
+
+async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
+    """Lengths, rates, times, plots, workers and the scaling decision."""
+    workers = live_workers(await queue.workers(), sample.at)
+    samples = ring.samples() if ring is not None else [sample]
+    recent = ring.recent() if ring is not None else None
+    last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]
+    target = target_of(decision)
+    return {
+        "sample": sample,
+        "warnings": warnings_of(sample, target, len(workers)),
+        "rates": {name: per_second(*recent, field) for name, field in _RATES.items()} if recent else None,
+        "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),
+        "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
+        "target": target,
+        "plots": _plots(samples),
+        "workers": workers[:_MOST_WORKERS],
+        "worker_count": len(workers),
+        "busy_workers": sum(one.busy > 0 for one in workers),
+        "decision": decision,
+        "decision_rows": decision_rows(decision),
+    }
+
+
+def target_of(decision: Mapping[str, Any]) -> float | None:
+    """The target of the age of waiting items in seconds, if the decision has it."""
+    found = decision.get("targetAge")
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _plots(samples: Sequence[Sample]) -> list[plot.Plot]:
+    lengths = [(name, plot.values(samples, name)) for name in ("main", "busy", "delayed")]
+    made = (
+        plot.plot_of("Items", lengths, lambda value: f"{value:,.0f}"),
+        plot.plot_of("Age of the oldest waiting item", [("age", plot.values(samples, "oldest_age"))], age),
+        plot.plot_of(
+            "Items per second", [(name, plot.rates(samples, field)) for name, field in _RATES.items()], rate
+        ),
+    )
+    return [one for one in made if one is not None]
+
+
+async def waiting(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
+    """A page of the items in main in claim order, of all clients or of one, and the clients."""
+    client = query.get("client") or None
+    clients = await queue.clients()
+    length = await queue.length() if client is None else await queue.client_length(client)
+
+    async def read(count: int, offset: int) -> list[Located]:
+        return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
+
+    page = Page.of(positive(query.get("page", "")), length)
+    items, is_cut = await within_bytes(read, page.begin, min(page.begin + PAGE, length))
+    return {
+        "page_link": _link(client=client or ""),
+        "client": client,
+        "clients": clients[:_MOST_CLIENTS],
+        "client_count": len(clients),
+        "items": items,
+        "is_cut": is_cut,
+        "page": page,
+    }
+
+
+async def busy(queue: claimq.ReliableQueue, _: Mapping[str, str]) -> Json:
+    """The longest claims."""
+    snapshot = await queue.snapshot()
+    length = snapshot.lengths[State.BUSY]
+    return {"items": await longest_claims(queue, PAGE, length), "length": length, "now": snapshot.now}
+
+
+async def delayed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
+    """A page of the delayed items, the next one due first."""
+
+    async def read(count: int, offset: int) -> list[Located]:
+        return await queue.items(State.DELAYED, count, offset=offset)
+
+    snapshot = await queue.snapshot()
+    length = snapshot.lengths[State.DELAYED]
+    page = Page.of(positive(query.get("page", "")), length)
+    items, is_cut = await within_bytes(read, page.begin, min(page.begin + PAGE, length))
+    return {"page_link": _link(), "items": items, "is_cut": is_cut, "page": page, "now": snapshot.now}
+
+
+async def failed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
+    """A page of the failed items, latest failure first, and the reasons of the latest of them.
+
+    With a reason in the query only the items with it, of those that were grouped: no call reads all failed items.
+    """
+    total = await queue.length(State.FAILED)
+    grouped, _ = await newest_failed(queue, total, 0, _MOST_GROUPED)
+    reason, asked = query.get("reason", ""), positive(query.get("page", ""))
+    found: list[Located]
+    if reason:
+        matching = [one for one in grouped if reason_of(one) == reason]
+        page, is_cut = Page.of(asked, len(matching)), False
+        found = matching[page.begin : page.begin + PAGE]
+    else:
+        page = Page.of(asked, total)
+        found, is_cut = await newest_failed(queue, total, page.begin, PAGE)
+    return {
+        "page_link": _link(reason=reason),
+        "total": total,
+        "grouped_count": len(grouped),
+        "groups": groups_of(grouped)[:_MOST_CLIENTS],
+        "reason": reason,
+        "items": found,
+        "is_cut": is_cut,
+        "page": page,
+    }
+
+
+def _link(**fields: str) -> Callable[[int], str]:
+    """Makes the query of a link to another page of the same list."""
+    kept = {name: value for name, value in fields.items() if value}
+    return lambda number: "?" + urlencode({**kept, "page": number})
+
+
+READ = {"waiting": waiting, "busy": busy, "delayed": delayed, "failed": failed}
+"""The pages of a queue's items by the last part of their path."""

@@ -1,0 +1,48 @@
+"""Templates with escaping of all values, and how numbers, times and foreign text are written."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from claimq_cli.output.answers import age, instant, iso_instant, payload
+from claimq_cli.output.terminal import safe
+from claimq_cli.web import payload as payloads
+
+HERE = Path(__file__).parent
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "age": age,
+        "instant": instant,
+        "iso": iso_instant,
+        "count": lambda number: f"{number:,.0f}",
+        "rate": rate,
+        "line": safe,
+        "lines": payloads.visible,
+        "payload": payload,
+    }
+    return made
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The response with a page."""
+    return HTMLResponse(_environment().get_template(template).render(**values), status)
+
+
+def rate(per_second: float) -> str:
+    """A number of items per second, rounded."""
+    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{per_second:.3g}/s"

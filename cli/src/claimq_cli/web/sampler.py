@@ -1,0 +1,78 @@
+"""Takes samples of all queues, over and over, and keeps the warnings of the servers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from claimq.background_work import run_every
+from claimq.errors import ClaimqError
+from claimq_cli.web.queues import Queues
+from claimq_cli.web.samples import Sample, Samples, sample_of
+
+_PERIOD = 2.0
+_LEAST_SHARE = 5
+"""The pause after a pass is this many times as long as the pass, so that 10,000 queues keep no server busy."""
+_AT_ONCE = 16
+_WARNINGS_EVERY = 60.0
+
+
+class Sampler:
+    """Reads a snapshot of each queue in each pass."""
+
+    def __init__(self, queues: Queues, samples: Samples) -> None:
+        self.samples = samples
+        self.problem = ""
+        """Why the last pass failed; empty if it did not."""
+        self.warnings: tuple[str, ...] = ()
+        self.unsampled_count = 0
+        """Queues for which the memory had no room."""
+        self._queues = queues
+        self._warned_at = -_WARNINGS_EVERY
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. An error ends a pass, not the sampler."""
+        await run_every(_PERIOD, self._pass, name="samples for the web page", stop=asyncio.Event())
+
+    async def _pass(self) -> bool:
+        began = time.monotonic()
+        try:
+            await self.sample_all()
+            await self._read_warnings(began)
+        except ClaimqError as error:
+            self.problem = str(error)
+            raise
+        self.problem = ""
+        await asyncio.sleep(max(0.0, _LEAST_SHARE * (time.monotonic() - began) - _PERIOD))
+        return False
+
+    async def sample_all(self) -> None:
+        """One pass. Raises StoreUnavailable, StoreMisused."""
+        names = await self._queues.names()
+        sampled = names[: self.samples.most_queues]
+        self.unsampled_count = len(names) - len(sampled)
+        existing: set[str] = set()
+        for begin in range(0, len(sampled), _AT_ONCE):
+            page = sampled[begin : begin + _AT_ONCE]
+            found = await asyncio.gather(*map(self.sample, page))
+            existing |= {name for name, sample in zip(page, found, strict=True) if sample is not None}
+        self.samples.keep_only(existing)
+
+    async def sample(self, name: str) -> Sample | None:
+        """Takes a sample of one queue; None if it does not exist."""
+        queue = self._queues.queue(name)
+        if queue is None:
+            return None
+        snapshot = await queue.snapshot()
+        if snapshot.seq == 0 and not any(snapshot.lengths.values()) and not await queue.exists():
+            return None
+        sample = sample_of(snapshot)
+        self.samples.add(name, sample)
+        return sample
+
+    async def _read_warnings(self, now: float) -> None:
+        if now - self._warned_at < _WARNINGS_EVERY:
+            return
+        self._warned_at = now
+        reports = [await server.report() for server in self._queues.servers()]
+        self.warnings = tuple(dict.fromkeys(one.message for report in reports for one in report.warnings))

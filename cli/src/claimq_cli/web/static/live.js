@@ -1,0 +1,62 @@
+// Fetches the page again and again and changes only what is different, so that focus and unfolded parts stay.
+"use strict";
+
+const PAUSE = 2000; // milliseconds between two updates, or ten times as long as the last one took, at most a minute
+const main = document.querySelector("main[data-live]");
+const button = document.getElementById("pause");
+const notice = document.getElementById("updates");
+let isPaused = false;
+
+function change(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== fresh.nodeName) {
+    old.replaceWith(fresh);
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const children = [...fresh.childNodes];
+  while (old.childNodes.length > children.length) old.lastChild.remove();
+  children.forEach((child, n) => {
+    if (n < old.childNodes.length) change(old.childNodes[n], child);
+    else old.append(child);
+  });
+}
+
+async function update() {
+  const began = performance.now();
+  let pause = PAUSE;
+  try {
+    const response = await fetch(location.href, { cache: "no-store" });
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    const parts = fresh.querySelectorAll("[data-part]");
+    if (!response.ok || !parts.length) throw new Error(`status ${response.status}`);
+    if (!isPaused) {
+      for (const part of parts) change(document.getElementById(part.id), part);
+      notice.textContent = "";
+    }
+    pause = Math.max(PAUSE, Math.min(60000, 10 * (performance.now() - began)));
+  } catch {
+    notice.textContent = "No update: claimq or its server does not answer.";
+  }
+  setTimeout(next, pause);
+}
+
+function next() {
+  if (isPaused || document.hidden) setTimeout(next, PAUSE);
+  else update();
+}
+
+if (main) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    isPaused = !isPaused;
+    button.setAttribute("aria-pressed", String(isPaused));
+    notice.textContent = isPaused ? "Updates are paused." : "";
+  });
+  setTimeout(next, PAUSE);
+}

@@ -1,0 +1,26 @@
+"""The check of the Host header that protects HTTP servers on this machine from web pages (DNS rebinding)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
+
+
+def is_own_host(header: str, listens_on: str) -> bool:
+    """Whether a Host header names the server itself: its address, localhost, no host, or any IP address.
+
+    A page of another site can only get here by a name of its own that resolves to this address.
+    """
+    name = _HOST.fullmatch(header)
+    if name is None:
+        return False
+    if name[1].lower() in ("localhost", "", listens_on.lower()):
+        return True
+    try:
+        ipaddress.ip_address(name[1].strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""The web page of `claimq up`."""
+
+import re
+import sys
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from testkit.waiting import eventually_sync
+
+Claimq = Callable[..., Any]
+StartUp = Callable[..., Any]
+
+
+@pytest.fixture
+def idle_spec() -> dict[str, object]:
+    return {
+        "worker": {"command": [sys.executable, "-c", "import time; time.sleep(600)"]},
+        "scaling": {"maxReplicas": 1, "targetAge": "90s"},
+    }
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
+def test_local_mode_serves_its_queues_with_target_and_decision(
+    start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
+) -> None:
+    up = start_up(idle_spec, "--web", "127.0.0.1:0")
+    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
+    url = re.findall(r"web page: (http://\S+)", up.text)[0]
+    assert claimq("enqueue", "trial", "a", "b").code == 0
+
+    def shown() -> str:
+        text = get(f"{url}queues/trial")
+        assert "1 worker wanted" in text
+        assert "<dt>main</dt><dd>2</dd>" in text
+        return text
+
+    text = eventually_sync(shown)
+    assert "target 90 s" in text
+    assert "workers to start every item in time" in text
+    assert "1 wanted" in get(url)
+
+
+def test_a_second_local_mode_chooses_a_free_port(
+    start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
+) -> None:
+    up = start_up(idle_spec)
+    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
+    address = re.findall(r"web page: http://(\S+)/", up.text)[0]
+    refused = claimq("up", "-f", str(up.folder / "queue.yaml"), "--web", address)
+    assert refused.code == 1
+    assert f"cannot listen on {address}" in refused.err
+
+
+def test_the_page_can_be_turned_off(start_up: StartUp, idle_spec: dict[str, object]) -> None:
+    up = start_up(idle_spec, "--web", "off", "--until-empty", wait=False)
+    eventually_sync(lambda: not up.process.is_running)
+    assert up.process.returncode == 0
+    assert "web page" not in up.text
+
+
+def test_the_page_of_local_mode_listens_on_loopback_only(
+    start_up: StartUp, idle_spec: dict[str, object]
+) -> None:
+    up = start_up(idle_spec, "--web", "0.0.0.0:0", wait=False)
+    eventually_sync(lambda: not up.process.is_running)
+    assert up.process.returncode == 2
+    assert "other machines can reach 0.0.0.0" in up.text

@@ -1,0 +1,128 @@
+"""`claimq web` over the Valkey of the test, a browser, and queues with content that tries to run as a script."""
+
+import http.client
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+import claimq.blocking
+from claimq.model import NewItem
+from testkit import tiers
+from testkit.binaries import ServerMissing
+from testkit.browser import launched
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+SCRIPT = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'{{7*7}}"
+CLIENT = "<img/src=x/onerror=window.hit=1>"
+WORKER = "<img\tsrc=x>".replace("\t", "-onerror=hit-")
+ID = '"><svg/onload=window.hit=1>'
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+class Page:
+    """A `claimq web` of a test."""
+
+    def __init__(self, process: Process, url: str, log: Path) -> None:
+        self.process = process
+        self.url = url
+        self.log = log
+
+    def get(self, path: str = "/", *, method: str = "GET", headers: dict[str, str] | None = None) -> Answer:
+        """One request."""
+        address = urlsplit(self.url)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port)
+        try:
+            connection.request(method, path, headers=headers or {})
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read().decode())
+        finally:
+            connection.close()
+
+    def item(self, queue: str, item_id: str) -> Answer:
+        """The page of an item."""
+        return self.get(f"/queues/{queue}/item?{urlencode({'id': item_id})}")
+
+
+StartPage = Callable[..., Page]
+
+
+@pytest.fixture
+def start_page(valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartPage]:
+    """Starts `claimq web` with these arguments and waits until it serves."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    started: list[Process] = []
+
+    def start(*arguments: str, url: str = valkey.url) -> Page:
+        log = tmp_path / f"web-{len(started)}.log"
+        command = [sys.executable, "-m", "claimq_cli", "web", "--redis", url, "--listen", "127.0.0.1:0"]
+        started.append(Process([*command, *arguments], log=log, cwd=tmp_path))
+
+        def address() -> str:
+            assert started[-1].is_running, log.read_text()
+            found = re.search(r"http://\S+/", log.read_text())
+            return found[0] if found else ""
+
+        return Page(started[-1], eventually_sync(address, why="claimq web prints its address"), log)
+
+    yield start
+    for one in started:
+        one.kill9()
+
+
+@pytest.fixture
+def page_of_web(start_page: StartPage) -> Page:
+    """`claimq web` over the shared Valkey."""
+    return start_page()
+
+
+@pytest.fixture
+def media(valkey: Server) -> str:
+    """The queue `media` with items in every state; each text that an outsider chooses tries to run as a script."""
+
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("media", worker=WORKER)
+        for number in range(3):
+            queue.enqueue({"n": number, SCRIPT: [SCRIPT, {"deep": SCRIPT}]}, id=f"fail{number}")
+        for claim in queue.claim(3, wait=0):
+            error = f"{SCRIPT} at byte {claim.item.id[-1]}"
+            queue.fail(claim, error=error, detail=f"line 1\n{SCRIPT}", permanent=True)
+        queue.enqueue(SCRIPT, id=ID, client=CLIENT)
+        queue.claim(1, wait=0)
+        queue.enqueue_many(
+            [
+                NewItem(SCRIPT, id="waits", client=CLIENT),
+                NewItem(b"\x00\xff", id="bytes"),
+                NewItem("x", id="later", delay=3600),
+            ]
+        )
+        queue.add_to_index()
+    return "media"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, one for all tests of this process."""
+    with sync_playwright() as playwright:
+        try:
+            running = launched(playwright)
+        except ServerMissing as error:
+            pytest.skip(f"{tiers.MISSING}{error}")
+        yield running
+        running.close()

@@ -1,0 +1,201 @@
+"""The web page in a real browser: scripts of outsiders, keyboard, phones, accessibility, live updates."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response
+
+import claimq.blocking
+from testkit.browser import PATIENCE_MS, inaccessible
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+ITEM_ID = '"><svg/onload=window.hit=1>'
+ITEMS = [f"/queues/media/item?{urlencode({'id': one})}" for one in (ITEM_ID, "waits", "bytes", "fail1")]
+PATHS = [
+    "/",
+    "/queues/media",
+    *(f"/queues/media/{state}" for state in ("waiting", "busy", "delayed", "failed")),
+    *ITEMS,
+    "/queues/nothing",
+]
+MOST_BYTES = 250_000
+LOOKS = [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", event => window.violations.push(event.violatedDirective));
+"""
+
+
+def opened(browser: Browser, *, scheme: str = "light", width: int = 1280) -> BrowserContext:
+    """A new profile of the browser that notes violations of the policy."""
+    dark = scheme == "dark"
+    context = browser.new_context(
+        color_scheme="dark" if dark else "light", viewport={"width": width, "height": 800}
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script(WATCH)
+    return context
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """A tab of a wide, light browser."""
+    context = opened(browser)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def address(page_of_web: Any, media: str) -> str:
+    """The address of a page that shows `media`, once its plots have begun."""
+    eventually_sync(lambda: "<figure>" in page_of_web.get("/queues/media").text)
+    return str(page_of_web.url).rstrip("/")
+
+
+def enqueue(server: Server, item_id: str, queue: str = "media") -> None:
+    with claimq.blocking.connect(server.url) as connected:
+        connected.queue(queue).enqueue("x", id=item_id)
+
+
+def test_no_text_of_an_outsider_runs_as_a_script(tab: Page, address: str) -> None:
+    dialogs: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    tab.on("dialog", note)
+    query = urlencode(
+        {"text": ITEM_ID, "reason": ITEM_ID, "client": "<b>", "id": "<script>window.hit=1</script>"}
+    )
+    for path in [*PATHS, f"/?{query}", f"/queues/media/failed?{query}", f"/queues/media/item?{query}"]:
+        tab.goto(address + path)
+        assert tab.evaluate("[window.hit, window.violations]") == [None, []], path
+        assert tab.locator("main script, main img, main [onload], main svg[onload]").count() == 0
+    assert dialogs == []
+
+
+def test_an_update_runs_no_script_either(tab: Page, address: str, valkey: Server) -> None:
+    tab.goto(f"{address}/queues/media/waiting")
+    enqueue(valkey, "<img/src=x/onerror=window.hit=1>")
+    tab.get_by_role("link", name="<img/src=x/onerror=window.hit=1>").wait_for()
+    assert tab.evaluate("[window.hit, window.violations]") == [None, []]
+
+
+def test_the_policy_stops_a_script_that_gets_into_a_page(tab: Page, address: str) -> None:
+    tab.goto(address)
+    tab.evaluate("document.querySelector('main').innerHTML = '<img src=/x onerror=window.hit=1>'")
+    eventually_sync(lambda: tab.evaluate("window.violations") == ["script-src-attr"])
+    assert tab.evaluate("window.hit") is None
+
+
+def test_a_new_item_appears_without_a_reload_and_the_focus_stays(
+    tab: Page, address: str, valkey: Server
+) -> None:
+    tab.goto(f"{address}/queues/media/waiting")
+    tab.evaluate("window.isTheSame = true")
+    tab.get_by_role("link", name="waits").focus()
+    enqueue(valkey, "fresh")
+    tab.get_by_role("link", name="fresh").wait_for()
+    assert tab.evaluate("[window.isTheSame, document.activeElement.textContent]") == [True, "waits"]
+
+
+def test_paused_updates_stay_paused_until_the_button_is_pressed_again(
+    tab: Page, address: str, valkey: Server
+) -> None:
+    tab.goto(f"{address}/queues/media/waiting")
+    button = tab.get_by_role("button", name="Pause updates")
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    enqueue(valkey, "fresh")
+    assert tab.get_by_role("link", name="fresh").count() == 0
+    button.press("Space")
+    tab.get_by_role("link", name="fresh").wait_for()
+
+
+def test_a_page_without_its_server_says_so_and_recovers(
+    browser: Browser, start_page: Any, start_server: Any
+) -> None:
+    server = start_server()
+    enqueue(server, "one", "mail")
+    page = start_page("mail", url=server.url)
+    context = opened(browser)
+    tab = context.new_page()
+    tab.goto(page.url)
+    server.kill9()
+    notice = tab.get_by_text("No update: claimq or its server does not answer.")
+    notice.wait_for()
+    server.start()
+    notice.wait_for(state="detached")
+    enqueue(server, "two", "mail")
+    tab.get_by_role("link", name="mail").wait_for()
+    context.close()
+
+
+def test_the_keyboard_reaches_a_queue_and_an_item(tab: Page, address: str) -> None:
+    tab.goto(address)
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to content"
+    tab.keyboard.press("Enter")
+    _tab_until(tab, "media")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/queues/media")
+    _tab_until(tab, "Failed")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/queues/media/failed")
+    _tab_until(tab, "fail2")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/item?id=fail2")
+    assert tab.get_by_role("heading", level=1).text_content() == "Item fail2"
+
+
+def _tab_until(tab: Page, text: str) -> None:
+    """Presses Tab until the element with this text has the focus, which must be visible."""
+    for _ in range(60):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.textContent.trim()") == text:
+            break
+    else:
+        raise AssertionError(f"the keyboard does not reach {text!r}")
+    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+
+
+def test_json_unfolds_by_keyboard_and_stays_text(tab: Page, address: str) -> None:
+    tab.goto(f"{address}/queues/media/item?id=fail1")
+    name = tab.locator(".tree .name", has_text="deep")
+    assert not name.is_visible()
+    tab.locator("summary", has_text="1 field").press("Enter")
+    name.wait_for()
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_each_page_is_accessible_and_fits_the_width(
+    browser: Browser, address: str, scheme: str, width: int
+) -> None:
+    context = opened(browser, scheme=scheme, width=width)
+    tab = context.new_page()
+    for path in PATHS:
+        tab.goto(address + path)
+        assert inaccessible(tab) == [], path
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    context.close()
+
+
+def test_a_page_with_all_its_files_is_small_and_comes_from_here(tab: Page, address: str) -> None:
+    sizes: dict[str, int] = {}
+
+    def note(response: Response) -> None:
+        sizes[response.url] = int(response.headers.get("content-length", "0"))
+
+    tab.on("response", note)
+    for path in PATHS:
+        tab.goto(address + path, wait_until="networkidle")
+    assert all(url.startswith(address) for url in sizes)
+    assert any(url.endswith(".css") for url in sizes)
+    assert 0 < sum(sizes.values()) <= MOST_BYTES
+    paint = tab.evaluate("performance.getEntriesByType('paint').map(one => one.startTime)")
+    print("first paint of the last page, ms:", json.dumps(paint), "bytes of all pages:", sum(sizes.values()))

@@ -1,0 +1,65 @@
+"""The table of queues: which ones it shows, in which order, on which page."""
+
+import pytest
+
+from claimq_cli.web.overview import PAGE, Page, Selection, selected, warnings_of
+from claimq_cli.web.samples import WIDTH, Sample
+
+EMPTY = Sample(*[0.0] * WIDTH)
+QUEUES = {
+    "media.thumbs": EMPTY._replace(main=5.0, oldest_age=70.0),
+    "media.videos": EMPTY._replace(failed=2.0),
+    "mail": EMPTY._replace(main=50.0, is_paused=1.0),
+}
+
+
+def names(**query: str) -> list[str]:
+    return selected(QUEUES, Selection.of(query))[0]
+
+
+def test_queues_are_sorted_by_name_or_by_a_column_either_way() -> None:
+    assert names() == ["mail", "media.thumbs", "media.videos"]
+    assert names(order="down") == ["media.videos", "media.thumbs", "mail"]
+    assert names(sort="main") == ["mail", "media.thumbs", "media.videos"]
+    assert names(sort="main", order="up") == ["media.videos", "media.thumbs", "mail"]
+    assert names(sort="oldest")[0] == "media.thumbs"
+
+
+def test_queues_are_filtered_by_name_and_state() -> None:
+    assert names(text="MEDIA") == ["media.thumbs", "media.videos"]
+    assert names(show="failed") == ["media.videos"]
+    assert names(show="waiting") == ["mail", "media.thumbs"]
+    assert names(show="paused", text="media") == []
+
+
+def test_ten_thousand_queues_are_divided_into_pages() -> None:
+    many = {f"q{n:05}": EMPTY for n in range(10_000)}
+    shown, page = selected(many, Selection.of({"page": "200"}))
+    assert (len(shown), shown[-1]) == (PAGE, "q09999")
+    assert (page.number, page.last, page.total) == (200, 200, 10_000)
+
+
+@pytest.mark.parametrize("asked", ["", "0", "-1", "x", "9" * 30, "²"])
+def test_an_invalid_page_is_the_first_one(asked: str) -> None:
+    assert Selection.of({"page": asked, "sort": "nothing", "show": "?"}) == Selection()
+
+
+def test_a_page_behind_the_last_one_is_the_last_one() -> None:
+    assert Page.of(99, 120) == Page(number=3, last=3, total=120, begin=100)
+    assert Page.of(5, 0) == Page(number=1, last=1, total=0, begin=0)
+
+
+def test_a_link_keeps_the_selection_and_escapes_it() -> None:
+    selection = Selection.of({"text": '"><b>&', "sort": "main"})
+    assert selection.query(page=2) == "?text=%22%3E%3Cb%3E%26&show=all&sort=main&order=down&page=2"
+    assert "order=up" in selection.sorted_by("main")
+    assert "order=down" in selection.sorted_by("busy")
+    assert "order=up" in selection.sorted_by("name")
+    assert (selection.aria_sort("main"), selection.aria_sort("busy")) == ("descending", "none")
+
+
+def test_what_a_person_should_know_is_noted() -> None:
+    assert warnings_of(QUEUES["media.thumbs"], 60.0, 0) == ["oldest item is over the target", "no worker"]
+    assert warnings_of(QUEUES["media.thumbs"], 80.0, 1) == []
+    assert warnings_of(QUEUES["mail"], None, 0) == ["paused"]
+    assert warnings_of(QUEUES["media.videos"], None, 0) == ["failed items"]

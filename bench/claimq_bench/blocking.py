@@ -17,6 +17,7 @@ from typing import Any
 import claimq
 from claimq import Claim, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, State
 from claimq.queue.internals import internals
+from claimq.queue.next_claims import next_claims
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
 from testkit.clock import move_clock
@@ -139,6 +140,7 @@ async def _look(stage: Stage, state: State) -> None:
     calls: list[tuple[str, Callable[[], Awaitable[object]]]] = [
         ("snapshot", queue.snapshot),
         ("workers", queue.workers),
+        ("clients", queue.clients),
         ("memory_usage", queue.memory_usage),
         (f"items({state.value})", lambda: queue.items(state, 50)),
         (f"items({state.value})", lambda: queue.items(state, 10, offset=items - 10)),
@@ -214,6 +216,9 @@ async def _ends(stage: Stage) -> None:
     async with stage.measured("done"):
         await queue.done(tokens[::2])
     await stage.fill()
+    for start in range(1, content.items, 2000):
+        async with stage.measured("done_claim"):
+            await next_claims(queue).done_and_claim(tokens[start : start + 2000 : 2], 1000)
     async with stage.measured("flush_client"):
         await queue.flush_client("client-0")
     async with stage.measured("flush"):

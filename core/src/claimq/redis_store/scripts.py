@@ -1,6 +1,8 @@
 """The Lua scripts: one file per transition in ``lua/``, combined with the library parts that its ``use:`` line names.
 
-Of each part (``lua/lib/``) only the functions that the script calls are included. A script is called by the hash of its
+Of each part (``lua/lib/``) only the functions that the script calls are included. Each function costs every call of
+the script, used or not: what only a function with ``-- On demand: `` in its comment calls is defined inside of it, and
+so made when it is called. A script is called by the hash of its
 text, so two releases with different scripts can share one server.
 
 The writing commands are found in the text and listed in ``WRITES`` at its top; ``open()`` checks the permission for
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -28,10 +30,14 @@ READS = frozenset({
 """Commands that only read. A script runs them before its first write."""
 
 _COMMAND = re.compile(r"redis\.p?call\('([A-Z]+)'")
-_FUNCTION = re.compile(
-    r"^(?:--[^\n]*\n)*local function (\w+)\((?:[^\n]* end\n|[^\n]*\n(?:(?!end\n)[^\n]*\n)*end\n)",
+_DEFINITION = re.compile(
+    r"^(?:--[^\n]*\n)*local (?:([A-Z][A-Z_, ]*) = [^\n]*\n"
+    r"|function (\w+)\((?:[^\n]* end\n|[^\n]*\n(?:(?!end\n)[^\n]*\n)*end\n))",
     re.MULTILINE,
 )
+_KEY = re.compile(r"^    (\w+) = base \.\. '[^\n]*\n", re.MULTILINE)
+_FIELD = re.compile(r"\.(\w+)")
+_ON_DEMAND = "-- On demand: "
 _NO_CODE = re.compile(r"--[^\n]*|'[^'\n]*'")
 _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
@@ -53,7 +59,7 @@ def script(name: str) -> Script:
     shebang, _, body = (folder / f"{name}.lua").read_text("ascii").partition("\n")
     used = next(line for line in body.splitlines() if line.startswith("-- use: ")).split()[2:]
     parts = [(folder / "lib" / f"{part}.lua").read_text("ascii") for part in used]
-    body = "\n".join([*_reached(parts, body), body])
+    body = _with_used_keys("\n".join([*_reached(parts, body), body]))
     listed = ", ".join(f"'{command}'" for command in writes_of(body))
     text = f"{shebang}\nlocal WRITES = {{{listed}}}\n{body}"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -65,18 +71,52 @@ def writes_of(text: str) -> list[str]:
     return sorted(set(_COMMAND.findall(text)) - READS)
 
 
+def _with_used_keys(text: str) -> str:
+    """The text without the keys of a queue that it does not use."""
+    used = set(_FIELD.findall(_NO_CODE.sub("", text)))
+    return _KEY.sub(lambda found: found[0] if found[1] in used else "", text)
+
+
 def _reached(parts: Iterable[str], body: str) -> Iterator[str]:
-    """The parts without the functions that the body does not reach."""
+    """The parts without what the body does not reach, and with what is made on demand in its place."""
     listed = list(parts)
-    functions = {found[1]: found[0] for part in listed for found in _FUNCTION.finditer(part)}
-    rest = "".join(_FUNCTION.sub("", part) for part in listed)
-    reached: set[str] = set()
-    new = _names_in(rest + body) & functions.keys()
+    definitions = {found[1] or found[2]: found[0] for part in listed for found in _DEFINITION.finditer(part)}
+    owner = {name: names for names in definitions for name in names.split(", ")}
+
+    def used(text: str) -> set[str]:
+        return {owner[name] for name in _names_in(text) & owner.keys()}
+
+    uses = {names: used(text) for names, text in definitions.items()}
+    on_demand = {names for names, text in definitions.items() if _ON_DEMAND in text}
+    rest = "".join(_DEFINITION.sub("", part) for part in listed)
+    calls = {names: set[str]() if names in on_demand else uses[names] for names in uses}
+    always = _closure(used(rest + body), calls)
+    calls = {names: set[str]() if names in always else uses[names] for names in uses}
+
+    def placed(found: re.Match[str]) -> str:
+        names = found[1] or found[2]
+        if names not in always:
+            return ""
+        if names not in on_demand:
+            return found[0]
+        own = _closure(uses[names], calls) - always
+        before, begin, rest = found[0].partition(f"local function {names}(")
+        arguments, newline, rest = rest.partition("\n")
+        return "".join(
+            [before, begin, arguments, newline, *(definitions[one] for one in uses if one in own), rest]
+        )
+
+    for part in listed:
+        yield _DEFINITION.sub(placed, part)
+
+
+def _closure(first: Iterable[str], calls: Mapping[str, set[str]]) -> set[str]:
+    """The first ones, all that they call, and so on."""
+    reached, new = set[str](), set(first)
     while new:
         reached |= new
-        new = set().union(*(_names_in(functions[name]) for name in new)) & functions.keys() - reached
-    for part in listed:
-        yield _FUNCTION.sub(lambda found: found[0] if found[1] in reached else "", part)
+        new = set[str]().union(*(calls[name] for name in new)) - reached
+    return reached
 
 
 def _names_in(text: str) -> set[str]:

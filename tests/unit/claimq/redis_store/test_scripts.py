@@ -34,5 +34,18 @@ def test_a_script_has_no_function_that_it_does_not_reach() -> None:
     assert "local function give_back(" in script("give_back").text
 
 
+def test_what_only_a_function_on_demand_calls_is_made_inside_of_it() -> None:
+    text = script("claim").text
+    before, _, adopt = text.partition("local function adopt(")
+    assert "local function read_header(" not in before
+    assert "local NUMBERS = " not in before
+    assert adopt.index("local function read_header(") < adopt.index("q.adopted = 0")
+
+
+def test_a_queue_has_only_the_keys_that_the_script_uses() -> None:
+    assert " leases = base .. 'leases'," in script("done").text
+    assert "failed_items" not in script("done").text
+
+
 def test_a_command_that_is_not_known_counts_as_a_write() -> None:
     assert writes_of("redis.call('HGET', a) redis.pcall('SMOVE', b)") == ["SMOVE"]

@@ -14,10 +14,9 @@ local groups = read_claims(q, 8)
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
 local c = before_claim(q, worker)
-check_permissions(q.base, {'ZMSCORE'})
+check_permission(q.base, 'ZMSCORE')
 for _, group in ipairs(groups) do expect_hash(group.busy) end
-local is_lost = lost_reply(q, count, ARGV[7], nonce)
-if is_lost then return is_lost end
+if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = left == 0 and take_for(q, c, count) or {}  -- which may still refuse the call, so it comes before the verdicts
 local verdicts, lost = end_held(q, groups)
 local done = #verdicts - lost

@@ -25,6 +25,7 @@ for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done'
 for _, group in ipairs(followers) do write_group(group) end
 local counts = {done = #verdicts - lost, lost = lost}
 for i, queue in ipairs(queues) do
+  if queue.entering then enter_ring(queue) end
   if queue.enqueued then leave_wake_token(queue) end
   if queue == q and i == 1 then
     counts.enqueued, counts.client_items = q.enqueued or 0, q.more_client_items or 0

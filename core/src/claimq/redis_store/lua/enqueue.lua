@@ -18,6 +18,7 @@ for _, group in ipairs(groups) do write_group(group) end
 local reply = {}
 for _, q in ipairs(queues) do
   if q.enqueued then
+    if q.entering then enter_ring(q) end
     leave_wake_token(q)
     close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
   end

@@ -6,7 +6,7 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
 --   If all are lost nothing is written.
--- Cost: O(claims log n), at most 100 items or 2 MiB; for the head also reading up to 1,000 items (2 MiB) that were given back before
+-- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000 items (2 MiB) that were given back before
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
@@ -42,7 +42,7 @@ local function give_back(q, at, kind, error, detail, delay)
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
       verdicts[position], items[#items + 1] = item.verdict, item
       if item.delay and item.delay > 0 then verdicts[position] = verdicts[position] .. ':' .. item.delay end
-      if not has_room(q, #envelope) or #items == CALL_MOVES then break end
+      if not has_room(q, #envelope * weight_of(item.verdict)) or #items == CALL_MOVES then break end
     end
   end
   table.sort(items, function(a, b) return a.number < b.number end)

@@ -3,7 +3,7 @@
 -- use: queue envelope main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
--- ARGV: 1 limit (at most 100 items and 2 MiB are moved; it then answers that there is more)
+-- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n)
 local q = open(KEYS[1])
@@ -12,7 +12,7 @@ local policy = policy_of(q)
 local page = redis.call('ZRANGEBYSCORE', q.leases, 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
-local began_before = q.server_since + policy.expiry + 1000
+local began_before = (q.server_since or tonumber(q.seen[13]) or 0) + policy.expiry + 1000
 local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
 for i = 1, #page, 2 do
   if is_lost and tonumber(page[i + 1]) > began_before then break end
@@ -34,26 +34,29 @@ for _, token in ipairs(expired) do
     local verdict = settle(q, policy, item, kind, why, worker)
     items[#items + 1], verdicts[#verdicts + 1] = item, verdict
     reply[#reply + 1] = token; reply[#reply + 1] = item.id; reply[#reply + 1] = verdict
-    room = has_room(q, #envelope)
+    room = has_room(q, #envelope * weight_of(verdict))
     if not room then break end
   else orphans = orphans + 1 end
 end
 local arrived = {}
 local due = read_within(q, limit - #ended, function(skip, count)
   local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
+  local bytes = 0
   for _, envelope in ipairs(page) do
     local item = parse(q, envelope, '0')
     length_of(q, item.client)
     restart_wait(item, q.now)
     arrived[#arrived + 1] = item
+    bytes = bytes + #envelope * (weight_of('delayed') - 1)
   end
-  return page
+  return page, bytes
 end)
 q.counts = {}
 place(q, policy, items, verdicts)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
+if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, is_lost and 0 or #items, #items
 q.counts.due, q.counts.repaired = #due, orphans

@@ -45,7 +45,7 @@ sliced(gone, 1000, function(list, from, to)
   redis.call('ZREM', failed, unpack(list, from, to))
   redis.call('HDEL', stored, unpack(list, from, to))
 end)
-write_removed(q)
+if q.removals then write_removed(q) end
 local text = format_text('%d %d %d ', #gone, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 if #gone > 0 then
   close(q, {failed_removed = #gone})

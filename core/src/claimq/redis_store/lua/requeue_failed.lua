@@ -41,6 +41,7 @@ for i, item in ipairs(chosen) do
   tail(q, item.client, {format(item)})
 end
 if #chosen > 0 then
+  if q.entering then enter_ring(q) end
   leave_wake_token(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end

@@ -8,9 +8,9 @@ local function kept_reply(q)
   q.calls = q.base .. 'calls:' .. ARGV[1]
   local last = redis.call('HGET', q.calls, ARGV[2])
   if not last then return nil end
-  local number, refreshed, reply = string.match(last, '^(%d+) (%d+) (.*)$')
+  local number, refreshed, reply_at = string.match(last, '^(%d+) (%d+) ()')
   q.refreshed = refreshed
-  if number == ARGV[3] then return reply end
+  if number == ARGV[3] then return string.sub(last, reply_at) end
   if tonumber(number) > tonumber(ARGV[3]) then return 'STALE' end
   return nil
 end
@@ -24,20 +24,21 @@ end
 
 -- What the caller must wait for after a write: '' (nothing), 'replicated' (a replica has it) or 'fsynced' (it is on the disks of the server and of a
 -- replica). Checks the permission before anything is written.
-local WAITS = {replicated = {'WAIT', '1', '0'}, fsynced = {'WAITAOF', '1', '1', '0'}}
-local function durability(text)
-  local words = WAITS[text or '']
-  if not words then return '' end
-  if not redis.acl_check_cmd(unpack(words)) then error({err = 'NOPERM this user has no permissions to run ' .. words[1]}) end
-  return '|' .. text
+local function durability(level)
+  if level ~= 'replicated' and level ~= 'fsynced' then return '' end
+  local command, is_allowed = 'WAIT', level == 'replicated' and redis.acl_check_cmd('WAIT', '1', '0')
+  if level == 'fsynced' then command, is_allowed = 'WAITAOF', redis.acl_check_cmd('WAITAOF', '1', '1', '0') end
+  if not is_allowed then error({err = 'NOPERM this user has no permissions to run ' .. command}) end
+  return '|' .. level
 end
 
 -- The same after a done, which waits only if the policy says so.
 local function durability_of_done(q)
   local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
-  return durability(config[2] == '1' and config[1])
+  return config[2] == '1' and durability(config[1]) or ''
 end
 
+-- On demand: replies are seldom lost.
 -- Answers a call that was sent again. What WAIT waits for is the last write of its own connection, so a caller that waits needs one here.
 local function answer_again(q, kept)
   if string.find(kept, '|%a+$') then keep_reply(q, kept) end

@@ -6,11 +6,10 @@ local function read_claims(q, at)
   local count, total = count_of(ARGV[at], 0), 0
   at = at + 1
   for g = 1, count do
-    local tokens, size = {}, count_of(ARGV[at + 1], 1)
+    local size = count_of(ARGV[at + 1], 1)
     total = total + size
-    count_of(total, 1)
-    for i = 1, size do tokens[i] = ARGV[at + 1 + i] end
-    groups[g] = {worker = ARGV[at], busy = q.base .. 'busy:' .. ARGV[at], tokens = tokens}
+    if g > 1 then count_of(total, 1) end
+    groups[g] = {worker = ARGV[at], busy = q.base .. 'busy:' .. ARGV[at], tokens = {unpack(ARGV, at + 2, at + 1 + size)}}
     at = at + 2 + size
   end
   return groups, at
@@ -39,12 +38,10 @@ local function find_held(q, groups)
   return verdicts, lost
 end
 
--- A call that ends claims frees their items, so it ends with the item that reaches FREED_BYTES. Cuts the groups there; returns the number of tokens
--- that are left for later calls. Sizes are asked for only where the largest item of the queue could make them matter.
-local function leave_for_later(q, groups)
-  local count, freed, left = 0, 0, 0
-  for _, group in ipairs(groups) do count = count + #group.tokens end
-  if count * q.largest <= FREED_BYTES then return 0 end
+-- Cuts the groups where their items reach FREED_BYTES; returns the number of tokens that are left for later calls.
+-- On demand: items are seldom so large.
+local function cut_groups(q, groups)
+  local freed, left = 0, 0
   for _, group in ipairs(groups) do
     local now = {}
     for _, token in ipairs(group.tokens) do
@@ -56,30 +53,41 @@ local function leave_for_later(q, groups)
   return left
 end
 
+-- A call that ends claims frees their items, so it ends with the item that reaches FREED_BYTES. Sizes are asked for only where the largest item of
+-- the queue could make them matter.
+local function leave_for_later(q, groups)
+  local count = 0
+  for i = 1, #groups do count = count + #groups[i].tokens end
+  return count * q.largest > FREED_BYTES and cut_groups(q, groups) or 0
+end
+
 -- The verdicts of a call as text, with "later" for those that were left.
 local function verdict_text(verdicts, left)
-  return table.concat(verdicts, ' ') .. string.rep(' later', left)
+  local text = table.concat(verdicts, ' ')
+  return left == 0 and text or text .. string.rep(' later', left)
 end
 
 -- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all
 -- are removed at once; the leases are read only if some were not there, to learn which.
 local function end_held(q, groups)
-  local verdicts, lost, seen = {}, 0, {}
-  expect_zset(q.leases)
-  check_permissions(q.base, {'ZMSCORE'})
-  if #groups > 1 then for _, group in ipairs(groups) do expect_hash(group.busy) end end
-  for _, group in ipairs(groups) do
-    sliced(group.tokens, 1000, function(tokens, from, to)
-      local ended = redis.call('HDEL', group.busy, unpack(tokens, from, to))
-      local leases = ended <= to - from and redis.call('ZMSCORE', q.leases, unpack(tokens, from, to))
-      for i = from, to do
-        local is_lost = leases and (not leases[i - from + 1] or seen[tokens[i]])
-        if leases then seen[tokens[i]] = true end
-        verdicts[#verdicts + 1] = is_lost and 'lost' or 'done'
-        if is_lost then lost = lost + 1 end
+  local verdicts, lost, seen, leased = {}, 0, nil, q.leases
+  redis.call('ZCARD', leased)  -- or WRONGTYPE
+  check_permission(q.base, 'ZMSCORE')
+  if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
+  for g = 1, #groups do
+    local group, before = groups[g], #verdicts
+    local tokens = group.tokens
+    local ended, leases = #tokens > 0 and redis.call('HDEL', group.busy, unpack(tokens)) or 0, nil
+    if ended < #tokens then leases, seen = redis.call('ZMSCORE', leased, unpack(tokens)), seen or {} end
+    for i = 1, #tokens do
+      local verdict = 'done'
+      if leases then
+        if not leases[i] or seen[tokens[i]] then verdict, lost = 'lost', lost + 1 end
+        seen[tokens[i]] = true
       end
-      if ended > 0 then redis.call('ZREM', q.leases, unpack(tokens, from, to)) end
-    end)
+      verdicts[before + i] = verdict
+    end
+    if ended > 0 then redis.call('ZREM', leased, unpack(tokens)) end
   end
   return verdicts, lost
 end

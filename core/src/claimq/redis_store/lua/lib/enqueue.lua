@@ -4,10 +4,12 @@
 local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
 
 -- The queues of KEYS by their place there. The first key names one that is open already.
+-- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
+-- moved key by key, and no script sees half of a queue or stops halfway at a missing key.
 local function open_others(q)
   local queues, count = {q}, 1
   for i = 2, #KEYS do
-    if is_main(KEYS[i]) then
+    if string.sub(KEYS[i], -5) == ':main' then
       count = count + 1
       if count > ENQUEUE_QUEUES + 1 then error({err = 'ERR one call takes ' .. ENQUEUE_QUEUES .. ' queues'}) end
       queues[i] = KEYS[i] == KEYS[1] and q or open(KEYS[i])
@@ -17,18 +19,18 @@ local function open_others(q)
 end
 
 local function read_groups(queues, at)
-  local bytes = 0
-  for i = at, #ARGV do bytes = bytes + #ARGV[i] end
-  local groups, index = {}, 0
-  while at <= #ARGV do
-    local group = {queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = ARGV[at + 3]}
-    local prefix, first, count = ARGV[at + 4], tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
-    at = at + 7
-    group.index, group.own, group.prefix, group.first, group.at, group.count = index, prefix == '', prefix, first, at, count
-    index, at = index + count, at + (prefix == '' and 2 * count or count)
+  local bytes, groups, index, last = 0, {}, 0, #ARGV
+  for i = at, last do bytes = bytes + #ARGV[i] end
+  while at <= last do
+    local prefix, count = ARGV[at + 4], tonumber(ARGV[at + 6])
+    local is_own = prefix == ''
+    groups[count_of(#groups + 1, 1)] = {
+      queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = ARGV[at + 3], prefix = prefix,
+      first = tonumber(ARGV[at + 5]), count = count, at = at + 7, index = index, own = is_own, envelopes = {}, new_ids = is_own and {},
+    }
+    bytes = bytes + count * (#ARGV[at + 2] + #prefix)  -- each item has them
+    index, at = index + count, at + 7 + (is_own and 2 * count or count)
     count_of(index, 0)
-    bytes = bytes + count * (#group.client + #prefix)  -- each item has them
-    groups[count_of(#groups + 1, 1)] = group
   end
   if index > 1 and bytes > ENQUEUE_BYTES then
     error({err = 'ERR one call takes ' .. ENQUEUE_BYTES .. ' bytes of items, or a single item, not ' .. bytes})
@@ -41,19 +43,20 @@ local function read_limits(q, group)
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], 1048576, 1, 536870912), setting(config[2], 3600000, 1000, 31622400000)
     q.durability = durability(config[3])
-    q.wake_tokens, q.known = redis.call('LLEN', q.wake), {}
+    q.wake_tokens = redis.call('LLEN', q.wake)
   end
-  if group.due ~= '' then expect_zset(q.delayed) end
+  if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
   if group.own then
-    q.old_ids = q.old_ids or redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, 20 + #ARGV)
+    q.old_ids, q.known = q.old_ids or redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, 20 + #ARGV), q.known or {}
   end
-  length_of(q, '-'); length_of(q, group.client)
+  length_of(q, '-')
+  if group.client ~= '-' then length_of(q, group.client) end
 end
 
 -- Ids that the producer gave: those that are known, here or in this call, are left out.
+-- On demand: most producers leave the ids to the library.
 local function check_own(group, duplicates, middle, envelopes)
   local q = group.queue
-  group.new_ids = {}
   for i = 0, group.count - 1 do
     local id, payload = ARGV[group.at + 2 * i], ARGV[group.at + 2 * i + 1]
     if #payload > q.limit then return {'TOO_LARGE', group.index + i, #payload, q.limit} end
@@ -70,9 +73,8 @@ end
 -- Checks sizes, key types and known ids, and makes the groups' envelopes. Returns the refusal, if any. Writes nothing.
 local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
-    local q, envelopes = group.queue, {}
+    local q, envelopes = group.queue, group.envelopes
     read_limits(q, group)
-    group.envelopes = envelopes
     local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. ' -\n'
     if group.own then
       local refusal = check_own(group, duplicates, middle, envelopes)
@@ -88,21 +90,28 @@ local function check_groups(groups, duplicates)
   end
 end
 
+-- On demand: most items have no id of their own and no delay.
+local function write_ids(q, ids)
+  sliced(q.old_ids, 1000, function(old, from, to) redis.call('ZREM', q.ids, unpack(old, from, to)) end)
+  q.old_ids = {}  -- this call may give one of them again
+  for _, id in ipairs(ids) do redis.call('ZADD', q.ids, whole(q.now + q.id_window), id) end
+end
+
+-- On demand: as write_ids().
+local function write_delayed(q, due, envelopes)
+  local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(string.sub(due, 2)) or tonumber(due)
+  for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope) end
+end
+
 -- Writes one checked group. Costs O(1) an item, O(log n) where it is delayed or carries an id of its own.
 local function write_group(group)
   local q = group.queue
   local count = #group.envelopes
   if count == 0 then return end
-  if group.own then
-    sliced(q.old_ids, 1000, function(old, from, to) redis.call('ZREM', q.ids, unpack(old, from, to)) end)
-    q.old_ids = {}  -- this call may give one of them again
-    for _, id in ipairs(group.new_ids) do redis.call('ZADD', q.ids, whole(q.now + q.id_window), id) end
-  end
+  if group.own then write_ids(q, group.new_ids) end
   q.enqueued = (q.enqueued or 0) + count
-  local due = group.due
-  if due == '' then tail(q, group.client, group.envelopes); return end
-  local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(string.sub(due, 2)) or tonumber(due)
-  for _, envelope in ipairs(group.envelopes) do put_delayed(q, at, envelope) end
+  if group.due == '' then tail(q, group.client, group.envelopes)
+  else write_delayed(q, group.due, group.envelopes) end
 end
 
 -- What the caller must wait for: the strictest durability of its queues.

@@ -5,66 +5,86 @@
 local HISTORY = 10
 
 local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
-local UNESCAPED = {['"'] = '', ['\\'] = '', ['/'] = '', b = '', f = '', n = '', r = '', t = '', u = '\1'}
 
--- What stands between two texts of some JSON: how many levels it opens and closes, or false if it is more than whole numbers of 13 digits, true,
--- false and null. With more digits a number would come out of the encoder in another form.
-local function levels_in(between)
-  for word in string.gmatch(between, '[^{}%[%],:]+') do
-    local is_number = #word <= 13 and string.find(word, '^%d+$') and (#word == 1 or string.sub(word, 1, 1) ~= '0')
-    if not is_number and word ~= 'true' and word ~= 'false' and word ~= 'null' then return false end
-  end
-  local _, opened = string.gsub(between, '[{%[]', '')
-  local _, closed = string.gsub(between, '[}%]]', '')
-  return {opened, closed}
+-- Whether an item has neither counters nor a history, like most: then nothing in its header needs to be checked.
+local function is_plain(envelope)
+  local from, to = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+ %-\n')
+  return from and to - from <= 13
 end
 
--- Whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder, plain numbers and words, few levels.
-local KNOWN = {}  -- most of what stands between texts is the same in all items
-local function is_plain_json(text)
-  if string.find(text, '\\', 1, true) then
-    text = string.gsub(string.gsub(text, '\\(.)', UNESCAPED), '\1' .. '00%x%x', '')
-    if string.find(text, '[\1\\]') then return false end
-  end
-  local level = 0
-  for between in string.gmatch(text .. '""', '([^"]*)"[^"]*"') do
-    local levels = KNOWN[between]
-    if levels == nil then
-      levels = levels_in(between)
-      KNOWN[between] = levels
+-- Returns a function that says whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder, plain numbers and words,
+-- few levels.
+local function new_json_check()
+  local unescaped = {['"'] = '', ['\\'] = '', ['/'] = '', b = '', f = '', n = '', r = '', t = '', u = '\1'}
+  local known = {}  -- most of what stands between texts is the same in all items
+
+  -- What stands between two texts of some JSON: how many levels it opens and closes, or false if it is more than whole numbers of 13 digits, true,
+  -- false and null. With more digits a number would come out of the encoder in another form.
+  local function levels_in(between)
+    for word in string.gmatch(between, '[^{}%[%],:]+') do
+      local is_number = #word <= 13 and string.find(word, '^%d+$') and (#word == 1 or string.sub(word, 1, 1) ~= '0')
+      if not is_number and word ~= 'true' and word ~= 'false' and word ~= 'null' then return false end
     end
-    if not levels or level + levels[1] > 8 then return false end
-    level = level + levels[1] - levels[2]
+    local _, opened = string.gsub(between, '[{%[]', '')
+    local _, closed = string.gsub(between, '[}%]]', '')
+    return {opened, closed}
   end
-  return true
+
+  return function(text)
+    if string.find(text, '\\', 1, true) then
+      text = string.gsub(string.gsub(text, '\\(.)', unescaped), '\1' .. '00%x%x', '')
+      if string.find(text, '[\1\\]') then return false end
+    end
+    local level = 0
+    for between in string.gmatch(text .. '""', '([^"]*)"[^"]*"') do
+      local levels = known[between]
+      if levels == nil then
+        levels = levels_in(between)
+        known[between] = levels
+      end
+      if not levels or level + levels[1] > 8 then return false end
+      level = level + levels[1] - levels[2]
+    end
+    return true
+  end
 end
 
-local function is_history(history)
-  if type(history) ~= 'table' or #history > HISTORY or (next(history) ~= nil and #history == 0) then return false end
-  for _, entry in ipairs(history) do
-    if type(entry) ~= 'table' or type(entry.at) ~= 'number' then return false end
-    if type(entry.kind) ~= 'string' or type(entry.error) ~= 'string' or type(entry.worker) ~= 'string' then return false end
+-- Returns a function that reads the counters and the history of a header, or nil if a script has not written that.
+local function new_meta_reader()
+  local is_plain_json = new_json_check()
+  local function is_or_nil(value, wanted) return value == nil or type(value) == wanted end
+
+  local function is_history(history)
+    if type(history) ~= 'table' or #history > HISTORY or (next(history) ~= nil and #history == 0) then return false end
+    for _, entry in ipairs(history) do
+      if type(entry) ~= 'table' or type(entry.at) ~= 'number' then return false end
+      if type(entry.kind) ~= 'string' or type(entry.error) ~= 'string' or type(entry.worker) ~= 'string' then return false end
+    end
+    return true
   end
-  return true
+
+  return function(text)
+    if string.sub(text, 1, 1) ~= '{' or #text > 65536 or string.find(text, '\0', 1, true) or not is_plain_json(text) then return nil end
+    local ok, meta = pcall(cjson.decode, text)
+    if not ok then return nil end
+    for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
+    if not (is_or_nil(meta.error, 'string') and is_or_nil(meta.detail, 'string') and is_or_nil(meta.spent, 'boolean')) then return nil end
+    if meta.history ~= nil and not is_history(meta.history) then return nil end
+    if meta.place ~= nil then
+      if type(meta.place) ~= 'string' or #meta.place > 16 or not string.find(meta.place, '^%d+$') then return nil end
+      meta.place = tonumber(meta.place)
+      if meta.place > 9007199254740991 then return nil end
+    end
+    return meta
+  end
 end
 
-local function is_or_nil(value, wanted) return value == nil or type(value) == wanted end
-
--- The counters and the history of a header, or nil if a script has not written that.
+-- The reader is made when the first such header comes: every function that a script defines costs each of its calls.
+local meta_reader
 local function read_meta(text)
   if text == '-' then return {} end
-  if string.sub(text, 1, 1) ~= '{' or #text > 65536 or string.find(text, '\0', 1, true) or not is_plain_json(text) then return nil end
-  local ok, meta = pcall(cjson.decode, text)
-  if not ok then return nil end
-  for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
-  if not (is_or_nil(meta.error, 'string') and is_or_nil(meta.detail, 'string') and is_or_nil(meta.spent, 'boolean')) then return nil end
-  if meta.history ~= nil and not is_history(meta.history) then return nil end
-  if meta.place ~= nil then
-    if type(meta.place) ~= 'string' or #meta.place > 16 or not string.find(meta.place, '^%d+$') then return nil end
-    meta.place = tonumber(meta.place)
-    if meta.place > 9007199254740991 then return nil end
-  end
-  return meta
+  meta_reader = meta_reader or new_meta_reader()
+  return meta_reader(text)
 end
 
 -- What stands in the header of an envelope: id, instant, client, meta, where the payload begins. Nil for a bare payload.
@@ -85,7 +105,7 @@ end
 local function parse(q, envelope, number)
   local id, at, client, meta, start = read_header(envelope)
   if not id then return {id = 'bare-' .. number, at = whole(q.now), client = '-', meta = {}, payload = envelope} end
-  has_room(q, header_bytes(envelope))
+  if next(meta) then has_room(q, header_bytes(envelope)) end
   return {id = id, at = at, client = client, meta = meta, payload = string.sub(envelope, start)}
 end
 

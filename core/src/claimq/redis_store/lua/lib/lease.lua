@@ -6,19 +6,19 @@ local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  local overdue = due and math.floor(tonumber(due)) <= q.now and 1 or #redis.call('ZRANGEBYSCORE', q.leases, 0, q.expired_by, 'LIMIT', 0, 1)
+  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, 0, q.expired_by) > 0
   local last_seen = redis.call('ZSCORE', q.workers, worker)
-  expect_hash(busy)
+  redis.call('HLEN', busy)  -- or WRONGTYPE
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
   q.wake_tokens = redis.call('LLEN', q.wake)
-  return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = overdue,
+  return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
           is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
 end
 
 -- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone, so only a
--- caller that knows this data claims. The nonce of the first call names the data. The reply to a caller that does not know it, else nil.
-local function lost_reply(q, count, known, nonce)
-  if q.incarnation ~= '' and known == q.incarnation then return nil end
+-- caller that knows this data claims. The nonce of the first call names the data. This is the reply to a caller that does not know it.
+-- On demand: a caller asks once.
+local function lost_reply(q, count, nonce)
   check_lists(q, count)
   if q.incarnation == '' then
     q.incarnation = nonce
@@ -40,9 +40,10 @@ end
 -- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the tokens are WORKER/FIRST.NONCE and on.
 local function lease(q, c, envelopes, nonce)
   local lease_end, holding, leasing, first = whole(q.now + lease_ms(c.expiry)), {}, {}, q.first
-  for i, envelope in ipairs(envelopes) do
-    local token = c.worker .. '/' .. whole(first + i - 1) .. '.' .. nonce
-    holding[2 * i - 1], holding[2 * i] = token, envelope
+  local before, behind, last = c.worker .. '/', '.' .. nonce, first - 1
+  for i = 1, #envelopes do
+    local token = before .. format_text('%d', last + i) .. behind
+    holding[2 * i - 1], holding[2 * i] = token, envelopes[i]
     leasing[2 * i - 1], leasing[2 * i] = lease_end, token
   end
   redis.call('HSET', c.busy, unpack(holding))
@@ -58,11 +59,12 @@ end
 -- What close() counts of a claim.
 local function counts_of(q, envelopes, counts)
   counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
-  counts.adopted, counts.client_items = q.adopted, q.more_client_items or 0
+  counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
   return counts
 end
 
 -- The reply of a call that was sent again: as the first time, with false for a claim that has ended since.
+-- On demand: replies are seldom lost.
 local function claimed_again(q, kept, worker, nonce)
   local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
   local reply, tokens = answer_again(q, kept), {}

@@ -1,19 +1,22 @@
 -- The lists of main: one for items without a client, one for each client, and the ring of clients that have items.
 -- length_of() reads (and so finds a key of another type) before the first write; tail() and lib/settle.lua's head() then write.
 local function length_of(q, client)
-  q.lengths = q.lengths or {}
-  if not q.lengths[client] then
-    local length = redis.pcall('LLEN', key_of(q, client))
-    if type(length) == 'table' then
-      error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. key_of(q, client) .. ' is not a list'} or length)
-    end
-    q.lengths[client] = length
+  local lengths = q.lengths
+  if not lengths then
+    lengths = {}
+    q.lengths = lengths
+  end
+  if not lengths[client] then
+    local key = key_of(q, client)
+    local length = redis.pcall('LLEN', key)
+    if type(length) == 'table' then error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. key .. ' is not a list'} or length) end
+    lengths[client] = length
     if client ~= '-' and not q.ring then
       q.ring = redis.call('LLEN', q.clients)
-      expect_zset(q.heads)
+      redis.call('ZCARD', q.heads)  -- or WRONGTYPE
     end
   end
-  return q.lengths[client]
+  return lengths[client]
 end
 
 local function grow(q, client, more)
@@ -21,14 +24,28 @@ local function grow(q, client, more)
   if client ~= '-' then q.client_items = q.client_items + more; q.more_client_items = (q.more_client_items or 0) + more end
 end
 
--- Puts envelopes, oldest first, behind all that waits.
+-- Writes the clients that had no items into the ring. Their items were enqueued, or began to wait again, in this call.
+-- On demand: most calls bring no new client.
+local function enter_ring(q)
+  local now, heads = whole(q.now), {}
+  for i, client in ipairs(q.entering) do heads[2 * i - 1], heads[2 * i] = now, client end
+  redis.call('LPUSH', q.clients, unpack(q.entering))
+  redis.call('ZADD', q.heads, unpack(heads))
+  q.entering = nil
+end
+
+-- Puts envelopes, oldest first, behind all that waits. A caller ends with enter_ring() where q.entering (clients that had no items) is set.
 local function tail(q, client, envelopes)
   if client ~= '-' and q.lengths[client] == 0 then
-    redis.call('LPUSH', q.clients, client)
-    redis.call('ZADD', q.heads, enqueued_at(envelopes[1]), client)
+    q.entering = q.entering or {}
+    q.entering[#q.entering + 1] = client
   end
-  for _, envelope in ipairs(envelopes) do note_size(q, #envelope) end
-  sliced(envelopes, 1000, function(list, from, to) redis.call('LPUSH', key_of(q, client), unpack(list, from, to)) end)
+  local key, largest = key_of(q, client), q.largest
+  for i = 1, #envelopes do
+    if #envelopes[i] > largest then largest, q.has_grown = #envelopes[i], true end
+  end
+  q.largest = largest
+  for from = 1, #envelopes, 1000 do redis.call('LPUSH', key, unpack(envelopes, from, math.min(from + 999, #envelopes))) end
   grow(q, client, #envelopes)
 end
 

@@ -3,17 +3,11 @@
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
 
--- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
--- moved key by key, and no script sees half of a queue or stops halfway at a missing key.
-local function is_main(key) return string.sub(key, -5) == ':main' end
-
 -- The server keeps what a script wrote before it was refused a command. So every command that the script may write with (WRITES) is asked for
 -- before anything is written. What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
-local function check_permissions(base, commands)
-  for _, command in ipairs(commands) do
-    if not redis.acl_check_cmd(command, base) then
-      error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
-    end
+local function check_permission(base, command)
+  if not redis.acl_check_cmd(command, base) then
+    error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
   end
 end
 
@@ -68,19 +62,22 @@ local function walk_from(q, from)
 end
 
 -- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what they take beside their size. It
--- reads as many as fit if none exceeds `largest`; without it two at a time where two like the largest so far fit.
+-- reads as many as fit if none exceeds `largest`, and two at a time where two like the largest so far fit.
 local function read_within(q, want, fetch, largest)
   local got, found, room = {}, CALL_BYTES, has_room(q, 0)
   while #got < want and room do
-    local fitting = largest and math.floor((CALL_BYTES - q.bytes) / largest) or q.bytes + 2 * found <= CALL_BYTES and 2 or 1
-    local asked = math.max(1, math.min(want - #got, fitting))
-    local page, bytes = fetch(#got, asked)
-    has_room(q, bytes or 0)
-    if #got == 0 and page[1] then found = #page[1] end
-    for _, envelope in ipairs(page) do
-      got[#got + 1] = envelope
-      found, room = math.max(found, #envelope), has_room(q, #envelope)
+    local before, fitting = #got, q.bytes + 2 * found <= CALL_BYTES and 2 or 1
+    if largest then fitting = math.max(fitting, math.floor((CALL_BYTES - q.bytes) / largest)) end
+    local asked = math.min(want - before, fitting)
+    local page, bytes = fetch(before, asked)
+    bytes = bytes or 0
+    if before == 0 and page[1] then found = #page[1] end
+    for i = 1, #page do
+      local size = #page[i]
+      got[before + i], bytes = page[i], bytes + size
+      if size > found then found = size end
     end
+    room = has_room(q, bytes)
     if #page < asked then break end
   end
   return got
@@ -90,16 +87,15 @@ end
 local NODE_BYTES, STEP_BYTES = 8192, 12
 local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
 
--- The same from the right end of a list, where its oldest items are, after the first skip of them. weigh: the bytes that an envelope takes beside its size.
-local function read_oldest(q, list, skip, want, largest, weigh)
+-- The same from the right end of a list, where its oldest items are, after the first skip of them.
+local function read_oldest(q, list, skip, want, largest)
   local length = skip > 0 and redis.call('LLEN', list) or 0
   return read_within(q, want, function(read, count)
-    local first, page = skip + read, {}
-    local newest_first = redis.call('LRANGE', list, -(first + count), -(first + 1))
-    for i = #newest_first, 1, -1 do page[#page + 1] = newest_first[i] end
-    local bytes = page[1] and length > 0 and bytes_to_find(math.min(first, length - first), #page[1]) or 0
-    for _, envelope in ipairs(weigh and page or {}) do bytes = bytes + weigh(envelope) end
-    return page, bytes
+    local first = skip + read
+    local page = redis.call('LRANGE', list, -(first + count), -(first + 1))  -- the newest first
+    local size = #page
+    for i = 1, math.floor(size / 2) do page[i], page[size + 1 - i] = page[size + 1 - i], page[i] end
+    return page, length > 0 and page[1] and bytes_to_find(math.min(first, length - first), #page[1]) or 0
   end, largest)
 end
 
@@ -116,9 +112,9 @@ local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
 
--- The table q: one queue, as one call sees it. Its keys:
-local function new_queue(main_key)
-  local base = string.sub(main_key, 1, -5)
+-- The table q: one queue, as one call sees it, from the reply of HMGET in open(). Keys that a script does not name are left out of it
+-- (redis_store/scripts.py): with more than 32 fields it takes twice the memory.
+local function new_queue(main_key, base, seen, time)
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
     base = base,                      -- prefix of all keys; followed by "busy:WORKER" (hash) and "calls:INSTANCE" (hash)
@@ -135,23 +131,31 @@ local function new_queue(main_key)
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     wake = base .. 'wake',            -- list: at most one wake token
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
+    seen = seen,                      -- what open() read of stats
+    seq = (tonumber(seen[1]) or 0) + 1,  -- number of this transition
+    now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
+    offset = tonumber(seen[2]) or 0,  -- of the queue's clock from the server's (ms)
+    seen_at = tonumber(seen[3]) or 0,  -- when a call noted last that the queue was served (ms)
+    client_items = tonumber(seen[5]) or 0,  -- items in all clients' lists
+    main_in_ring = seen[6] == '1',
+    totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0},
+    largest = tonumber(seen[14]) or 0,  -- bytes of the largest item that was stored or claimed
+    incarnation = seen[15] or '',     -- names this data on this server process; "" before its first claim
+    expired_by = 0,                   -- leases that end later have not ended (ms)
   }
 end
--- Fields that open() sets: incarnation (names this data on this server process; "" before its first claim), now (ms), seq (number of this transition), totals (counters that
---   it read), client_items (items in all clients' lists), main_in_ring (boolean), largest (bytes of the largest item that was stored or claimed) and
---   has_grown (boolean: write it); of the clock: offset, was_offset, seen_at, grace_from, grace_until, expired_by (ms), stepped (boolean: write the
---   clock's fields), server (names the server process), server_since (ms).
--- Fields that a call sets as it goes: counts (counter -> how many more), more_client_items (change of client_items), bytes (of items read, for
---   has_room), lengths (client -> items in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua),
---   limit, id_window, durability, known, old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, is_weighed, weight (lib/take.lua),
+-- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), has_grown (write
+--   largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
+--   in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
+--   old_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
 --   put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
 
 local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
 local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
 
--- Sets the queue's clock from the server's.
-local function read_clock(q, server_ms)
-  q.now = server_ms + q.offset
+-- Sets the queue's clock from the server's, which q.now has.
+local function read_clock(q)
+  q.now = q.now + q.offset
   if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then  -- the queue's clock is ahead of the server's: let it lose that slowly
     local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
     q.offset, q.now = q.offset - slewed, q.now - slewed
@@ -168,35 +172,34 @@ end
 
 -- Opens a queue by its main key. Refuses the call if the caller may not run one of the commands that the script writes with.
 local function open(main_key)
-  local q = new_queue(main_key)
-  check_permissions(q.base, WRITES)
-  local seen = redis.call('HMGET', q.stats, 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done', 'grace_from',
-    'number', 'server', 'server_since', 'largest', 'incarnation')
-  local time = redis.call('TIME')
-  q.offset, q.seen_at, q.grace_until = tonumber(seen[2]) or 0, tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
-  q.grace_from, q.was_offset = tonumber(seen[10]) or 0, q.offset
-  q.client_items, q.main_in_ring = tonumber(seen[5]) or 0, seen[6] == '1'
-  q.totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0}
-  q.seq, q.largest = (tonumber(seen[1]) or 0) + 1, tonumber(seen[14]) or 0
-  q.incarnation = seen[15] or ''
-  read_clock(q, time[1] * 1000 + math.floor(time[2] / 1000))
+  local base = string.sub(main_key, 1, -5)
+  for i = 1, #WRITES do check_permission(base, WRITES[i]) end
+  local seen = redis.call('HMGET', base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done',
+    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation')
+  local q = new_queue(main_key, base, seen, redis.call('TIME'))
+  read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
-  q.server, q.server_since = tostring(redis), tonumber(seen[13]) or 0
-  if seen[12] ~= q.server then
+  if seen[12] ~= tostring(redis) then
     q.server_since, q.stepped, q.incarnation = seen[12] and q.now or 0, true, ''
   end
-  q.expired_by = q.now >= q.grace_until and q.now or q.grace_from
+  q.expired_by = q.now >= (q.grace_until or tonumber(seen[4]) or 0) and q.now or q.grace_from or tonumber(seen[10]) or 0
   return q
+end
+
+-- On demand: the clock is seldom set.
+local function write_clock(q)
+  local seen = q.seen
+  redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until or tonumber(seen[4]) or 0),
+    'grace_from', whole(q.grace_from or tonumber(seen[10]) or 0), 'server', tostring(redis), 'server_since', whole(q.server_since or tonumber(seen[13]) or 0),
+    'incarnation', q.incarnation)
 end
 
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
-  if q.stepped then
-    redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until), 'grace_from', whole(q.grace_from),
-      'server', q.server, 'server_since', whole(q.server_since), 'incarnation', q.incarnation)
+  if q.stepped then write_clock(q)
   elseif q.now - q.seen_at >= 1000 then
-    if q.was_offset > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
+    if (tonumber(q.seen[2]) or 0) > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
     else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end
   end
 end
@@ -206,8 +209,10 @@ local function close(q, counts)
   touch(q)
   local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
-    if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
-    elseif more ~= 0 then redis.call('HINCRBY', stats, name, more) end
+    if more ~= 0 then
+      if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
+      else redis.call('HINCRBY', stats, name, more) end
+    end
   end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
   redis.call('HSET', stats, unpack(known))
@@ -225,7 +230,7 @@ end
 
 -- Leases hold one entry that never ends, longer than 64 bytes: the server then keeps the set as a skip list from the first claim on, and
 -- never as the short list that it would search from the start for each of a batch's claims (docs/decisions/0004).
-local KEEPER = 'keeps-this-set-a-skip-list-' .. string.rep('-', 40)
+local KEEPER = 'keeps-this-set-a-skip-list-----------------------------------------'
 local function busy_count(q) return math.max(redis.call('ZCARD', q.leases) - 1, 0) end
 
 -- Delays an item until an instant in ms. What one call delays to one instant stays in its order: the score's fraction counts it.
@@ -242,10 +247,12 @@ end
 
 -- A size that no item of a list of main exceeds; nil if there may be bare payloads: more items than were enqueued or given a header, and not removed.
 local function largest_in(q, client)
-  local totals, held = q.totals, busy_count(q) + redis.call('ZCARD', q.delayed) + redis.call('ZCARD', q.failed)
+  local failed = redis.pcall('ZCARD', q.failed)
+  if q.largest == 0 or type(failed) == 'table' then return nil end  -- claims go on where failed is not a set
+  local totals, held = q.totals, busy_count(q) + redis.call('ZCARD', q.delayed) + failed
   local counts = redis.call('HMGET', q.stats, 'adopted', 'dropped', 'failed_removed', 'flushed')
   local removed = totals.done + (tonumber(counts[2]) or 0) + (tonumber(counts[3]) or 0) + (tonumber(counts[4]) or 0)
   local known = totals.enqueued + (tonumber(counts[1]) or 0) - removed - held
-  if q.largest == 0 or client == '-' and redis.call('LLEN', q.main) + q.client_items > known then return nil end
+  if client == '-' and redis.call('LLEN', q.main) + q.client_items > known then return nil end
   return q.largest
 end

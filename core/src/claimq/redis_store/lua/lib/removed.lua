@@ -13,9 +13,8 @@ local function note_removed(q, item, reason)
   q.removals[#q.removals + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. (item.size or #item.payload) .. ' ' .. format(short)
 end
 
-
+-- On demand: few calls remove items.
 local function write_removed(q)
-  if not q.removals then return end
   sliced(q.removals, 1000, function(list, from, to) redis.call('LPUSH', q.removed, unpack(list, from, to)) end)
   redis.call('LTRIM', q.removed, 0, REMOVED_ITEMS - 1)
 end

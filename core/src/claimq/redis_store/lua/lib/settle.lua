@@ -5,7 +5,7 @@ local READS_BETWEEN_WRITES = {'HEXISTS', 'HGET', 'HSTRLEN', 'ZCARD', 'ZRANGE'}
 local function policy_of(q)
   local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
   expect_list(q.wake); expect_zset(q.delayed); expect_zset(q.failed); expect_hash(q.failed_items); expect_list(q.removed)
-  check_permissions(q.base, READS_BETWEEN_WRITES)
+  for _, command in ipairs(READS_BETWEEN_WRITES) do check_permission(q.base, command) end
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
           factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
@@ -17,6 +17,9 @@ local function retry_delay(policy, requeues)
   local longest = math.min(policy.max, policy.initial * policy.factor ^ (requeues - 1))
   return math.floor(longest * (1 - policy.jitter * math.random()))
 end
+
+-- An item that goes to delayed or comes from there counts twice as bytes of a call: the server hashes all of it.
+local function weight_of(verdict) return verdict == 'delayed' and 2 or 1 end
 
 local COUNTER = {fail = 'fails', permanent = 'fails', drop = 'fails', crash = 'crashes', expired = 'crashes'}
 -- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or nil for the policy's.
@@ -77,6 +80,7 @@ local function remove_over(q, name)
   q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
 end
 
+-- On demand: most items that are given back do not go to failed.
 local function put_failed(q, policy, item)
   local field, envelope = failed_field(q, item), format(item)
   note_size(q, #envelope)
@@ -102,6 +106,7 @@ end
 local MERGE_ITEMS, MERGE_BYTES = 1000, CALL_BYTES
 
 -- Reads the items at the head of a client's list that were given back before and come before one of these.
+-- On demand: few items go to the head.
 local function given_back_before(q, client, items)
   local before = {}
   table.sort(items, function(a, b) return a.meta.place < b.meta.place end)
@@ -119,6 +124,7 @@ end
 -- Puts items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
 -- stand in the order in which they entered its list. What comes after more items than a call reads stands right behind those that it read
 -- (docs/decisions/0023).
+-- On demand: few items go to the head.
 local function head(q, client, items, before)
   local merged, next_one = {}, 1
   for _, item in ipairs(items) do
@@ -171,7 +177,8 @@ local function place(q, policy, items, verdicts)
       tail(q, client, envelopes)
     end
   end
-  write_removed(q)
+  if q.entering then enter_ring(q) end
+  if q.removals then write_removed(q) end
   if #clients > 0 or (q.counts.delayed or 0) > 0 then leave_wake_token(q) end
   q.counts.client_items = q.more_client_items
 end

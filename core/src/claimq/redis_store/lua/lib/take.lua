@@ -5,17 +5,18 @@ local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' en
 -- The header of an item that has counters or a history takes as long to check as four items without. So a call claims at most 250 such items.
 local META_WEIGHT = 4
 
--- Counts an item of a call that wants many; whether the call has enough.
+-- Counts an item; whether the call has enough.
 local function has_enough(q, envelope)
-  if not q.is_weighed then return false end
-  q.weight = (q.weight or 0) + (string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {') and META_WEIGHT or 1)
+  q.weight = (q.weight or 0) + (not is_plain(envelope) and string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {') and META_WEIGHT or 1)
   return q.weight >= CALL_ITEMS
 end
 
--- Gives a bare payload its header, so that everything behind main knows one form only.
+-- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only.
+-- On demand: few items are bare payloads.
 local function adopt(q, got)
+  q.adopted = 0
   for i, envelope in ipairs(got) do
-    if not read_header(envelope) then
+    if not is_plain(envelope) and not read_header(envelope) then
       q.adopted = q.adopted + 1
       got[i] = format(parse(q, envelope, whole(q.first + i - 1)))
     end
@@ -23,19 +24,34 @@ local function adopt(q, got)
   end
 end
 
--- One list only: the oldest of it in one go. An item that has crashed a worker is claimed alone: it is the only one of its batch.
-local function take_list(q, client, want)
-  local list = key_of(q, client)
-  local got = read_oldest(q, list, 0, want, nil, header_bytes)
+-- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call checks.
+local function claimable(q, got)
+  local bytes = 0
   for i, envelope in ipairs(got) do
-    local first_left = is_alone(envelope) and math.max(i, 2) or has_enough(q, envelope) and i + 1
-    if first_left then
-      for last = #got, first_left, -1 do got[last] = nil end
-      break
-    end
+    if is_alone(envelope) then q.are_plain = false; return math.max(i - 1, 1) end
+    bytes = bytes + #envelope
+    if not is_plain(envelope) then q.are_plain, bytes = false, bytes + header_bytes(envelope) end
+    if bytes >= CALL_BYTES or has_enough(q, envelope) then return i end
   end
+  return #got
+end
+
+-- From one list alone, the oldest of it in one go.
+-- On demand: not for a single item.
+local function take_many(q, client, list, want)
+  local got = read_oldest(q, list, 0, want, largest_in(q, client))
+  for i = #got, claimable(q, got) + 1, -1 do got[i] = nil end
   if #got > 0 then redis.call('LTRIM', list, 0, -(#got + 1)) end
   return got
+end
+
+local function take_list(q, client, want)
+  local list = key_of(q, client)
+  if want > 1 then return take_many(q, client, list, want) end
+  local envelope = redis.call('RPOP', list)
+  if not envelope then return {} end
+  q.are_plain = is_plain(envelope)
+  return {envelope}
 end
 
 -- After count items left a client's list: its place in the ring and the age of its oldest item.
@@ -94,38 +110,51 @@ end
 
 -- Refuses what take() refuses. Reads only.
 local function check_lists(q, want)
-  check_permissions(q.base, {'LINDEX'})
+  check_permission(q.base, 'LINDEX')
   local turn = redis.call('LRANGE', q.clients, -want, -1)
   if #turn > 0 then expect_zset(q.heads) end
   for _, client in ipairs({'-', unpack(turn)}) do expect_list(key_of(q, client)) end
 end
 
-local function take(q, want)
+-- Takes items of the clients of the ring; in_main: how many there are without a client.
+-- On demand: a queue need not have clients.
+local function take_in_turns(q, want, ring, in_main)
   local clients, got = q.clients, {}
-  local ring, in_main = redis.call('LLEN', clients), redis.call('LLEN', q.main)
-  q.adopted, q.is_weighed, q.lost_lists = 0, want > CALL_ITEMS / META_WEIGHT, 0
-  if ring == 0 then got = take_list(q, '-', want)
+  q.lost_lists = 0
+  expect_zset(q.heads)
+  local only = redis.call('LINDEX', clients, -1)
+  if in_main > 0 and not q.main_in_ring then
+    check_lists(q, want)
+    redis.call('LPUSH', clients, '-')
+    redis.call('HSET', q.stats, 'main_in_ring', '1')
+    q.main_in_ring, ring = true, ring + 1
+  end
+  if ring == 1 and only ~= '-' then
+    got = take_list(q, only, want)
+    if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
+    return got, ring
+  end
+  q.are_plain = false
+  while #got < want and ring > 0 and not q.stopped do
+    take_round(q, math.min(want - #got, ring), got)
+    ring = redis.call('LLEN', clients)
+    if q.lost_lists >= CALL_MOVES then q.stopped = true end  -- their entries are gone from the ring; the next call goes on
+  end
+  return got, ring
+end
+
+local function take(q, want)
+  local ring, in_main, got = redis.call('LLEN', q.clients), redis.call('LLEN', q.main), nil
+  q.are_plain = true
+  if ring == 0 then got = in_main > 0 and take_list(q, '-', want) or {}
+  else got, ring = take_in_turns(q, want, ring, in_main) end
+  if not q.are_plain then adopt(q, got)
   else
-    expect_zset(q.heads)
-    local only = redis.call('LINDEX', clients, -1)
-    if in_main > 0 and not q.main_in_ring then
-      check_lists(q, want)
-      redis.call('LPUSH', clients, '-')
-      redis.call('HSET', q.stats, 'main_in_ring', '1')
-      q.main_in_ring, ring = true, ring + 1
-    end
-    if ring == 1 and only ~= '-' then
-      got = take_list(q, only, want)
-      if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
-    else
-      while #got < want and ring > 0 and not q.stopped do
-        take_round(q, math.min(want - #got, ring), got)
-        ring = redis.call('LLEN', clients)
-        if q.lost_lists >= CALL_MOVES then q.stopped = true end  -- their entries are gone from the ring; the next call goes on
-      end
+    for i = 1, #got do
+      local size = #got[i]
+      if size > q.largest then q.largest, q.has_grown = size, true end
     end
   end
-  adopt(q, got)
   q.left = (ring == 0 and in_main - #got or redis.call('LLEN', q.main)) + q.client_items
   return got
 end

@@ -7,7 +7,7 @@ local META_WEIGHT = 4
 
 -- Counts an item; whether the call has enough.
 local function has_enough(q, envelope)
-  q.weight = (q.weight or 0) + (not is_plain(envelope) and string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {') and META_WEIGHT or 1)
+  q.weight = (q.weight or 0) + (string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {') and META_WEIGHT or 1)
   return q.weight >= CALL_ITEMS
 end
 
@@ -24,14 +24,18 @@ local function adopt(q, got)
   end
 end
 
--- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call checks.
-local function claimable(q, got)
+-- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call checks. The first `plain` are plain.
+-- On demand: most items have neither counters nor a history.
+local function claimable(q, got, plain)
   local bytes = 0
+  q.weight = plain
   for i, envelope in ipairs(got) do
-    if is_alone(envelope) then q.are_plain = false; return math.max(i - 1, 1) end
     bytes = bytes + #envelope
-    if not is_plain(envelope) then q.are_plain, bytes = false, bytes + header_bytes(envelope) end
-    if bytes >= CALL_BYTES or has_enough(q, envelope) then return i end
+    if i > plain then
+      if is_alone(envelope) then return math.max(i - 1, 1) end
+      bytes = bytes + header_bytes(envelope)
+      if bytes >= CALL_BYTES or has_enough(q, envelope) then return i end
+    end
   end
   return #got
 end
@@ -40,7 +44,12 @@ end
 -- On demand: not for a single item.
 local function take_many(q, client, list, want)
   local got = read_oldest(q, list, 0, want, largest_in(q, client))
-  for i = #got, claimable(q, got) + 1, -1 do got[i] = nil end
+  local plain = 0
+  while got[plain + 1] and is_plain(got[plain + 1]) do plain = plain + 1 end
+  if plain < #got then
+    q.are_plain = false
+    for i = #got, claimable(q, got, plain) + 1, -1 do got[i] = nil end
+  end
   if #got > 0 then redis.call('LTRIM', list, 0, -(#got + 1)) end
   return got
 end

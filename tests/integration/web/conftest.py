@@ -116,9 +116,9 @@ def media(valkey: Server) -> str:
     return "media"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, one for all tests of this process."""
+    """Chromium, for the tests of a module: while Playwright runs, no test of this process can run an event loop."""
     with sync_playwright() as playwright:
         try:
             running = launched(playwright)

@@ -149,7 +149,7 @@ async def test_without_a_delay_policy_the_next_attempt_is_at_once(queue: Reliabl
 
 
 async def test_the_retry_delay_grows_by_its_factor_up_to_its_longest(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=1, factor=3, max=20), requeue_limit=9))
+    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=100, factor=3, max=2000), requeue_limit=9))
     await queue.enqueue("a")
     delays: list[float | None] = []
     for _ in range(5):
@@ -157,8 +157,8 @@ async def test_the_retry_delay_grows_by_its_factor_up_to_its_longest(queue: Reli
         assert outcome.verdict == "delayed"
         delays.append(outcome.delay)
         assert await queue.claim(wait=0) == []
-        await move_clock(queue, (outcome.delay or 0) + 0.01)
-    assert delays == [1, 3, 9, 20, 20]
+        await move_clock(queue, (outcome.delay or 0) + 1)
+    assert delays == [100, 300, 900, 2000, 2000]
 
 
 async def test_jitter_takes_away_up_to_its_share_and_not_always_the_same(queue: ReliableQueue) -> None:

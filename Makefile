@@ -30,8 +30,8 @@ setup-runtime:
 	@scripts/setup runtime
 
 .PHONY: demo
-demo: setup-runtime ## the main job on this machine: checksums of all files below DIR (default: Python's library)
-	@$(BIN)/python examples/checksums/demo.py $(if $(DIR),"$(DIR)")
+demo: setup-runtime ## the main job on this machine: checksums of all files below DIR (default: Python's library); WEB=1 with its web page
+	@$(BIN)/python examples/checksums/demo.py $(if $(WEB),--web) $(if $(DIR),"$(DIR)")
 
 # The cluster tests come last and alone: they need all of the processor.
 .PHONY: test

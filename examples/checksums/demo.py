@@ -1,11 +1,12 @@
 """Checksums of thousands of files on one machine, with kills during the work (`make demo`).
 
-    python demo.py [DIR]      default: the standard library of the Python that runs this
+    python demo.py [--web] [DIR]      default: the standard library of the Python that runs this
 
 Starts local mode on queue.yaml with its own Valkey, and enqueues the path of every file below DIR, of some files with
 odd names and of some unreadable paths. Kills an app and a sidecar and restarts the Valkey while items are in progress,
 then compares every result with `sha256sum`. The exit code is 0 only if no result is missing, invented or wrong. All
-files and processes of the demo are removed at the end.
+files and processes of the demo are removed at the end. With --web it also serves the web page of local mode, and waits
+for Ctrl-C before it compares.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
 from claimq_cli.commands.up import load_manifests, logs_to
+from claimq_cli.commands.up_page import OFF, web_page
 from claimq_cli.errors import CommandError
 from claimq_cli.local.local_mode import LocalMode, Options, first_error
 from claimq_cli.local.processes import process_table
@@ -75,13 +77,14 @@ def main() -> int:
             "the demo compares results with sha256sum of GNU coreutils (with --zero); install coreutils"
         )
         return 2
-    root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(sysconfig.get_paths()["stdlib"])
+    arguments = [word for word in sys.argv[1:] if word != "--web"]
+    root = Path(arguments[0]).resolve() if arguments else Path(sysconfig.get_paths()["stdlib"])
     if not root.is_dir():
         console.print(f"{root} is not a directory; give one: make demo DIR=...", markup=False, soft_wrap=True)
         return 2
     scratch = Path(tempfile.mkdtemp(prefix="claimq-demo-"))
     try:
-        return asyncio.run(Demo(root, scratch, console).run())
+        return asyncio.run(Demo(root, scratch, console, has_page="--web" in sys.argv).run())
     except (DemoFailed, FaultMissed, ClaimqError, CommandError) as error:
         console.print(f"FAILED: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         return 1
@@ -92,8 +95,9 @@ def main() -> int:
 class Demo:
     """One run."""
 
-    def __init__(self, root: Path, scratch: Path, console: Console) -> None:
+    def __init__(self, root: Path, scratch: Path, console: Console, *, has_page: bool) -> None:
         self.console = console
+        self.has_page = has_page
         self.root = root
         self.results = scratch / "results.txt"
         self.story = Story()
@@ -117,7 +121,7 @@ class Demo:
         self.mode.stop_on_signals()
         logs_to(self.board)
         self.story.started_at = time.monotonic()
-        async with shown(self.board, self.console):
+        async with shown(self.board, self.console), web_page(self.mode, None if self.has_page else OFF):
             try:
                 await self._act()
             except BaseExceptionGroup as group:
@@ -161,6 +165,9 @@ class Demo:
             self.story.most_workers = runner.board.most_ready
             self.story.counters = await queue.stats()
             await self._read_failed(queue)
+            if self.has_page:
+                self.board.note("demo: the web page stays open until Ctrl-C")
+                await asyncio.Event().wait()
 
     async def _enqueue(self, queue: claimq.ReliableQueue, number: int) -> None:
         """Enqueues up to ``number`` of the remaining paths, in whole portions."""
@@ -279,6 +286,8 @@ class Demo:
             "FAILED" if found.mistakes else "All accounted for: no result is missing, invented or wrong."
         )
         self.console.print(verdict, style="bold red" if found.mistakes else "bold green")
+        if not self.has_page:
+            self.console.print("make demo WEB=1 shows the queue in a web page.", highlight=False)
 
     def _rows(self, found: Account) -> Iterator[tuple[str, str]]:
         story, start = self.story, self.story.started_at

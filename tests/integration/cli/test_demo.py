@@ -1,7 +1,9 @@
 """The demo on a small directory: its result, its errors, and that it leaves nothing behind."""
 
+import re
 import signal
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def some_files(tmp_path: Path) -> Path:
     return folder
 
 
-def run(tmp_path: Path, *arguments: Path) -> Process:
+def run(tmp_path: Path, *arguments: Path | str) -> Process:
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
     return Process([sys.executable, DEMO, *arguments], log=tmp_path / "log", env={"TMPDIR": str(scratch)})
@@ -46,6 +48,23 @@ def test_every_file_is_accounted_for_though_an_app_a_sidecar_and_the_server_die(
         "a broken link: No such file",
     ):
         assert words in text
+    assert left(tmp_path) == []
+
+
+def test_the_web_page_of_the_demo_stays_open_until_a_signal(some_files: Path, tmp_path: Path) -> None:
+    process = run(tmp_path, "--web", some_files)
+
+    def text() -> str:
+        assert process.is_running
+        return (tmp_path / "log").read_text()
+
+    eventually_sync(lambda: "the web page stays open until Ctrl-C" in text())
+    (address,) = re.findall(r"web page: (http://\S+)", text())
+    with urllib.request.urlopen(f"{address}queues/checksums/failed") as answer:
+        assert b"No such file or directory" in answer.read()
+    process.send(signal.SIGINT)
+    assert process.wait() == 0
+    assert "All accounted for: no result is missing" in (tmp_path / "log").read_text()
     assert left(tmp_path) == []
 
 

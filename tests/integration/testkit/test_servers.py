@@ -164,3 +164,24 @@ def test_a_port_that_was_taken_in_between_is_replaced_by_another(flavour: str) -
             assert server.call("PING") == b"PONG"
         finally:
             server.close()
+
+
+@pytest.mark.parametrize("taken", ["a sentinel's", "the primary's"])
+def test_a_group_behind_sentinel_avoids_a_port_that_was_taken(taken: str) -> None:
+    group = Sentinel()
+    port = group.sentinels[1].port if taken == "a sentinel's" else group.servers[0].port
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with group:
+            assert group.primary() is group.servers[0]
+            assert port not in {one.port for one in (*group.sentinels, *group.servers)}
+
+
+def test_a_node_of_a_cluster_avoids_a_port_of_the_cluster_bus_that_was_taken() -> None:
+    cluster = RedisCluster()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(cluster.nodes[0].options["cluster-port"])))
+        other.listen()
+        with cluster:
+            assert cluster.nodes[0].call("CLUSTER", "INFO")

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from testkit.resp import ReplyError
-from testkit.server import Server
+from testkit.server import PortTaken, Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 DOWN_AFTER_MS = 2000
@@ -25,8 +25,6 @@ class Sentinel:
         self.name = f"primary-{secrets.token_hex(4)}"
         options = {"repl-diskless-sync-delay": "0", "repl-timeout": "5"}
         self.servers = [Server(flavour, dict(options), tcp=True) for _ in range(replicas + 1)]
-        for replica in self.servers[1:]:
-            replica.options["replicaof"] = f"127.0.0.1 {self.servers[0].port}"
         self.sentinels = [Server(flavour, sentinel=True) for _ in range(3)]
 
     @property
@@ -40,15 +38,32 @@ class Sentinel:
 
     def start(self) -> Self:
         """Starts all, and waits until the replicas follow and the sentinels know each other."""
-        for server in self.servers:
-            server.start()
-        eventually_sync(lambda: self._followers(self.servers[0]) == len(self.servers) - 1)
-        ids = [secrets.token_hex(20) for _ in self.sentinels]
-        for watcher, own_id in zip(self.sentinels, ids, strict=True):
-            self._write_config(watcher, own_id, ids)
-            watcher.start()
+        primary, *replicas = self.servers
+        primary.start()
+        for replica in replicas:
+            replica.options["replicaof"] = f"127.0.0.1 {primary.port}"
+            replica.start()
+        eventually_sync(lambda: self._followers(primary) == len(replicas))
+        self._start_sentinels()
         eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)))
         return self
+
+    def _start_sentinels(self) -> None:
+        """Starts them again, all on other ports, if another program has taken one: each names the ports of the others."""
+        for attempts_left in (2, 1, 0):
+            ids = [secrets.token_hex(20) for _ in self.sentinels]
+            try:
+                for watcher, own_id in zip(self.sentinels, ids, strict=True):
+                    self._write_config(watcher, own_id, ids)
+                    watcher.start()
+            except PortTaken:
+                if not attempts_left:
+                    raise
+                for watcher in self.sentinels:
+                    watcher.kill9()
+                    watcher.change_port()
+            else:
+                return
 
     def _write_config(self, watcher: Server, own_id: str, ids: list[str]) -> None:
         """All that sentinels find out in their first seconds, set at once."""

@@ -30,6 +30,10 @@ DURABLE: Mapping[str, str] = {"appendonly": "yes", "appendfsync": "always"}
 """Options under which an acknowledged write survives everything but the disk."""
 
 
+class PortTaken(RuntimeError):
+    """Another program has taken a sentinel's port since it was found free; the others of its group name that port."""
+
+
 class Server:
     """A Valkey or Redis of a test's own. What was written survives `restart` only with `appendonly` (see DURABLE).
 
@@ -104,21 +108,33 @@ class Server:
         return self
 
     def _wait_first(self) -> None:
-        """Another program may have taken the port since it was found free: then it is started on another one."""
+        """Another program may have taken the port since it was found free: then it is started on another one.
+
+        PortTaken for a sentinel: its group writes the configuration, and chooses again.
+        """
         for _ in range(3):
             try:
                 self.wait_ready()
             except RuntimeError as error:
                 if not self.port or "Address already in use" not in str(error):
                     raise
-                self.port = free_port()
-                (self.dir / "conf").unlink()
-                self.log.unlink()
+                if self.is_sentinel:
+                    raise PortTaken(str(error)) from error
+                self.change_port()
                 self.start(wait=False)
             else:
                 self._was_ready = True
                 return
         self.wait_ready()
+
+    def change_port(self) -> None:
+        """Chooses other ports for the next start, which is its first again. It must not run."""
+        self.port = free_port()
+        if "cluster-port" in self.options:
+            self.options["cluster-port"] = str(free_port())
+        for file in (self.dir / "conf", self.log):
+            file.unlink(missing_ok=True)
+        self._was_ready = False
 
     def wait_ready(self, timeout: float = PATIENCE) -> None:
         """Waits until it answers PING (so not while it loads). RuntimeError with its log when it ends or never does."""

@@ -49,7 +49,7 @@ class Sentinel:
         return self
 
     def _start_sentinels(self) -> None:
-        """Starts them again, all on other ports, if another program has taken one: each names the ports of the others."""
+        """Starts them, all on other ports if another program has taken one: each names the ports of the others."""
         for attempts_left in (2, 1, 0):
             ids = [secrets.token_hex(20) for _ in self.sentinels]
             try:

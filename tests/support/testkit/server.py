@@ -1,5 +1,6 @@
 """One real server: its own directory, its own socket, started in milliseconds, killed without mercy."""
 
+import os
 import random
 import shutil
 import socket
@@ -240,16 +241,23 @@ def _new_certificates(place: Path) -> "Certificates":
 
 _ANY = random.SystemRandom()
 """Not seeded by any test: two suites beside each other would look for the same ports."""
+_PORTS = 1000
+"""Ports of one process of pytest-xdist."""
 
 
 def free_port() -> int:
-    """A loopback port that is free, below those that the kernel gives to outgoing connections."""
+    """A free loopback port, of those of this process of pytest-xdist, so that no other one takes it before it is used.
+
+    Below those that local mode chooses (20000 to 31999) and that the kernel gives to outgoing connections.
+    """
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw9").removeprefix("gw")) % 10
+    first = 10000 + _PORTS * number
     for _ in range(200):
-        port = _ANY.randint(20000, 31999)
+        port = _ANY.randrange(first, first + _PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise RuntimeError("no free loopback port between 20000 and 31999")
+    raise RuntimeError(f"no free loopback port from {first}")

@@ -16,6 +16,7 @@ import claimq
 from claimq.model import Located, State
 from claimq_cli.commands.bulk_load import Progress, stopping
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.migration.item_writer import FORMS, ItemWriter
@@ -79,7 +80,7 @@ class Target:
     help="Of list:KEY: the end that its consumers take from.",
 )
 @click.option("--remove", is_flag=True, help="Remove items in main or failed once they are stored.")
-@click.option("--rate", type=click.FloatRange(min=0.1), metavar="N", help="At most N items per second.")
+@rate_option
 @with_context
 async def export_items(
     context: Context,

@@ -13,6 +13,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.import_files import ItemFile, content_prefix
 from claimq_cli.commands.import_source import FORMS, form_of, layout_of
 from claimq_cli.commands.input_source import InputSource
+from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.migration.layout import Layout
@@ -61,7 +62,7 @@ class Options:
 @click.option(
     "--dry-run", is_flag=True, help="Change nothing; show what would be enqueued, and what cannot be."
 )
-@click.option("--rate", type=click.FloatRange(min=0.1), metavar="N", help="At most N items per second.")
+@rate_option
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Stop after N entries of the other system."
 )

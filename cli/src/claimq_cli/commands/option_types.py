@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
+from claimq_cli.instants import parse_instant
 from claimq_spec.duration import parse_duration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,12 +38,8 @@ class Instant(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return float(str(value))
+            return parse_instant(value)
         except ValueError:
-            pass
-        try:
-            return datetime.fromisoformat(str(value)).timestamp()
-        except (ValueError, OverflowError, OSError):
             self.fail(
                 f'"{value}" is not an instant; write ISO 8601 (2030-01-31T09:00:00Z; without an offset in the local '
                 "time zone) or Unix seconds",
@@ -66,3 +62,6 @@ def number_option(default: int) -> Callable[[Command], Command]:
 
 
 offset_option = click.option("--offset", type=click.IntRange(0), default=0, help="Number of items to skip.")
+rate_option = click.option(
+    "--rate", type=click.FloatRange(min=0.1), metavar="N", help="At most N items per second."
+)

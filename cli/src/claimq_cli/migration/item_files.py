@@ -8,12 +8,12 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, cast
 
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
 from claimq.model import NewItem
+from claimq_cli.instants import parse_instant
 
 _FIELDS = ("payload", "payload_base64")
 _OWN_COLUMNS = ("id", "client", "at")
@@ -72,12 +72,8 @@ def _instant(value: object) -> float | None:
     if value is None or value == "":
         return None
     try:
-        return float(cast("float", value))
-    except (TypeError, ValueError):
-        pass
-    try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except (ValueError, OverflowError):
+        return parse_instant(value)
+    except ValueError:
         raise ValueError("at is not an instant; write Unix seconds or ISO 8601") from None
 
 

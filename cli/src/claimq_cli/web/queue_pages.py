@@ -16,7 +16,7 @@ from claimq_cli.web.item_lists import groups_of, newest_failed, reason_of, withi
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.queues import Json
 from claimq_cli.web.rendering import rate
-from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second
+from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second, recent
 
 _MOST_GROUPED = 1000
 _MOST_CLIENTS = 50
@@ -29,13 +29,13 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
     """Lengths, rates, times, plots, workers and the scaling decision."""
     workers = live_workers(await queue.workers(), sample.at)
     samples = ring.samples() if ring is not None else [sample]
-    recent = ring.recent() if ring is not None else None
+    ends = recent(samples)
     last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)
     return {
         "sample": sample,
         "warnings": warnings_of(sample, target, len(workers)),
-        "rates": {name: per_second(*recent, field) for name, field in _RATES.items()} if recent else None,
+        "rates": {name: per_second(*ends, field) for name, field in _RATES.items()} if ends else None,
         "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),
         "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
         "target": target,

@@ -90,14 +90,6 @@ class Ring:
             found.append(self.latest)
         return found
 
-    def recent(self, seconds: float = 60.0) -> tuple[Sample, Sample] | None:
-        """The latest sample and the last one before it by at least ``seconds``, or the first; None for one alone."""
-        found = self.samples()
-        if len(found) < 2:
-            return None
-        earlier = [one for one in found[:-1] if found[-1].at - one.at >= seconds]
-        return (earlier[-1] if earlier else found[0]), found[-1]
-
     def _step(self) -> float:
         """Seconds between two samples: as they come while they reach back less far than the ring can, then evenly."""
         reach = self._values[-WIDTH] - self._values[0]
@@ -154,6 +146,15 @@ class Samples:
     def _capacity(self, queues: int) -> int:
         each = self._most_bytes // max(1, queues) - _OVERHEAD
         return max(_LEAST_SAMPLES, min(_MOST_SAMPLES, each // (WIDTH * 8)))
+
+
+def recent(samples: Sequence[Sample], seconds: float = 60.0) -> tuple[Sample, Sample] | None:
+    """The latest sample and the last one before it by at least ``seconds``, or the first; None for one alone."""
+    if len(samples) < 2:
+        return None
+    latest = samples[-1]
+    earlier = (one for one in reversed(samples[:-1]) if latest.at - one.at >= seconds)
+    return next(earlier, samples[0]), latest
 
 
 def per_second(earlier: Sample, later: Sample, counter: str) -> float:

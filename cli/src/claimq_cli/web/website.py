@@ -25,7 +25,7 @@ from claimq_cli.web.payload import shown_payload
 from claimq_cli.web.queues import Json, Queues
 from claimq_cli.web.rendering import HERE, page
 from claimq_cli.web.sampler import Sampler
-from claimq_cli.web.samples import Samples, per_second
+from claimq_cli.web.samples import Samples, per_second, recent
 from claimq_cli.web.security import STATIC, Guarded
 
 _READS_AT_ONCE = 8
@@ -99,19 +99,20 @@ class Site:
                 return None
             workers = live_workers(await queue.workers(), sample.at)
         ring = self.sampler.samples.ring(name)
-        recent = ring.recent() if ring else None
+        samples = ring.samples() if ring else []
+        ends = recent(samples)
         target = queue_pages.target_of(decision)
         return {
             "name": name,
             "sample": sample,
-            "enqueued": per_second(*recent, "enqueued_count") if recent else None,
-            "done": per_second(*recent, "done_count") if recent else None,
+            "enqueued": per_second(*ends, "enqueued_count") if ends else None,
+            "done": per_second(*ends, "done_count") if ends else None,
             "workers": len(workers),
             "busy_workers": sum(one.busy > 0 for one in workers),
             "wanted": decision.get("replicas"),
             "target": target,
             "warnings": warnings_of(sample, target, len(workers)),
-            "spark": plot.spark_path(ring.samples() if ring else [], 96, 22),
+            "spark": plot.spark_path(samples, 96, 22),
         }
 
     async def _summary(self, request: Request) -> Response:

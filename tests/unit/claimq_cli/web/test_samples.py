@@ -14,6 +14,7 @@ from claimq_cli.web.samples import (
     Samples,
     mean_seconds,
     per_second,
+    recent,
 )
 
 
@@ -97,9 +98,9 @@ def test_the_mean_time_in_a_state_is_its_length_over_the_rate_of_those_that_left
 @pytest.mark.parametrize(("ages", "begin"), [((0, 30, 90, 100), 30), ((0, 10), 0)])
 def test_a_recent_rate_is_over_a_minute_or_what_there_is(ages: tuple[int, ...], begin: int) -> None:
     ring = Ring(16)
-    assert ring.recent() is None
+    assert recent(ring.samples()) is None
     for at in ages:
         ring.add(sample(float(at)))
-    recent = ring.recent()
-    assert recent is not None
-    assert (recent[0].at, recent[1].at) == (begin, ages[-1])
+    ends = recent(ring.samples())
+    assert ends is not None
+    assert (ends[0].at, ends[1].at) == (begin, ages[-1])

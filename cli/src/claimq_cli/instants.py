@@ -1,0 +1,18 @@
+"""Instants as users write them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+
+def parse_instant(value: object) -> float:
+    """Unix seconds of a number of them or an ISO 8601 text (without an offset: in the local time zone). ValueError."""
+    try:
+        return float(cast("float", value))
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (OverflowError, OSError) as error:
+        raise ValueError(str(error)) from error

@@ -334,14 +334,19 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     report.of_rounds(
         "socket_items_per_second_b100", "batches of 100", found.batches, unit="/s", least=20_000, limit=cpu
     )
-    report.of_rounds("socket_items_per_second_b1", "one by one", found.singly, unit="/s")
-    report.of_rounds(
-        "socket_b1_vs_library_round_trip",
-        "one by one, to single calls of the library",
-        found.singly_vs_round_trips,
-        least=0.52,
-        limit=cpu,
-    )
+    for name, says, rates, least in (
+        ("b1", "one by one", found.singly, 0.52),
+        ("concurrent_50", "one by one in 50 threads", found.threads, 3.8),
+        ("concurrent_50_tasks", "one by one in 50 tasks", found.tasks, 3.8),
+    ):
+        report.of_rounds(f"socket_items_per_second_{name}", says, rates.items, unit="/s")
+        report.of_rounds(
+            f"socket_{name}_vs_library_round_trip",
+            "the same, to single calls of the library",
+            rates.vs_round_trips,
+            least=least,
+            limit=cpu,
+        )
     report.add(
         Figure(
             "sidecar_idle_rss_mb",

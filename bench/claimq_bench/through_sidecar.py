@@ -8,11 +8,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Literal
 
 import claimq
+import claimq.worker
 from claimq_bench.meter import Bed, Spread, must
 from claimq_bench.rivals import new_payloads
 from testkit.places import new_directory
@@ -23,6 +27,7 @@ SIZE = 100
 ROUNDS = 3
 SINGLY_SHARE = 10
 """One by one a tenth as many items go through as in batches."""
+CONCURRENT = 50
 ROUND_TRIPS = 1_000
 LONGEST_START = 20.0
 LONGEST_APP = 300.0
@@ -30,15 +35,30 @@ IDLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Items per second, and their ratio to single calls of the library to the same server."""
+
+    items: Spread
+    vs_round_trips: Spread
+
+    @classmethod
+    def of(cls, items: Sequence[float], round_trips: Sequence[float]) -> "Rates":
+        return cls(
+            Spread.of(items), Spread.of([rate / one for rate, one in zip(items, round_trips, strict=True)])
+        )
+
+
+@dataclass(frozen=True)
 class Found:
     """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready.
 
-    `singly_vs_round_trips`: items one by one to single calls of the library to the same server.
+    `singly`, `threads`, `tasks`: items one by one, in one loop and in 50.
     """
 
     batches: Spread
-    singly: Spread
-    singly_vs_round_trips: Spread
+    singly: Rates
+    threads: Rates
+    tasks: Rates
     idle_rss_mb: float
     loaded_rss_mb: float
     ready: Spread
@@ -86,31 +106,61 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def work(socket: str, batch: int, count: int, results: Connection) -> None:
-    """The app: claims and completes batches until it has had `count` items; sends them and the time.
+Way = int | Literal["threads", "tasks"]
+"""How the app takes items: in batches of so many (1: in the natural loop), or in CONCURRENT such loops."""
 
-    One by one it does so in the natural loop.
-    """
+
+def work(socket: str, way: Way, count: int, results: Connection) -> None:
+    """The app: claims and completes items until it has had `count`; sends them and the time."""
     os.environ["CLAIMQ_SOCKET"] = socket
-    import claimq.worker
-
     took: list[bytes] = []
-    with claimq.worker.connect() as worker:
-        start = time.perf_counter()
-        if batch == 1:
-            for item in worker.items():
-                with item:
-                    took.append(item.payload)
-                if len(took) == count:
-                    break
-        while len(took) < count:
-            items = worker.claim(max=batch, wait=5)
-            if not items:
-                break
-            worker.done(items)
-            took += [item.payload for item in items]
-        seconds = time.perf_counter() - start
+    if way == "tasks":
+        seconds = asyncio.run(_in_tasks(took, count))
+    else:
+        with claimq.worker.connect() as worker:
+            start = time.perf_counter()
+            if way == "threads":
+                _in_threads(worker, took, count)
+            elif way == 1:
+                _loop(worker, took, count)
+            else:
+                _in_batches(worker, took, way, count)
+            seconds = time.perf_counter() - start
     results.send((took, seconds))
+
+
+def _loop(worker: claimq.worker.Worker, took: list[bytes], count: int) -> None:
+    for item in worker.items():
+        with item:
+            took.append(item.payload)
+        if len(took) >= count:
+            worker.stop()
+
+
+def _in_threads(worker: claimq.worker.Worker, took: list[bytes], count: int) -> None:
+    with ThreadPoolExecutor(CONCURRENT) as pool:
+        for loop in [pool.submit(_loop, worker, took, count) for _ in range(CONCURRENT)]:
+            loop.result()
+
+
+async def _in_tasks(took: list[bytes], count: int) -> float:
+    async def loop(worker: claimq.worker.AsyncWorker) -> None:
+        async for item in worker.items():
+            async with item:
+                took.append(item.payload)
+            if len(took) >= count:
+                worker.stop()
+
+    async with claimq.worker.connect_async() as worker:
+        start = time.perf_counter()
+        await asyncio.gather(*(loop(worker) for _ in range(CONCURRENT)))
+        return time.perf_counter() - start
+
+
+def _in_batches(worker: claimq.worker.Worker, took: list[bytes], batch: int, count: int) -> None:
+    while len(took) < count and (items := worker.claim(max=batch, wait=5)):
+        worker.done(items)
+        took += [item.payload for item in items]
 
 
 async def measure(bed: Bed, *, items: int, starts: int) -> Found:
@@ -126,17 +176,18 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
         await asyncio.sleep(IDLE_SECONDS)
         idle = sidecar.rss_mb()
         batches = [await _through(bed, sidecar, 100, items) for _ in range(ROUNDS)]
-        singly: list[float] = []
-        ratios: list[float] = []
+        round_trips: list[float] = []
+        one_by_one: dict[Way, list[float]] = {1: [], "threads": [], "tasks": []}
         for _ in range(ROUNDS):
-            round_trips = await _round_trips(bed)
-            singly.append(await _through(bed, sidecar, 1, items // SINGLY_SHARE))
-            ratios.append(singly[-1] / round_trips)
+            round_trips.append(await _round_trips(bed))
+            for way, rates in one_by_one.items():
+                rates.append(await _through(bed, sidecar, way, items // SINGLY_SHARE if way == 1 else items))
         loaded = sidecar.rss_mb()
     finally:
         sidecar.close()
     bed.empty()
-    return Found(Spread.of(batches), Spread.of(singly), Spread.of(ratios), idle, loaded, Spread.of(ready))
+    singly, threads, tasks = (Rates.of(rates, round_trips) for rates in one_by_one.values())
+    return Found(Spread.of(batches), singly, threads, tasks, idle, loaded, Spread.of(ready))
 
 
 async def _round_trips(bed: Bed) -> float:
@@ -153,14 +204,14 @@ async def _round_trips(bed: Bed) -> float:
     return ROUND_TRIPS / seconds
 
 
-async def _through(bed: Bed, sidecar: Sidecar, batch: int, count: int) -> float:
+async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> float:
     payloads = [b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)]
     async with claimq.connect(bed.url) as server:
         queue = server.queue("socket", worker="producer")
         await queue.enqueue_many(payloads)
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
-        app = spawning.Process(target=work, args=(str(sidecar.socket), batch, count, theirs), daemon=True)
+        app = spawning.Process(target=work, args=(str(sidecar.socket), way, count, theirs), daemon=True)
         app.start()
         theirs.close()
         try:
@@ -172,6 +223,7 @@ async def _through(bed: Bed, sidecar: Sidecar, batch: int, count: int) -> float:
         finally:
             app.join(5)
             app.kill()
-        must(took == payloads, f"through the socket: {count} items went in, others came out")
+        is_right = took == payloads if isinstance(way, int) else sorted(took) == sorted(payloads)
+        must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
     return count / float(seconds)

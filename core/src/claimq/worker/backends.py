@@ -103,6 +103,18 @@ class Event(Protocol):
         ...
 
 
+class Waiter(Protocol):
+    """A wait of one caller, which another one ends. For one use."""
+
+    async def wait(self) -> None:
+        """Waits until it is woken."""
+        ...
+
+    def wake(self) -> None:
+        """Ends the wait."""
+        ...
+
+
 class Backend(Protocol):
     """What the client awaits."""
 
@@ -116,6 +128,10 @@ class Backend(Protocol):
 
     def event(self) -> Event:
         """An event that is not set."""
+        ...
+
+    def waiter(self) -> Waiter:
+        """A wait that has not begun."""
         ...
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
@@ -157,6 +173,21 @@ class _ThreadEvent(threading.Event):
         self.wait(seconds)
 
 
+class _ThreadWaiter:
+    """By a lock: an Event would take several times as long."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    async def wait(self) -> None:
+        self._lock.acquire()
+
+    def wake(self) -> None:
+        if self._lock.locked():
+            self._lock.release()
+
+
 class _BlockingBackend:
     async def connect(self, path: str, deadline: float) -> Stream:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -173,6 +204,9 @@ class _BlockingBackend:
 
     def event(self) -> Event:
         return _ThreadEvent()
+
+    def waiter(self) -> Waiter:
+        return _ThreadWaiter()
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
         thread = threading.Thread(target=run, args=(work,), name="claimq-session", daemon=True)
@@ -236,6 +270,18 @@ class _AsyncioEvent(asyncio.Event):
             return
 
 
+class _AsyncioWaiter:
+    def __init__(self) -> None:
+        self._woken = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> None:
+        await self._woken
+
+    def wake(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+
 class _AsyncioBackend:
     async def connect(self, path: str, deadline: float) -> Stream:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -254,6 +300,9 @@ class _AsyncioBackend:
 
     def event(self) -> Event:
         return _AsyncioEvent()
+
+    def waiter(self) -> Waiter:
+        return _AsyncioWaiter()
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
         task = asyncio.ensure_future(work)

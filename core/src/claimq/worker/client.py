@@ -20,6 +20,7 @@ from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.item import ClaimedItem
 from claimq.worker.loop import Loop
 from claimq.worker.session import Session
+from claimq.worker.steps import Steps
 from claimq.worker.stopping import Stopping
 
 AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
@@ -54,6 +55,9 @@ class Client(Generic[AnyItem]):
         self._stopping = Stopping()
         self._drain_seen = False
         self._pid = os.getpid()
+        self._steps = Steps(
+            self._connections, backend, self._patience, self._received, self._note_outcomes, self._unclaim
+        )
         self._session = Session(self.path, backend, self._tokens, self._note_lost) if session else None
 
     @property
@@ -104,7 +108,7 @@ class Client(Generic[AnyItem]):
         """
         counts = endings.counts_at_the_end(error, is_over=self.is_over())
         back = [one for one in self.in_hand if not (counts and one.is_begun)]
-        await self._backend.shield(self._settle_quietly("unclaim", back, {}))
+        await self._backend.shield(self._unclaim(back))
         await self.close()
 
     # Claiming.
@@ -154,7 +158,10 @@ class Client(Generic[AnyItem]):
 
     async def _unclaim_late(self, reply: dict[str, Any]) -> None:
         """Gives back what a claim received whose caller was cancelled."""
-        await self._settle_quietly("unclaim", self._received(reply), {})
+        await self._unclaim(self._received(reply))
+
+    async def _unclaim(self, items: Sequence[AnyItem]) -> None:
+        await self._settle_quietly("unclaim", items, {})
 
     def _note_claim(self, items: list[AnyItem], wait: float | None) -> list[AnyItem]:
         """Notes who has claimed these; logs once what a claim that waited for nothing may have waited for."""
@@ -197,7 +204,7 @@ class Client(Generic[AnyItem]):
                             raise ItemNotSettled(endings.message_if_forgotten(item, block=self._block))
             finally:
                 loop.current = None
-                await self._backend.shield(self._settle_quietly("unclaim", loop.ahead, {}))
+                await self._backend.shield(self._unclaim(loop.ahead))
 
     async def _claim_through_outages(self, chunk: int, wait: float) -> list[AnyItem]:
         try:
@@ -320,17 +327,10 @@ class Client(Generic[AnyItem]):
         session = self._session.present if self._session is not None else None
         if self._session is not None and session is None:  # a verdict waits for none
             return await self.settle(verb, [item], words)
-        body = wire.next_body(verb, item.token, words, loop.chunk, session)
-        reply, repeated = await self._connections.call(
-            "/v1/next",
-            body,
-            answer_in=wire.ANSWER_SECONDS,
-            try_for=self._patience,
-            if_late=self._unclaim_late,
-        )
-        loop.add(self._note_claim(self._received(reply), 0))
+        outcome, items = await self._steps.step(verb, item.token, words, loop.chunk, session)
+        loop.add(self._note_claim(items, 0))
         loop.note_end(time.monotonic())
-        return self._note_outcomes(wire.read_outcomes(reply, repeated=repeated))
+        return [outcome]
 
     async def _end_interrupted(self, item: AnyItem, error: BaseException) -> None:
         """A failure where the program ended itself with an error and had not been asked to stop, else uncounted."""

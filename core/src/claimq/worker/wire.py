@@ -86,9 +86,14 @@ def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
     return _encode(_claim_words(most, wait, session))
 
 
-def next_body(verb: str, token: str, words: Mapping[str, object], most: int, session: str | None) -> bytes:
-    """The body that ends one claim and claims what waits."""
-    return _encode({verb: [{"token": token, **words}], **_claim_words(most, 0, session)})
+def next_body(
+    endings: Iterable[tuple[str, str, Mapping[str, object]]], most: int, session: str | None
+) -> bytes:
+    """The body that ends claims and claims what waits. ``endings``: verb, token and the words beside it."""
+    verdicts: dict[str, list[dict[str, object]]] = {}
+    for verb, token, words in endings:
+        verdicts.setdefault(verb, []).append({"token": token, **words})
+    return _encode({**verdicts, **_claim_words(most, 0, session)})
 
 
 def _claim_words(most: int, wait: float | None, session: str | None) -> dict[str, object]:
@@ -289,18 +294,16 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read_outcomes(reply: Mapping[str, Any], *, repeated: bool) -> list[Outcome]:
-    """The outcomes in the reply to a verdict. ``repeated``: an earlier try of ours may have been the one that
-    had the effect.
-    """
-    outcomes: list[Outcome] = []
-    for one in reply["outcomes"]:
-        verdict, earlier = _VERDICTS[one["outcome"]], _VERDICTS.get(one.get("earlier"))
-        if repeated and verdict is Verdict.ALREADY_DONE and earlier:
-            verdict, earlier = earlier, None
-        outcomes.append(
-            Outcome(one["token"], verdict, one.get("id"), one.get("delay"), one.get("lease_until"), earlier)
-        )
-    return outcomes
+    """The outcomes in the reply to a verdict; see :func:`read_outcome`."""
+    return [read_outcome(one, repeated=repeated) for one in reply["outcomes"]]
+
+
+def read_outcome(one: Mapping[str, Any], *, repeated: bool) -> Outcome:
+    """One outcome. ``repeated``: an earlier try of ours may have been the one that had the effect."""
+    verdict, earlier = _VERDICTS[one["outcome"]], _VERDICTS.get(one.get("earlier", ""))
+    if repeated and verdict is Verdict.ALREADY_DONE and earlier:
+        verdict, earlier = earlier, None
+    return Outcome(one["token"], verdict, one.get("id"), one.get("delay"), one.get("lease_until"), earlier)
 
 
 def read_enqueued(replies: Sequence[Mapping[str, Any]]) -> Enqueued:

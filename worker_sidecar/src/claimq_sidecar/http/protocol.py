@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.http.json_text import to_json
+from claimq_sidecar.http.plain_requests import COMPLETE, KEY, App, PlainCycle, plain_request
 from claimq_sidecar.http.problems import Refusal
 
 LONGEST_HEAD = 16 * 1024
@@ -24,10 +25,6 @@ MOST_PIPELINED = 16
 """Requests that may wait on one connection for the replies before theirs."""
 HEAD_SECONDS = 10.0
 """How long a head may take from its first byte to its last."""
-KEY: Final = "claimq.connection"
-"""Where the scope of a request has its :class:`Connection`."""
-COMPLETE: Final = "claimq.complete"
-"""In the scope of a request once its whole body has arrived."""
 _READ_BYTES = 16 * 1024
 _CONTINUE = b"HTTP/1.1 100 "
 _BUFFER_BYTES = 16 * 1024
@@ -45,7 +42,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Closes the longest idle connection above the limit; refuses this one if none is idle."""
         super().connection_made(transport)
         self.connection = Connection()
-        self._in_head = False
+        self._in_head = self._in_message = False
         self._size = self._fields = self._quiet = 0
         self._excess = ""
         self._head_timer: asyncio.TimerHandle | None = None
@@ -70,7 +67,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Starts a request, which shows that the client has read the previous response."""
         super().on_message_begin()
-        self._in_head = True
+        self._in_head = self._in_message = True
         self._size = self._fields = self._quiet = 0
         self.connection.handed = ()
         self.scope[KEY] = self.connection  # type: ignore[typeddict-unknown-key]  # ASGI lets servers add keys of their own
@@ -103,6 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is complete."""
+        self._in_message = False
         self._quiet = 0
         self.scope[COMPLETE] = True  # type: ignore[typeddict-unknown-key]  # likewise
         super().on_message_complete()
@@ -131,6 +129,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end_timers()
         self.connection.flushed.set()
         self.connection.gone.set()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Closes the connection if it has been idle for as long as it may; else looks again when it may have been."""
+        left = self.waits_since + self.timeout_keep_alive - self.loop.time()
+        if self.is_busy or left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                max(left, 1.0), self.timeout_keep_alive_handler
+            )
+        else:
+            super().timeout_keep_alive_handler()
 
     @property
     def is_busy(self) -> bool:
@@ -232,6 +240,27 @@ class AppProtocol(BoundedProtocol):
         super().connection_made(transport)
         self.connection.pid = _peer(transport)
         self._is_cut_off = False
+
+    def data_received(self, data: bytes) -> None:
+        """Answers a request in the form of ``claimq.worker`` without the parser, which reads everything else."""
+        is_between = not (self._in_message or self.is_busy or self.pipeline or self.transport.is_closing())
+        plain = plain_request(data) if is_between else None
+        if plain is None:
+            super().data_received(data)
+            return
+        path, body = plain
+        self.connection.handed = ()
+        scope = {"path": path, KEY: self.connection, COMPLETE: True}
+        self.cycle = cycle = PlainCycle(scope, body, self.transport, self.flow, self._on_plain_response)  # type: ignore[assignment]  # it has what uvicorn uses of a cycle
+        task = self.loop.create_task(cycle.run(cast("App", self.app)))  # pyright: ignore[reportUnknownMemberType]  # as uvicorn types it
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _on_plain_response(self) -> None:
+        if self.pipeline:
+            self.on_response_complete()
+        else:  # leaves the timer for idle connections alone
+            self.waits_since = self.loop.time()
 
     def eof_received(self) -> None:
         """Records that the client has disconnected: asyncio drops what is written from now on, without an error."""

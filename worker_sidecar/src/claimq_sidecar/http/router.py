@@ -13,6 +13,7 @@ from claimq.model import NewItem
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sessions import SessionNotOpen
 from claimq_sidecar.http.json_text import to_json
+from claimq_sidecar.http.plain_requests import COMPLETE, KEY
 from claimq_sidecar.http.problems import (
     Refusal,
     body_too_large,
@@ -24,7 +25,6 @@ from claimq_sidecar.http.problems import (
     of_library,
     session_not_open,
 )
-from claimq_sidecar.http.protocol import COMPLETE, KEY
 from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_spec.log_lines import LogEvent

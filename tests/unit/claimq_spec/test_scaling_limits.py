@@ -186,10 +186,6 @@ def test_a_small_step_up_to_min_does_not_wait() -> None:
 
 
 def test_a_queue_whose_limit_cannot_be_met_needs_at_least_one_worker() -> None:
-    held_back = Seen(main=5, held_back=5, busy=0, replicas=0, ready=0, oldest_age=31.0)
-    decision = decide(SPEC, held_back, ScalingState(), 0.0)
-    assert (decision.limit, decision.needed) == (Limit.HELD_BACK, 1)
-    assert decide(SPEC, replace(held_back, oldest_age=30.0), ScalingState(), 0.0).limit is None
     slow = ScalingState(estimates=Estimates(start=30.1, starts=1.0))
     decision = decide(SPEC, seen(0), slow, 0.0)
     assert (decision.limit, decision.needed) == (Limit.SLOW_START, 1)

@@ -86,13 +86,6 @@ def test_a4_a_number_that_chance_explains_stays() -> None:
 # What else the rule promises ----------------------------------------------------------------------------------------
 
 
-def test_items_that_a_limit_holds_back_order_no_workers_and_are_reported() -> None:
-    what = Seen(main=500, busy=2, replicas=2, ready=2, busy_workers=2, oldest_age=60.0, held_back=500)
-    decision = decide(SPEC, what, LEARNED, 0.0)
-    assert (decision.replicas, decision.limit) == (2, Limit.HELD_BACK)
-    assert "500 held back by a limit" in decision.reason
-
-
 def test_items_longer_than_the_target_are_the_reason_when_the_maximum_is_reached() -> None:
     long_items = ScalingState(estimates=Estimates.from_json({"busySeconds": 12_000.0, "ended": 200}))
     what = Seen(main=50, busy=0, replicas=0, ready=0, oldest_age=0.0)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Protocol
-
-import click
 
 import claimq
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
@@ -19,13 +14,12 @@ from claimq.model import Enqueued, NewItem
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
 from claimq_cli.migration.pace import UNLIMITED, Pace
+from claimq_cli.output.progress import Progress
 
 LISTED = 1000
 """Ids of a load that are kept for its JSON document; the memory of a load is bounded."""
-_PROGRESS_SECONDS = 0.2
 _REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
 """Errors after which nothing of the call is stored. After any other error of the library it may be stored."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Lines(Protocol):
@@ -86,28 +80,6 @@ class Loaded:
         }
 
 
-@asynccontextmanager
-async def stopping() -> AsyncGenerator[asyncio.Event]:
-    """SIGINT, SIGTERM and SIGHUP set the event inside the block: the current call is finished and reported. A second
-    signal cancels it.
-    """
-    loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
-
-    def note() -> None:
-        if stop.is_set() and task is not None:
-            task.cancel()
-        stop.set()
-
-    taken = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in taken:
-        loop.add_signal_handler(number, note)
-    try:
-        yield stop
-    finally:
-        for number in taken:
-            loop.remove_signal_handler(number)
-
-
 async def load(
     queue: claimq.ReliableQueue,
     source: Lines,
@@ -158,30 +130,3 @@ def _position(loaded: Loaded, wanted: Wanted) -> str:
     if wanted.id_prefix is not None:
         resume += f" --id-prefix {wanted.id_prefix}"
     return f"stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; continue with {resume}"
-
-
-class Progress:
-    """Shows the progress in one line of the terminal."""
-
-    def __init__(self, *, is_shown: bool) -> None:
-        self._is_shown = is_shown
-        self._next = time.monotonic() + 2 * _PROGRESS_SECONDS
-        self._is_drawn = False
-
-    def show(self, text: str) -> None:
-        """Shows a text, at most five times a second."""
-        now = time.monotonic()
-        if self._is_shown and now >= self._next:
-            self._next = now + _PROGRESS_SECONDS
-            self._is_drawn = True
-            self._write(f"\r{text}\x1b[K")
-
-    def clear(self) -> None:
-        """Removes the text from the terminal."""
-        if self._is_drawn:
-            self._write("\r\x1b[K")
-
-    @staticmethod
-    def _write(text: str) -> None:
-        with suppress(OSError):  # the terminal is gone; the load continues
-            click.echo(text, err=True, nl=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 import claimq
-from claimq_cli.commands.bulk_load import Loaded, Wanted, load, stopping
+from claimq_cli.commands.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import Duration, Instant
@@ -16,6 +16,7 @@ from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import count, iso_instant
+from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import readable_duration
 
 

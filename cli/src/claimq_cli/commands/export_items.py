@@ -14,7 +14,6 @@ import click
 
 import claimq
 from claimq.model import Located, State
-from claimq_cli.commands.bulk_load import Progress, stopping
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
@@ -24,7 +23,9 @@ from claimq_cli.migration.other_server import OtherServer
 from claimq_cli.migration.pace import Pace
 from claimq_cli.migration.taking_out import read_items, take_failed, take_waiting
 from claimq_cli.output.answers import count
+from claimq_cli.output.progress import Progress
 from claimq_cli.server_choice import settings_for_other
+from claimq_cli.stop_signals import stopping
 
 Store = Callable[[list[Located]], Awaitable[None]]
 """Writes items; when it returns, they are stored."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from claimq.model import NewItem
-from claimq_cli.commands.bulk_load import Progress, Wanted, stopping
+from claimq_cli.commands.bulk_load import Wanted
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.import_files import ItemFile, content_prefix
 from claimq_cli.commands.import_source import FORMS, form_of, layout_of
@@ -21,8 +21,10 @@ from claimq_cli.migration.mover import Moved, Mover
 from claimq_cli.migration.pace import Pace
 from claimq_cli.migration.source_server import SourceServer
 from claimq_cli.output.answers import count, iso_instant
+from claimq_cli.output.progress import Progress
 from claimq_cli.output.terminal import say_error
 from claimq_cli.server_choice import settings_for_other
+from claimq_cli.stop_signals import stopping
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 import claimq
-from claimq_cli.commands.bulk_load import stopping
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.queue_reads import local_decisions
+from claimq_cli.stop_signals import stopping
 from claimq_cli.web.listening import opened, url_of
 
 DEFAULT_ADDRESS = "127.0.0.1:7380"

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 import click
 
 import claimq
-from claimq_cli.commands.bulk_load import stopping
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.commands.queue_argument import queue_argument
@@ -22,6 +21,7 @@ from claimq_cli.item_programs.handler import ItemHandler, Limits
 from claimq_cli.item_programs.output import Sink
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
+from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import format_duration
 
 _STDOUT, _STDERR = 1, 2

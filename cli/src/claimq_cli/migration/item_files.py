@@ -111,7 +111,7 @@ class CsvFile:
         but id, client and at. ValueError with what is wrong."""
         columns, cells = self._columns or [], _row(record)
         if len(cells) != len(columns):
-            raise ValueError(f"{len(cells)} fields, but the first line names {len(columns)} columns")
+            raise ValueError(f"number of fields: {len(cells)}, but the first line has {len(columns)}")
         fields = dict(zip(columns, cells, strict=True))
         if fields.get("payload_base64"):
             return _item(fields, None)

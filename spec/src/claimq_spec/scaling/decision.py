@@ -186,8 +186,6 @@ def _with_limit(
     if is_by_items and (seen.waiting or seen.delayed_soon) and asked.replicas > spec.max_replicas:
         limit = Limit.LONG_ITEMS if asked.service > spec.target_age else Limit.MAX_REPLICAS
         return replace(decision, limit=limit, needed=asked.replicas)
-    if seen.held_back and (seen.oldest_age or 0.0) > spec.target_age:
-        return replace(decision, limit=Limit.HELD_BACK, needed=max(1, asked.balance))
     start = decision.state.estimates
     if start.starts >= 1 and start.start > spec.target_age and spec.min_replicas == 0:
         return replace(decision, limit=Limit.SLOW_START, needed=max(1, asked.balance))
@@ -200,6 +198,4 @@ def _items(seen: Seen) -> str:
         parts.append(f"{seen.waiting:,} {'item' if seen.waiting == 1 else 'items'} waiting")
     if seen.delayed_soon:
         parts.append(f"{seen.delayed_soon:,} due soon")
-    if seen.held_back:
-        parts.append(f"{seen.held_back:,} held back by a limit")
     return ", ".join([*parts, f"{seen.busy:,} in progress"])

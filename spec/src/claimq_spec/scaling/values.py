@@ -37,8 +37,6 @@ class Limit(StrEnum):
     LONG_ITEMS = "LongItems"
     """The maximum is reached because an item takes longer than the target: each needs a worker of its own."""
     SLOW_START = "SlowStart"
-    HELD_BACK = "HeldBack"
-    """A rate or concurrency limit keeps items from being claimed; more workers would not start them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,6 @@ class Seen:
     """Items that one worker works on at the same time."""
     starting_for: tuple[float, ...] = ()
     """For workers that are starting: seconds since each was ordered."""
-    held_back: int = 0
-    """Items of main that a rate or concurrency limit keeps from being claimed now; no worker could start them."""
     next_due_in: float | None = None
     """Seconds until the next delayed item is due; None: there is none, or it is not known."""
     is_paused: bool = False
@@ -81,7 +77,7 @@ class Seen:
     @property
     def waiting(self) -> int:
         """Items that could be claimed now, or within moments."""
-        return max(0, self.main - self.held_back) + self.delayed_due
+        return self.main + self.delayed_due
 
     @property
     def load(self) -> int:

@@ -44,11 +44,6 @@ def _message(decision: Decision, scaling: ScalingSpec) -> str:
             f"a worker takes {start} to start, longer than spec.scaling.targetAge ({target}): keep at least "
             f"{decision.needed} with spec.scaling.minReplicas, or make workers start faster"
         )
-    if decision.limit is Limit.HELD_BACK:
-        return (
-            f"items are older than spec.scaling.targetAge ({target}) because a rate or concurrency limit holds them "
-            "back: more workers would not start them; raise the limit, or accept a longer spec.scaling.targetAge"
-        )
     long = ", and an item takes longer than that" if decision.limit is Limit.LONG_ITEMS else ""
     shorter = "make items shorter, " if decision.limit is Limit.LONG_ITEMS else ""
     return (

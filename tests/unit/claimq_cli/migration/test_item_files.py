@@ -1,0 +1,90 @@
+"""Items in JSON lines and CSV files."""
+
+import re
+
+import pytest
+
+from claimq.model import NewItem
+from claimq_cli.migration.item_files import CsvFile, item_of_json
+
+LONGEST = 64 * 1024 * 1024
+
+
+def items_of(text: bytes) -> list[tuple[int, NewItem]]:
+    file, found = CsvFile(), list[tuple[int, NewItem]]()
+    for number, line in enumerate(text.split(b"\n"), 1):
+        record = file.record(number, line)
+        if record is not None:
+            found.append((record[0], file.item(record[1])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "item"),
+    [
+        (b'{"payload": "x"}', NewItem(b"x")),
+        (b'{"payload": [1], "id": "a", "client": "c", "at": 5}', NewItem(b"[1]", id="a", client="c", at=5.0)),
+        (b'{"payload_base64": "/w==", "payload": null}', NewItem(b"\xff")),
+        (b'{"payload": "x", "id": "", "client": null, "at": ""}', NewItem(b"x")),
+        (b'{"payload": "x", "id": 17}', NewItem(b"x", id="17")),
+    ],
+)
+def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
+    assert item_of_json(line) == item
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"7", "not a JSON object with a payload"),
+        (b"{", "not a JSON object with a payload"),
+        (b"{}", "it needs one of the fields payload"),
+        (b'{"payload": "x", "payload_base64": "eA=="}', "it needs one of the fields payload"),
+        (b'{"payload": 7}', "a payload is bytes"),
+        (b'{"payload_base64": "eA==!"}', "payload_base64 is not base64"),
+        (b'{"payload": "x", "id": "a b"}', "the id name 'a b'"),
+        (b'{"payload": "x", "at": "soon"}', "at is not an instant"),
+    ],
+)
+def test_a_wrong_json_line_is_refused_with_its_problem(line: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        item_of_json(line)
+
+
+def test_a_csv_record_has_the_number_of_its_first_line() -> None:
+    text = b'\xef\xbb\xbfid,payload\none,"a\n""b"""\n\ntwo,c'
+    assert items_of(text) == [(2, NewItem(b'a\n"b"', id="one")), (5, NewItem(b"c", id="two"))]
+
+
+def test_a_csv_record_may_have_its_payload_in_base64() -> None:
+    text = b"payload,payload_base64\n,/w==\nx,"
+    assert items_of(text) == [(2, NewItem(b"\xff")), (3, NewItem(b"x"))]
+
+
+def test_other_columns_of_csv_become_a_json_object() -> None:
+    assert items_of(b"id,client,at,to,size\n1,c,5,ann,7") == [
+        (2, NewItem(b'{"to":"ann","size":"7"}', id="1", client="c", at=5.0))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (b"y", "number of fields: 1, but the first line has 2"),
+        (b"y,1,2", "number of fields: 3, but the first line has 2"),
+        (b"\xff,1", "not UTF-8"),
+        (b'"x"y,1', "not CSV"),
+    ],
+)
+def test_a_wrong_csv_record_is_refused_with_its_problem(row: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        items_of(b"payload,id\n" + row)
+
+
+def test_a_quoted_field_that_does_not_end_is_refused() -> None:
+    file, part = CsvFile(), b"x" * (LONGEST // 2 - 1)
+    assert file.record(1, b"payload") is None
+    assert file.record(2, b'"' + part) is None
+    assert file.record(3, part + b"x") is None
+    with pytest.raises(ValueError, match="line 2: a quoted field begins in this record"):
+        file.record(4, b"x")

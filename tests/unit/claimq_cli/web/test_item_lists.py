@@ -1,0 +1,43 @@
+"""Lists of items that the web page reads, and the reasons of failed items."""
+
+import pytest
+
+from claimq.model import Item, Located, State
+from claimq_cli.web.item_lists import MOST_BYTES, groups_of, within_bytes
+
+
+def failed(error: str | None, payload: bytes = b"") -> Located:
+    return Located(Item("a", payload, 1.0, 1.0, last_error=error), State.FAILED)
+
+
+def test_failures_that_differ_in_numbers_have_one_reason() -> None:
+    found = groups_of([failed("timeout after 17 ms\nmore"), failed("timeout after 4 ms"), failed(None)])
+    assert [(one.reason, one.count) for one in found] == [
+        ("timeout after # ms", 2),
+        ("no error was given", 1),
+    ]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+async def test_a_list_of_large_items_ends_early(backward: bool) -> None:
+    asked: list[int] = []
+
+    async def read(count: int, offset: int) -> list[Located]:
+        asked.append(count)
+        return [failed(str(n), b"x" * 1_000_000) for n in range(offset, offset + count)]
+
+    found, is_cut = await within_bytes(read, 0, 1_000_000, backward=backward)
+    assert is_cut
+    assert MOST_BYTES <= len(found) * 1_000_000 <= 3 * MOST_BYTES
+    assert found[0].item.last_error == ("999999" if backward else "0")
+
+
+@pytest.mark.parametrize("backward", [False, True])
+async def test_a_list_of_small_items_is_whole_and_in_order(backward: bool) -> None:
+    async def read(count: int, offset: int) -> list[Located]:
+        return [failed(str(n)) for n in range(offset, offset + count)]
+
+    found, is_cut = await within_bytes(read, 50, 1050, backward=backward)
+    expected = [str(n) for n in range(50, 1050)]
+    assert not is_cut
+    assert [one.item.last_error for one in found] == (expected[::-1] if backward else expected)

@@ -1,0 +1,45 @@
+"""How the web page shows payloads."""
+
+import json
+
+from claimq_cli.web.payload import MOST_HEX, MOST_TEXT, Node, shown_payload, visible
+
+
+def test_json_is_a_tree_and_a_text_and_hexadecimal() -> None:
+    shown = shown_payload(b'{"a": [1, null], "b": "<i>"}')
+    assert shown.tree == Node(
+        "", "2 fields", (Node("a", "2 entries", (Node("0", "1"), Node("1", "null"))), Node("b", '"<i>"'))
+    )
+    assert shown.text == '{"a": [1, null], "b": "<i>"}'
+    assert shown.dump.startswith("000000  7b 22 61 22 3a")
+
+
+def test_bytes_have_no_text() -> None:
+    shown = shown_payload(b"\xff\x00A")
+    assert (shown.text, shown.tree) == (None, None)
+    assert shown.dump == f"000000  {'ff 00 41':<47}  ..A"
+
+
+def test_a_large_payload_is_shown_in_part() -> None:
+    shown = shown_payload(b"x" * 900_000)
+    assert shown.size == 900_000
+    assert shown.is_text_cut
+    assert shown.is_dump_cut
+    assert shown.text == "x" * MOST_TEXT
+    assert len(shown.dump.splitlines()) == MOST_HEX // 16
+
+
+def test_deep_and_wide_json_is_shown_in_part() -> None:
+    wide = shown_payload(json.dumps(list(range(50_000))).encode()).tree
+    assert wide is not None
+    assert len(wide.children) + wide.omitted_count == 50_000
+    assert wide.omitted_count > 40_000
+    deep = shown_payload(b"[" * 200 + b"]" * 200).tree
+    depth = 0
+    while deep is not None and deep.children:
+        deep, depth = deep.children[0], depth + 1
+    assert depth < 50
+
+
+def test_text_that_changes_the_direction_or_the_terminal_is_escaped() -> None:
+    assert visible("a\n\tb\u202e\x1b[0m") == "a\n\tb\\u202e\\x1b[0m"

@@ -1,0 +1,15 @@
+"""The check of the Host header."""
+
+import pytest
+
+from claimq_spec.http_host import is_own_host
+
+
+@pytest.mark.parametrize("header", ["127.0.0.1:80", "localhost", "[::1]:9", "LOCALHOST:1", "box"])
+def test_a_host_header_with_an_own_name_or_an_address_is_accepted(header: str) -> None:
+    assert is_own_host(header, "box")
+
+
+@pytest.mark.parametrize("header", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "a:b:c"])
+def test_a_host_header_with_another_name_is_refused(header: str) -> None:
+    assert not is_own_host(header, "127.0.0.1")

@@ -7,7 +7,7 @@ from typing import cast
 
 
 def parse_instant(value: object) -> float:
-    """Unix seconds of a number of them or an ISO 8601 text (without an offset: in the local time zone). ValueError."""
+    """Unix seconds of an instant: a number, or ISO 8601 (without an offset in the local time zone). ValueError."""
     try:
         return float(cast("float", value))
     except (TypeError, ValueError, OverflowError):

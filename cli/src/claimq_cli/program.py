@@ -1,4 +1,4 @@
-"""The commands of `claimq`, and how its errors end it."""
+"""Lists the commands of `claimq`, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 

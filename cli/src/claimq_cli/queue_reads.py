@@ -1,4 +1,4 @@
-"""What several commands and the web page read of a queue."""
+"""Reads that several commands and the web page share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _claim_order(one: Located) -> tuple[float, int]:
 def local_decisions(data: Path | None) -> dict[str, dict[str, Any]]:
     """The last scaling decisions of the running local modes by queue, each with the ``source`` that it was read from.
 
-    With ``data`` only of the one with this state directory. Where several run a queue, the nearest one counts.
+    With ``data`` only of the one with this state directory. If several run a queue, the nearest one counts.
     """
     places = [data] if data else [*local_mode.running_near(), *local_mode.running_anywhere()]
     found: dict[str, dict[str, Any]] = {}

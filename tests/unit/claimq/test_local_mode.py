@@ -41,7 +41,7 @@ def held(tmp_path: Path, here: Path) -> Iterator[Path]:
     found.hold()
     found.state_file.write_text(json.dumps({"queues": {"q": URL}}))
     yield found.path
-    found.let_go()
+    found.release()
 
 
 def test_the_nearest_running_local_mode_is_the_server(held: Path) -> None:

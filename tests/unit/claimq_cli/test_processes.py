@@ -46,7 +46,7 @@ def directory() -> Iterator[StateDirectory]:
     found = StateDirectory(place / "state")
     found.hold()
     yield found
-    found.let_go()
+    found.release()
     shutil.rmtree(place)
 
 
@@ -145,7 +145,7 @@ def test_two_local_modes_cannot_hold_one_directory(directory: StateDirectory) ->
     with pytest.raises(LocalModeError, match=r"is already running in .*; stop it, or give another directory"):
         StateDirectory(directory.path).hold()
     assert local_mode.is_running(directory.path)
-    directory.let_go()
+    directory.release()
     assert not local_mode.is_running(directory.path)
 
 
@@ -175,7 +175,7 @@ def test_sockets_move_where_the_path_is_too_long_for_them(
         long.forget_run(state)
         assert not place.exists()
     finally:
-        long.let_go()
+        long.release()
 
 
 def test_a_running_local_mode_is_found_and_a_dead_one_is_forgotten(
@@ -184,7 +184,7 @@ def test_a_running_local_mode_is_found_and_a_dead_one_is_forgotten(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     discovery.announce(directory)
     assert local_mode.running_anywhere() == [directory.path]
-    directory.let_go()
+    directory.release()
     assert local_mode.running_anywhere() == []
     assert list(tmp_path.glob("claimq-*/*")) == []
     discovery.withdraw(directory)

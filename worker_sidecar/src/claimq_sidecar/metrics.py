@@ -66,7 +66,7 @@ class Metrics:
     def observe_request(self, path: str, status: int, seconds: float) -> None:
         """Adds a request."""
         found = self._of_requests.get((path, status))
-        if found is None:  # labels() takes longer than what it is for
+        if found is None:  # labels() takes longer than the observation
             found = self._of_requests[path, status] = self.requests.labels(path, str(status))
         found.observe(seconds)
 

@@ -17,9 +17,9 @@ from claimq_cli.migration.pace import UNLIMITED, Pace
 from claimq_cli.output.progress import Progress
 
 LISTED = 1000
-"""Ids of a load that are kept for its JSON document; the memory of a load is bounded."""
+"""The most ids in the JSON document of a load, so that its memory is bounded."""
 _REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
-"""Errors after which nothing of the call is stored. After any other error of the library it may be stored."""
+"""Errors after which no item of the call is stored. After other errors of the library, some may be stored."""
 
 
 class Lines(Protocol):
@@ -34,7 +34,7 @@ class Lines(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What all items of a load have in common, and its first line."""
+    """Settings that all items of a load share, and the first line to enqueue."""
 
     client: str | None = None
     delay: float | None = None

@@ -108,7 +108,7 @@ async def _enqueue_lines(context: Context, name: str, source: str, end: bytes, w
 
 
 async def _delay(queue: claimq.ReliableQueue, wanted: Wanted) -> tuple[float | None, str]:
-    """When delayed items are due by the server's clock, and that as a text; None and an empty text without a delay."""
+    """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
     if wanted.delay is None and wanted.at is None:
         return None, ""
     now = (await queue.snapshot()).now

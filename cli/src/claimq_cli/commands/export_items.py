@@ -78,9 +78,11 @@ class Target:
     type=click.Choice(["left", "right"]),
     default="right",
     show_default=True,
-    help="Of list:KEY: the end that its consumers take from.",
+    help="With list:KEY: the end from which its consumers take.",
 )
-@click.option("--remove", is_flag=True, help="Remove items in main or failed once they are stored.")
+@click.option(
+    "--remove", is_flag=True, help="Remove the items from main or failed once the target has stored them."
+)
 @rate_option
 @with_context
 async def export_items(
@@ -95,7 +97,7 @@ async def export_items(
     remove: bool,
     rate: float | None,
 ) -> None:
-    """Write the items of the queue NAME, as `claimq import` reads them.
+    """Write the items of the queue NAME in a form that `claimq import` reads.
 
     \b
     claimq export mails > mails.jsonl

@@ -20,7 +20,7 @@ from claimq_cli.migration.pace import Pace
 
 @dataclass(frozen=True)
 class ItemLines(Wanted):
-    """The items of a file's lines. An id in the line comes before that of ``id_prefix``."""
+    """The items of a file's lines. An id in the line takes precedence over ``id_prefix``."""
 
     csv: CsvFile | None = None
 
@@ -69,7 +69,7 @@ class CsvLines:
 
 
 class ItemFile:
-    """An open file of items. A context manager is the `InputSource` that it is made of."""
+    """Items in an open file, which the caller closes."""
 
     def __init__(self, source: InputSource, form: str, wanted: Wanted) -> None:
         csv = CsvFile() if form == "csv" else None
@@ -83,7 +83,7 @@ class ItemFile:
         return await load(queue, self._lines, b"\n", self._wanted, stop, pace)
 
     async def tally(self, stop: asyncio.Event) -> Tally:
-        """Counts what would be enqueued, and what is wrong; the first three items and problems are shown."""
+        """Counts the items that would be enqueued and the problems; keeps the first three of each."""
         tally = Tally(problems=Counter())
         async for portion in self._lines.portions(b"\n", stop):
             for number, line in portion.lines:
@@ -106,7 +106,7 @@ class ItemFile:
 
 
 def content_prefix(source: str) -> str | None:
-    """The prefix of ids that follows from a file's content; None for what cannot be read twice."""
+    """A prefix for ids, derived from a file's content; None for input that cannot be read twice."""
     path = Path(source)
     if source == "-" or not path.is_file():
         return None

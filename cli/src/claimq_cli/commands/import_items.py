@@ -58,7 +58,7 @@ class Options:
 @click.option(
     "--next-end",
     type=click.Choice(["left", "right"]),
-    help="Of a plain list: the end that consumers take from (default: right, as with LPUSH and RPOP).",
+    help="With list:KEY: the end from which consumers take (default: right, as with LPUSH and RPOP).",
 )
 @click.option("--copy", is_flag=True, help="Leave the entries in the source.")
 @click.option(
@@ -68,20 +68,20 @@ class Options:
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Stop after N entries of the other system."
 )
-@click.option("--client", metavar="CLIENT", help="Client of the items that name none.")
+@click.option("--client", metavar="CLIENT", help="Client of items that name no client.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Format of a file (default: by its name).")
 @click.option(
-    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="Of a file: start at line N."
+    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With a file: start at line N."
 )
 @click.option(
     "--id-prefix",
     metavar="PREFIX",
-    help="Of a file: items without an id get PREFIX and their line (default: a digest of the file).",
+    help="With a file: items without an id get PREFIX and their line (default: a digest of the file).",
 )
 @click.option(
     "--pending",
     type=click.Choice(["enqueue", "discard"]),
-    help="What to do with entries of an import that stopped longer ago than the queue remembers ids.",
+    help="What to do with the entries of an interrupted import whose ids the queue no longer remembers.",
 )
 @with_context
 async def import_items(

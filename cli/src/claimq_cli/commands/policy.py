@@ -111,7 +111,7 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     """
     changed = read_changes(changes)
     async with context.changed_queue(name) if changed else context.queue(name) as queue:
-        # First: an owner that cannot be read ends the command before the change.
+        # Read first: if the owner cannot be read, the command ends before it changes anything.
         owner = await internals(queue).owner()
         if changed:
             await queue.update_policy(**changed)

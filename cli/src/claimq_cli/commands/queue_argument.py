@@ -22,7 +22,7 @@ PATIENCE = 2.0
 
 
 class QueueArgument(click.Argument):
-    """The name of a queue. A completion is silent: without names on any error and after :data:`PATIENCE`."""
+    """The name of a queue. A completion prints no errors: after an error or :data:`PATIENCE` it has no names."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of queues that begin with ``incomplete``."""
@@ -45,7 +45,7 @@ async def known_queues(url: str | None, data: Path | None) -> list[str]:
 
 @contextmanager
 def _time_limit() -> Generator[None]:
-    """Ends the process after :data:`PATIENCE`: no exception ends the thread that resolves the name of a server."""
+    """Ends the process after :data:`PATIENCE`, since no exception can end the thread that resolves a host name."""
     before = signal.signal(signal.SIGALRM, _end)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:

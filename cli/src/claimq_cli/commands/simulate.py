@@ -179,7 +179,7 @@ def _scalers(spec: ScalingSpec, pods: PodSettings, service: float) -> list[Scale
 def _runs(
     trace: Trace, scalers: list[Scaler], pods: PodSettings, target_age: float, seed: int
 ) -> Iterator[tuple[Result, list[Moment]]]:
-    """What came of each autoscaler, and what it looked at; with progress on a terminal's standard error."""
+    """The result of each autoscaler and what it observed. Shows the progress if stderr is a terminal."""
     bar = click.progressbar(
         scalers, label="simulating", file=sys.stderr, item_show_func=lambda one: one.name if one else ""
     )

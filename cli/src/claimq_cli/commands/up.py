@@ -52,7 +52,7 @@ from claimq_spec.manifest import Manifest, parse_manifest
     "take_over",
     multiple=True,
     metavar="OWNER",
-    help="Run a queue that OWNER owns; the error message about it shows the value.",
+    help="Take the queue over from OWNER, written as in the error message of a run without this option.",
 )
 @click.option(
     "--web",

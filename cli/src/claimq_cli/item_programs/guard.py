@@ -19,8 +19,8 @@ _LONGEST_WAIT = 15.0
 
 
 class Guard:
-    """The process that runs this module. ``mark`` is the variable of the programs, a name and a value. Each worker has
-    a name of its own, so that the programs of a worker that is itself a program of a worker have both."""
+    """The process that runs this module. ``mark`` is the variable of the programs, a name and a value. The name is
+    unique to the worker, so that the programs of a nested `claimq worker` carry the marks of both workers."""
 
     def __init__(self) -> None:
         self.mark = (f"CLAIMQ_WORKER_RUN_{secrets.token_hex(8)}", "1")

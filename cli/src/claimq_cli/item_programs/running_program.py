@@ -59,7 +59,7 @@ class RunningProgram:
         return cls(process, variable, pipes)
 
     async def ends_within(self, seconds: float | None) -> bool:
-        """Waits for the end of the program, at most so long."""
+        """Waits for the end of the program, at most ``seconds``; returns whether it has ended."""
         done, _ = await asyncio.wait({self._ended}, timeout=seconds)
         return bool(done)
 

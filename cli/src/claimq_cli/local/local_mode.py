@@ -37,7 +37,7 @@ class Options:
     url: str | None = None
     until_empty: bool = False
     take_over: tuple[str, ...] = ()
-    """Owners, as the refusal names them, from which queues may be taken over."""
+    """Owners from which queues may be taken over, written as in the error message."""
 
 
 class LocalMode:
@@ -77,7 +77,7 @@ class LocalMode:
             process_table.end_all(lambda: process_table.marked(self.mark))
             discovery.withdraw(self.directory)
             self.directory.forget_run(self._state())
-            self.directory.let_go()
+            self.directory.release()
 
     def stop(self) -> None:
         """Drains the workers and stops. A second call ends the drain early, a third kills the workers."""
@@ -186,7 +186,7 @@ class LocalMode:
             await child.end(embedded_valkey.STOP_SECONDS)
             raise
         self.board.server = f"embedded Valkey, data in {self.directory.valkey}"
-        return in_background(self._keep_valkey(socket), name="keeping the Valkey")
+        return in_background(self._keep_valkey(socket), name="restarting Valkey")
 
     async def _start_valkey(self, socket: Path) -> Child:
         self._valkey_ended.clear()
@@ -203,7 +203,7 @@ class LocalMode:
         return self.valkey
 
     async def _keep_valkey(self, socket: Path) -> None:
-        """Restarts the server when it dies. Stops it when the workers are gone."""
+        """Restarts the server when it dies, and stops it after the workers have ended."""
         restarts = Restarts()
         stopping = asyncio.create_task(self._stop_valkey.wait())
         while not stopping.done() and self.valkey is not None:

@@ -213,7 +213,9 @@ class QueueRunner:
         return False
 
     def _release(self, what: ToRelease) -> asyncio.Task[None]:
-        task = in_background(self._release_until_done(what), name=f"giving back what {what.claim_name} held")
+        task = in_background(
+            self._release_until_done(what), name=f"giving back the claims of {what.claim_name}"
+        )
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
         if (earlier := self._explaining.pop(what.claim_name, None)) is not None:
@@ -225,7 +227,7 @@ class QueueRunner:
         return task
 
     async def _release_until_done(self, what: ToRelease) -> None:
-        """Gives back the claims of a dead worker; retries while the server is away."""
+        """Gives back the claims of a dead worker; retries while the server is unreachable."""
         while True:
             try:
                 released = await self.queue.release_worker(what.claim_name, what.reason, what.error)

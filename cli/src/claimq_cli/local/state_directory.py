@@ -90,7 +90,7 @@ class StateDirectory:
         stop = f"stop it with Ctrl-C or `kill {state.pid}`" if state is not None else "stop it"
         return f"claimq up is already running in {self.path}; {stop}, or give another directory with --data"
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Releases the lock."""
         if self._lock is not None:
             os.close(self._lock)

@@ -26,14 +26,14 @@ class ItemWriter:
             self._file.write(_csv_row(_COLUMNS))
 
     def write(self, items: Sequence[Located]) -> None:
-        """Writes items, all or, after an error, perhaps some. CommandError for a payload that contains the separator of
-        the raw form."""
+        """Writes items. After an error, some of them may be written. CommandError for a payload that contains the
+        separator of the raw form."""
         for one in items:
             self._file.write(self._encoded(one))
         self._file.flush()
 
     def store(self) -> None:
-        """Returns when what was written is on the disk."""
+        """Returns when everything that was written is on the disk."""
         os.fsync(self._file.fileno())
 
     def _encoded(self, one: Located) -> bytes:
@@ -52,7 +52,7 @@ class ItemWriter:
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """What a line has of an item; `claimq import` reads the first four. Items that were pushed as bare payloads have no
+    """The fields of a line; `claimq import` reads the first four. Items that were pushed as bare payloads have no
     id."""
     item = one.item
     try:

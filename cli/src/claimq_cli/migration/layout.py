@@ -67,7 +67,7 @@ class Entry:
 
 
 class Layout(ABC):
-    """How one queue of another system lies on its server."""
+    """How another system stores one of its queues."""
 
     kind: ClassVar[str]
     has_job_hashes: ClassVar[bool] = False

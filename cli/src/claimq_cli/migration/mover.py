@@ -139,7 +139,7 @@ class Mover:
         await self._count(batch.entries[0].place, items, len(done.duplicates))
 
     def _copied(self, found: Found) -> NewItem:
-        """The item of an entry that stays. Without an id of its own: one made of its place, its position and its value,
+        """The item of an entry that stays. An entry without an id gets one from its place, its position and its value,
         so that a repeated copy adds nothing while the source is unchanged."""
         where = f"{self.layout.places[found.entry.place].key} {found.position} ".encode()
         made = hashlib.sha256(where + found.entry.value).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A server that need not have queues of claimq."""
+"""Connects to a server of another queue system, which may have no queues of claimq."""
 
 from __future__ import annotations
 

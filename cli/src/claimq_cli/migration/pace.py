@@ -16,7 +16,7 @@ class Pace:
         self._count = 0
 
     def most(self, most: int) -> int:
-        """How many items to take at once: at most those of a second."""
+        """How many items to take at once: at most as many as may move in a second."""
         return most if self._rate is None else max(1, min(most, int(self._rate)))
 
     async def wait(self, count: int, stop: asyncio.Event) -> None:

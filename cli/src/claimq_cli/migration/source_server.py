@@ -67,7 +67,7 @@ return moved
 """
 
 # KEYS: own list, own hash, then keys of jobs. ARGV: token, entries before this batch, entries of this batch.
-# Deletes the batch, unless another import has.
+# Deletes the batch, unless another import has deleted it.
 _FINISH = """
 if redis.call('HGET', KEYS[2], 'token') ~= ARGV[1] then return 0 end
 if (redis.call('HGET', KEYS[2], 'moved') or '0') ~= ARGV[2] then return 0 end
@@ -83,8 +83,8 @@ _CLOSE = "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('DEL', KEYS[2]) 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The entries of the import's own list, and what the hash beside it has: the token of the import, how many entries
-    it moved before, the queue they go to, and when they were taken, by the clock of that queue's server."""
+    """The entries of the import's own list, and the fields of the hash beside it: the token of the import, how many
+    entries it moved before, the queue they go to, and when they were taken, by the clock of that queue's server."""
 
     entries: tuple[Entry, ...]
     token: str
@@ -102,7 +102,7 @@ class SourceServer(OtherServer):
         self._list, self._hash = f"{layout.own_key}:batch", f"{layout.own_key}:progress"
 
     async def page(self, place: int, first: int, most: int) -> list[Entry]:
-        """Entries of a place in the order in which they are next, from a position on."""
+        """Entries of a place in the order of the source, beginning at a position."""
         at = self._layout.places[place]
         found = await self._script(_PAGE, [at.key], at.order, first, most, PAGE_BYTES)
         return [
@@ -116,7 +116,7 @@ class SourceServer(OtherServer):
         return [await self.call("HGETALL", *key) if key else {} for key in keys]
 
     async def take(self, entries: Sequence[Entry], *, queue: str, now: float, token: str) -> None:
-        """Moves entries of one place to the import's own list, in one step; those that are still there."""
+        """Moves entries of one place to the import's own list, in one step, if they are still in that place."""
         place = entries[0].place
         at = self._layout.places[place]
         values = [entry.value for entry in entries]

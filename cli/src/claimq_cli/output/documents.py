@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 def payload_of(raw: bytes) -> Json:
-    """The payload under the name that says what it is."""
+    """The payload under one of its three names."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:

@@ -18,6 +18,6 @@ def owner_text(owner: Owner) -> str:
 
 
 async def owner_note(queue: claimq.ReliableQueue) -> str:
-    """Text to put behind the name of a queue, with its owner; empty if it has none."""
+    """The owner of a queue as text to put after its name; empty if it has none."""
     owner = await internals(queue).owner()
     return "" if owner is None else f", which {owner_text(owner)} owns,"

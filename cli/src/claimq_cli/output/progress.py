@@ -8,7 +8,7 @@ from contextlib import suppress
 import click
 
 _SECONDS = 0.2
-"""Between two texts."""
+"""Seconds between two updates."""
 
 
 class Progress:

@@ -18,7 +18,7 @@ from claimq_cli.simulation.traces import Trace
 from claimq_cli.simulation.world import TICKS, PodSettings
 
 _DELAYS = (0.0, 0.3, 0.6, 0.9)
-"""Shares of the target by which the start of a new pod may be put off."""
+"""Shares of the target by which the start of a new pod may be delayed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def check_plot(path: Path) -> None:
 
 
 def draw(path: Path, title: str, runs: Mapping[str, list[Moment]]) -> None:
-    """Writes the picture. ``runs``: what each autoscaler, by its name, looked at. Charts share their axes."""
+    """Writes the picture. ``runs``: the observations of each autoscaler, by its name. Charts share their axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -26,7 +26,7 @@ class Claimq:
         return now + self.period
 
     def decide(self, view: View) -> int | None:
-        """What :func:`claimq_spec.scaling.decide` says."""
+        """The decision of :func:`claimq_spec.scaling.decide`."""
         seen = Seen(
             main=view.waiting,
             busy=view.busy,

@@ -19,17 +19,17 @@ from claimq_cli.simulation.world import Victims, View
 
 
 class Scaler(Protocol):
-    """What decides on the number of pods. It is asked at the times that it names itself."""
+    """Decides the number of pods, at the times that it chooses."""
 
     name: str
     victims: Victims
 
     def next_look(self, now: float, /) -> float:
-        """When it looks next, after ``now``."""
+        """The time of its next decision after ``now``."""
         ...
 
     def decide(self, view: View, /) -> int | None:
-        """The number of pods it wants; None: as they are."""
+        """The desired number of pods; None: no change."""
         ...
 
 
@@ -179,9 +179,9 @@ class Fixed:
     victims: Victims = Victims.NEWEST
 
     def next_look(self, now: float) -> float:
-        """Once at the start is enough; looking again only notices the end."""
+        """Decides once; later times only detect the end of the run."""
         return now + 30.0
 
     def decide(self, _view: View) -> int | None:
-        """The number that was chosen."""
+        """The fixed number."""
         return self.replicas

@@ -13,11 +13,11 @@ from claimq_cli.simulation.world import TICKS, PodSettings, World
 LONGEST_TAIL = 3600.0
 """Seconds after the trace in which the rest of the items must be done; a scaler that needs longer is stopped."""
 _NOTICE = 0.2
-"""Seconds until a scaler that is woken by a first item looks."""
+"""Seconds from a first item until the scaler that it wakes decides."""
 
 
 class Moment(NamedTuple):
-    """What there was at one look, for plots."""
+    """One observation, for plots."""
 
     now: float
     waiting: int
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one run amounted to."""
+    """The result of one run."""
 
     trace: str
     scaler: str
@@ -64,7 +64,7 @@ def simulate(
     """Runs the trace to its end and until every item is done (at most :data:`LONGEST_TAIL` longer).
 
     ``is_woken``: the scaler also looks when an item comes to an empty queue without pods. ``watch``
-    collects what was there at every look.
+    collects every observation.
     """
     world = World(trace, pods, seed=seed, victims=scaler.victims)
     look_at = 0.0

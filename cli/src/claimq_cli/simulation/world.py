@@ -25,8 +25,7 @@ _MASK = (1 << _BITS) - 1
 
 
 class Victims(StrEnum):
-    """Which pods go when there are to be fewer: claimq takes starting and idle ones, a plain Deployment the
-    newest."""
+    """Which pods a scale-down removes: claimq removes starting and idle ones, a plain Deployment the newest."""
 
     IDLE = "idle"
     NEWEST = "newest"
@@ -60,7 +59,7 @@ class _Pod:
 
 
 class View(Protocol):
-    """What an autoscaler may know of the queue and the pods at one moment."""
+    """What an autoscaler can observe of the queue and the pods at one moment."""
 
     @property
     def now(self) -> float:
@@ -110,7 +109,7 @@ class View(Protocol):
 
 @dataclass(slots=True)
 class Tally:
-    """What one run amounted to, counted as it happens. ``waits``: ticks until each item was first started."""
+    """The totals of one run. ``waits``: ticks until each item was first started."""
 
     waits: array[int] = field(default_factory=lambda: array("q"))
     pod_ticks: int = 0
@@ -204,7 +203,7 @@ class World:
         return self._next == len(self._arrivals) and not self._returned and not self.busy
 
     def next_arrival(self) -> float | None:
-        """When the next item arrives, for what is woken by a first item; None: no more items come."""
+        """When the next item arrives, for scalers that a first item wakes; None: no more items arrive."""
         return self._arrivals[self._next] / TICKS if self._next < len(self._arrivals) else None
 
     def order(self, replicas: int) -> None:
@@ -221,7 +220,7 @@ class World:
             self._stop_pods(order[: there - replicas], busy)
 
     def advance(self, until: float) -> None:
-        """Lets everything happen up to this instant."""
+        """Simulates everything up to this instant."""
         end = round(until * TICKS)
         while self._crashes and self._crashes[0][0] <= end:
             at, _, pod = heapq.heappop(self._crashes)
@@ -233,7 +232,7 @@ class World:
         self._now = end
 
     def finish(self) -> Tally:
-        """Ends the run: the pods that are left are paid for until now."""
+        """Ends the run: counts the time of the remaining pods up to now."""
         for pod in self._pods:
             self.tally.pod_ticks += self._now - pod.ordered_at
         self._pods = []
@@ -268,7 +267,7 @@ class World:
             pass
 
     def _took_returned(self, until: int, came: int | None) -> bool:
-        """Whether the slot that is free first takes an item that came back, before one that ``came`` then."""
+        """Whether the slot that is free first takes a returned item rather than the one that ``came``."""
         back, item = self._returned[0]
         start = max(self._free[0] >> _BITS, back)
         if start > until or (came is not None and start > max(self._free[0] >> _BITS, came)):
@@ -325,14 +324,14 @@ class World:
         self._plan_crash(pod)
 
     def _loss(self, pod: _Pod, busy: list[int]) -> tuple[int, bool, int]:
-        """What is lost with a pod; the least is taken away first."""
+        """A sort key for the removal of pods: those that lose least come first."""
         is_ready = pod.ready_at <= self._now
         if self._victims is Victims.IDLE:
             return sum(slot in pod.slots for slot in busy), is_ready, -pod.ordered_at
         return 0, is_ready, -pod.ready_at
 
     def _stop_pods(self, pods: list[_Pod], busy: list[int]) -> None:
-        """The pods take no more items. What they hold they finish within the grace; the rest returns then."""
+        """Stops the pods: they take no more items, and return those that they cannot finish within the grace period."""
         now, ends = self._now, dict.fromkeys(pods, self._now)
         killed = now + round(self._settings.grace * TICKS)
         working, owner = set(busy), {slot: pod for pod in pods for slot in pod.slots}
@@ -353,7 +352,7 @@ class World:
             self.tally.pod_ticks += end - pod.ordered_at
 
     def _take_slots(self, pods: list[_Pod]) -> list[int]:
-        """The slots of these pods, as they were in the heap, which no longer has them."""
+        """Removes the slots of these pods from the heap, and returns them."""
         numbers = {slot for pod in pods for slot in pod.slots}
         taken = [one for one in self._free if one & _MASK in numbers]
         self._free = [one for one in self._free if one & _MASK not in numbers]

@@ -106,7 +106,7 @@ def selected(samples: Mapping[str, Sample], selection: Selection) -> tuple[list[
 
 
 def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequence[str]:
-    """What a person should know about a queue, each in a few words."""
+    """Warnings about a queue, each in a few words."""
     found: list[str] = []
     if sample.is_paused:
         found.append("paused")

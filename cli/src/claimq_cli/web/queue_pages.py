@@ -111,7 +111,7 @@ async def delayed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json
 async def failed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
     """A page of the failed items, latest failure first, and the reasons of the latest of them.
 
-    With a reason in the query only the items with it, of those that were grouped: no call reads all failed items.
+    A reason in the query selects among the items that were grouped, since no call reads all failed items.
     """
     total = await queue.length(State.FAILED)
     grouped, _ = await newest_failed(queue, total, 0, _MOST_GROUPED)

@@ -1,4 +1,4 @@
-"""Takes samples of all queues, over and over, and keeps the warnings of the servers."""
+"""Takes samples of all queues periodically, and keeps the warnings of the servers."""
 
 from __future__ import annotations
 

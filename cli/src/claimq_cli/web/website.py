@@ -1,4 +1,4 @@
-"""The pages by their paths. Everything here reads; requests that change something belong into a module of their own."""
+"""Routes of the web page. All of them only read; requests that change something would belong in a separate module."""
 
 from __future__ import annotations
 

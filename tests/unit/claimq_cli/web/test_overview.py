@@ -58,7 +58,7 @@ def test_a_link_keeps_the_selection_and_escapes_it() -> None:
     assert (selection.aria_sort("main"), selection.aria_sort("busy")) == ("descending", "none")
 
 
-def test_what_a_person_should_know_is_noted() -> None:
+def test_a_queue_that_needs_attention_has_warnings() -> None:
     assert warnings_of(QUEUES["media.thumbs"], 60.0, 0) == ["oldest item is over the target", "no worker"]
     assert warnings_of(QUEUES["media.thumbs"], 80.0, 1) == []
     assert warnings_of(QUEUES["mail"], None, 0) == ["paused"]

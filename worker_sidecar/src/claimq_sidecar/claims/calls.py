@@ -11,7 +11,7 @@ LONGEST_WAIT = 300.0
 
 
 def default_wait(by_policy: float | None) -> float:
-    """How long a claim waits whose request does not say. ``by_policy``: seconds, or None for no limit."""
+    """How long a claim waits by default. ``by_policy``: seconds, or None for no limit."""
     return LONGEST_WAIT if by_policy is None else min(by_policy, LONGEST_WAIT)
 
 

@@ -55,7 +55,7 @@ class Claimer:
 
     @property
     def has_unknown_claims(self) -> bool:
-        """Whether a call has ended of which it is unknown what it claimed."""
+        """Whether a call has ended without a reply, so that its claims are unknown."""
         return bool(self._unknown)
 
     async def claim(self, request: ClaimRequest, share: Share, *stops: asyncio.Event) -> list[Claim]:

@@ -19,7 +19,7 @@ _log = logging.getLogger("claimq_sidecar.renewer")
 
 
 class Renewer:
-    """Renews each lease three times in its length. Claims that the server reports as lost are no longer in flight."""
+    """Renews each lease three times before it would end. Claims that the server reports as lost leave the set."""
 
     def __init__(self, in_flight: InFlight, verdicts: Verdicts) -> None:
         self._in_flight = in_flight

@@ -267,7 +267,7 @@ class VerdictsBody(Body):
         _check_repeated(claim.token for claims in self.by_verb().values() for claim in claims)
 
     def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
-        """The claims of each verdict, without the verdicts that there are none of."""
+        """The claims by verdict. Verdicts without claims are omitted."""
         listed: dict[str, Sequence[ClaimEnding]] = {
             "done": self.done,
             "fail": self.fail,

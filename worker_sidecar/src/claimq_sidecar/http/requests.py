@@ -1,4 +1,4 @@
-"""Request bodies to the calls that they ask for."""
+"""Turns request bodies into calls on the sidecar."""
 
 from __future__ import annotations
 

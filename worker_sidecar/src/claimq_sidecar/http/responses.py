@@ -16,7 +16,7 @@ Count = Annotated[int, Meta(ge=0)]
 Instant = Annotated[float, Meta(description="Unix seconds by the store's clock.")]
 _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
-"""Times the size of a payload that it may have as a JSON string. Only control characters make it larger than that."""
+"""How many times larger a payload may be as a JSON string. Only control characters exceed this."""
 _SMALL: Final = 64 * 1024
 _T = TypeVar("_T")
 
@@ -72,7 +72,7 @@ class Outcomes(Response):
     outcomes: Annotated[
         list[Outcome],
         Meta(
-            description="In the order of the request. Of /v1/verdicts: those of done, fail, requeue and unclaim, in "
+            description="In the order of the request. For /v1/verdicts: those of done, fail, requeue and unclaim, in "
             "this order."
         ),
     ]
@@ -83,7 +83,9 @@ class Next(Claims):
 
     outcomes: Annotated[
         list[Outcome],
-        Meta(description="Of done, fail, requeue and unclaim, in this order; within each as in the request."),
+        Meta(
+            description="Those of done, fail, requeue and unclaim, in this order; within each as in the request."
+        ),
     ] = []
 
 

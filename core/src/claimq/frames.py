@@ -8,7 +8,7 @@ _FRAMES, _CAUSES = 8, 2
 
 
 def last_frames(error: BaseException, *, without: str = "") -> str:
-    """The last frames of an exception and of its causes, innermost last: file, line and function, a line each.
+    """The last frames of an exception and of its causes, innermost last: one line each with file, line and function.
 
     Without source lines, values and the texts of causes, which may contain secrets. ``without``: a file whose frames
     are left out.

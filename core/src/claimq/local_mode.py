@@ -20,7 +20,7 @@ _LONGEST_STATE = 16 * 1024 * 1024
 
 
 class NotTrusted(OSError):
-    """The directory or a file in it could be another user's doing; the message names it and what to do."""
+    """Another user may have written the directory or a file in it; the message names it and the fix."""
 
 
 def running_near() -> list[Path]:
@@ -63,7 +63,7 @@ def is_running(directory: Path) -> bool:
 
 
 def read_state(directory: Path) -> Mapping[str, Any] | None:
-    """What the local mode has written down about itself; None without it, or if it cannot be read or trusted."""
+    """The state file of a local mode; None without one, or if it cannot be read or trusted."""
     try:
         with _opened(directory, STATE) as handle, os.fdopen(os.dup(handle), "rb") as file:
             found = json.loads(file.read(_LONGEST_STATE))
@@ -119,7 +119,7 @@ def _directory(path: Path) -> Generator[int]:
 
 @contextmanager
 def _opened(directory: Path, name: str) -> Generator[int]:
-    """A file in the directory, for reading. The checks are made on what is open, so that nothing can be exchanged."""
+    """Opens a file in the directory. The checks are made on the open file, so that it cannot be exchanged."""
     with _directory(directory) as place:
         handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
         try:

@@ -20,7 +20,7 @@ LARGEST_PAYLOAD = 512 * 1024 * 1024
 
 
 class OnExpiry(StrEnum):
-    """Where an item goes whose lease ran out."""
+    """Where an item goes when its lease has expired."""
 
     REQUEUE = "requeue"
     DROP = "drop"
@@ -29,7 +29,7 @@ class OnExpiry(StrEnum):
 
 @dataclass(frozen=True)
 class RetryDelay:
-    """How long a failed item waits before its next attempt: nothing by default.
+    """The delay before a failed item is retried: none by default.
 
     The k-th requeue waits ``min(max, initial * factor ** (k - 1))`` seconds, of which up to the share
     ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
@@ -68,7 +68,7 @@ class FailedPolicy:
     ``requeue_min_age``: seconds after which a failed item is sent back to main, unless it has been given up
     more than ``requeue_max_given_up_count`` times in its life. ``remove_min_age``: seconds after which a failed
     item is removed, if it has also been given up at least ``remove_min_given_up_count`` times; with
-    ``remove_match=EITHER`` one of the two is enough. ``max_items``: the newest so many are kept.
+    ``remove_match=EITHER`` one of the two is enough. ``max_items``: the number of newest items that are kept.
     """
 
     requeue_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
@@ -119,9 +119,9 @@ class Policy:
     busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
     """The length of a lease. A claim that is neither settled nor renewed for this long expires."""
     on_expiry: Choice[OnExpiry] = Choice(OnExpiry.REQUEUE)
-    """Where an item goes whose lease ran out."""
+    """Where an item goes when its lease has expired."""
     retry_delay: RetryDelay = RetryDelay()
-    """The pause before a failed item's next attempt."""
+    """The delay before a failed item is retried."""
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
     """How long a claim waits for an item by default. None: forever."""
     max_payload: int = 1024 * 1024
@@ -172,8 +172,7 @@ class Policy:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Policy:
-        """The policy that a ``config`` hash means; absent fields have their defaults, unknown ones are left
-        alone.
+        """The policy in a ``config`` hash; absent fields have their defaults, unknown ones are ignored.
 
         Raises :class:`ValueError` for a value that no release writes, naming the field.
         """

@@ -25,16 +25,16 @@ _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3}))?(ms|h|m|s)")
 _WHOLE = re.compile(DURATION_PATTERN)
 _UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _READABLE = ((119.5, "s", 1), (119.5 * 60, "min", 60), (47.5 * 3600, "h", 3600), (LONGEST + 1, "d", 86400))
-"""Up to which number of seconds each unit is used, and its seconds."""
+"""Each unit: the seconds below which it is used, and its length in seconds."""
 
 
 def parse_duration(text: str) -> float:
-    """The seconds that ``text`` means: hours, minutes, seconds, milliseconds, in this order, at least one of
+    """The seconds of ``text``: hours, minutes, seconds, milliseconds, in this order, at least one of
     them.
 
     Decimals (at most three) are allowed except for milliseconds: ``1.5h`` is 5400.0, ``1m250ms`` is 60.25. The result
-    is a whole number of milliseconds, at most :data:`LONGEST`. Raises :class:`ValueError` with a message that says what
-    to write instead.
+    is a whole number of milliseconds, at most :data:`LONGEST`. Raises :class:`ValueError` with a message that has
+    the fix.
     """
     if not text or not _WHOLE.fullmatch(text):
         raise ValueError(_advice(text))
@@ -50,7 +50,7 @@ def format_duration(seconds: float) -> str:
     """The shortest usual form of ``seconds``, to the nearest millisecond: ``5400`` is ``1h30m``, ``0`` is
     ``0s``.
 
-    Raises :class:`ValueError` for what has no such form: a negative number, infinity, NaN.
+    Raises :class:`ValueError` for a negative number, infinity and NaN.
     """
     if not isfinite(seconds) or seconds < 0:
         raise ValueError(f"{seconds} is not a duration; give seconds, 0 or more")

@@ -8,10 +8,10 @@ from typing import TypeVar
 from claimq_spec.duration import format_duration, parse_duration
 from claimq_spec.quantity import parse_size
 
-_NO_LIMIT = ", or leave it out for no limit"
+_NO_LIMIT = ", or omit it for no limit"
 
 Absent = TypeVar("Absent")
-"""What a variable means that is not set; for some that is None: no limit."""
+"""The value of a variable that is not set; None for some: no limit."""
 
 
 class InvalidSettings(Exception):
@@ -23,7 +23,7 @@ class InvalidSettings(Exception):
 
 
 class Environment:
-    """Takes values out of the variables and notes what is wrong with them; a bad value reads as the default.
+    """Reads values and collects their problems; an invalid value reads as the default.
 
     An empty variable counts as absent, as it does in a manifest's ``value: ""``.
     """
@@ -33,12 +33,12 @@ class Environment:
         self.problems: list[str] = []
 
     def end(self) -> None:
-        """Raises :class:`InvalidSettings` if anything was wrong."""
+        """Raises :class:`InvalidSettings` if there were problems."""
         if self.problems:
             raise InvalidSettings(self.problems)
 
     def bad(self, name: str, fix: str) -> None:
-        """Notes a problem: what is wrong with the variable, and what to write instead."""
+        """Adds a problem: what is wrong with the variable, and what to write instead."""
         self.problems.append(f"{name}: {fix}")
 
     def text(self, name: str) -> str | None:
@@ -46,7 +46,7 @@ class Environment:
         return self._variables.get(name, "").strip() or None
 
     def choice(self, name: str, allowed: Sequence[str], default: Absent) -> str | Absent:
-        """One of ``allowed``, as it is written there; capital letters or not."""
+        """One of ``allowed``, in any case."""
         text = self.text(name)
         if text is None:
             return default

@@ -3,8 +3,8 @@
 ``ts=2026-01-31T08:56:21.754Z level=info logger=claimq_operator event=ended code=0``
 
 Our own records are a :class:`LogEvent`. Messages of libraries become ``event=note msg="the sentence"``, so that
-``event`` has few values, by which one can search and count. Only our programs call :func:`write_log`: a program that
-uses the library has its own log.
+``event`` has few values to search and count by. Only our programs call :func:`write_log`; a program that uses the
+library has its own logging.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
-"""What a setting and the field ``level`` can say, with Python's number for it."""
+"""Values of the setting and of the field ``level``, with Python's numbers."""
 
 OWN_FIELDS = ("ts", "level", "logger", "event", "traceback", "stack")
-"""The fields that every record gets or can get; no LogEvent has one of these names."""
+"""Fields that any record may have; a LogEvent must not use these names."""
 
 
 class LogEvent:
-    """What a record says: ``_log.info(LogEvent("leading", identity=me))``.
+    """The content of a record: ``_log.info(LogEvent("leading", identity=me))``.
 
     ``name`` is a word of small letters and underscores that never changes with the data; the fields follow in the
-    order given. A field that is None is left out; an error without words reads as the name of its class. Its str() is
-    ``event=leading identity=...``, so that any handler shows it well.
+    order given. A field that is None is omitted; an error without a message is shown as its class. Its str() is
+    ``event=leading identity=...``, which any handler can show.
     """
 
     __slots__ = ("fields", "name")
@@ -43,10 +43,10 @@ class LogEvent:
 
 
 class LogLines(logging.Formatter):
-    """Formats any record as one line, whatever is in it.
+    """Formats any record as one line.
 
-    ``quotes_errors``: whether the message of an error that a record carries (``exc_info``) is shown. Without, its class
-    and the places in the code are, for programs in whose errors a payload can be.
+    ``quotes_errors``: whether the message of an error that a record carries (``exc_info``) is shown. If not, only its
+    class and the places in the code are, for programs whose errors can contain payloads.
     """
 
     def __init__(self, *, quotes_errors: bool) -> None:
@@ -81,9 +81,9 @@ class LogLines(logging.Formatter):
 
 
 def write_log(level: str, *, quotes_errors: bool, quiet: Iterable[str]) -> None:
-    """Sends every record of this process to standard error, in this form: warnings and what ends the process too.
+    """Writes every record of this process to standard error in this form, also warnings and uncaught exceptions.
 
-    ``level``: one of LEVELS. ``quiet``: loggers of other libraries, heard from ``warn`` on (from ``info`` on if the
+    ``level``: one of LEVELS. ``quiet``: loggers of other libraries, logged from ``warn`` on (from ``info`` on if the
     level is ``debug``). ``quotes_errors``: see :class:`LogLines`.
     """
     least = LEVELS[level]
@@ -102,7 +102,7 @@ def _end_of_process(kind: type[BaseException], error: BaseException, trace: Trac
     if not isinstance(error, Exception):  # Ctrl-C
         sys.__excepthook__(kind, error, trace)
         return
-    # With its message: the process cannot be asked later.
+    # With its message: the process ends, so it cannot be inspected later.
     logging.getLogger("claimq").critical(LogEvent("defect", error=_summary(error)), exc_info=error)
 
 
@@ -110,7 +110,7 @@ def _sentence(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except (TypeError, ValueError, KeyError):
-        return str(record.msg)  # arguments that do not fit: still one line, and what it was about
+        return str(record.msg)  # arguments that do not fit the format: still one line, with the format
 
 
 def _summary(error: BaseException) -> str:
@@ -118,7 +118,7 @@ def _summary(error: BaseException) -> str:
 
 
 def _level(number: int) -> str:
-    """The word for a record's level; critical counts as error, a level of a library's own as the one below it."""
+    """The name of a record's level: critical becomes error, a library's own level the next lower one."""
     return next((word for word, least in reversed(LEVELS.items()) if number >= least), "debug")
 
 
@@ -135,12 +135,12 @@ def _text(value: object) -> str:
 
 
 def _value(text: str) -> str:
-    """As logfmt has it: bare if that is clear, else quoted with JSON's escapes, which its readers undo."""
+    """A logfmt value: bare if that is unambiguous, else quoted with the escapes of JSON."""
     if text and text.isprintable() and not any(one in text for one in ' ="\\'):
         return text
     return f'"{"".join(_escaped(one) for one in text)}"'
 
 
 def _escaped(one: str) -> str:
-    """A character inside of quotes; escaped if a terminal would obey it or a reader take it for the end of a line."""
+    """A character inside quotes; escaped if it is a control character or could be read as the end of a line."""
     return one if one.isprintable() and one not in '"\\' else json.dumps(one)[1:-1]

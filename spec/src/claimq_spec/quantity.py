@@ -28,7 +28,7 @@ _SCALE = {
 
 
 def parse_size(value: str | int) -> int:
-    """The bytes that ``value`` means: ``1Mi`` is 1048576, ``1M`` is 1000000, 512 and ``"512"`` are 512.
+    """The bytes of ``value``: ``1Mi`` is 1048576, ``1M`` is 1000000, 512 and ``"512"`` are 512.
 
     Raises :class:`ValueError` with a message that says what to write instead.
     """
@@ -54,7 +54,7 @@ def format_size(size: int) -> str:
 
 
 def parse_quantity(value: str | float) -> Fraction:
-    """The exact number that a Kubernetes quantity means: ``500m`` is 1/2, ``1Gi`` is 1073741824, 0.5 is 1/2.
+    """The exact number of a Kubernetes quantity: ``500m`` is 1/2, ``1Gi`` is 1073741824, 0.5 is 1/2.
 
     Raises :class:`ValueError` with a message that says what to write instead.
     """

@@ -16,7 +16,7 @@ from claimq.worker.wire import (
     answer_in,
     cannot_connect,
     enqueue_bodies,
-    fail_words,
+    fail_fields,
     read_outcomes,
     refusal,
     split_head,
@@ -84,20 +84,20 @@ def test_payloads_are_written_by_their_type() -> None:
 
 
 def test_a_reason_is_text_that_can_be_sent() -> None:
-    assert fail_words(ValueError("no"), permanent=True) == {"error": "ValueError: no", "permanent": True}
-    assert fail_words("\ud800", permanent=False)["error"] == "?"
-    assert fail_words("", permanent=False)["error"] == "no reason given"
-    assert len(str(fail_words("x" * 9000, permanent=False)["error"])) == 1000
+    assert fail_fields(ValueError("no"), permanent=True) == {"error": "ValueError: no", "permanent": True}
+    assert fail_fields("\ud800", permanent=False)["error"] == "?"
+    assert fail_fields("", permanent=False)["error"] == "no reason given"
+    assert len(str(fail_fields("x" * 9000, permanent=False)["error"])) == 1000
 
 
 def test_an_exception_brings_its_last_frames() -> None:
     try:
         raise ValueError("no")
     except ValueError as error:
-        detail = str(fail_words(error)["detail"])
+        detail = str(fail_fields(error)["detail"])
     assert detail.startswith(__file__)
     assert detail.endswith("in test_an_exception_brings_its_last_frames")
-    assert "detail" not in fail_words("no")
+    assert "detail" not in fail_fields("no")
 
 
 def test_a_delay_may_be_a_timedelta_and_an_instant_is_refused() -> None:

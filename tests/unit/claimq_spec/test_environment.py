@@ -57,13 +57,13 @@ REFUSED: list[tuple[str, Read, str]] = [
     (
         "1.5",
         lambda one: one.whole("X", None, least=1, most=9),
-        'X: is "1.5"; give a whole number from 1 to 9, or leave it out for no limit',
+        'X: is "1.5"; give a whole number from 1 to 9, or omit it for no limit',
     ),
     ("2s", lambda one: one.duration("X", 5.0, at_least=3.0), 'X: is "2s"; give at least 3s'),
     (
         "0s",
         lambda one: one.duration("X", None, at_least=0.001),
-        'X: is "0s"; give at least 1ms, or leave it out for no limit',
+        'X: is "0s"; give at least 1ms, or omit it for no limit',
     ),
     ("5", lambda one: one.duration("X", 5.0), 'X: "5" has no unit; write "5s" for seconds, or use'),
     ("1023", lambda one: one.size("X", 1, least="1Ki"), 'X: is "1023"; give at least 1Ki'),

@@ -51,7 +51,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class QueueCalls:
-    """What a run needs of its queue besides verdicts."""
+    """The calls of a queue that a run uses besides verdicts."""
 
     claim: Callable[[int, float], Awaitable[Claimed]]
     lost_claims_recovered: Callable[[], Coroutine[Any, Any, None]]

@@ -65,7 +65,7 @@ class FailedItems(QueuePart):
         most = "" if max_given_up_count is None else max_given_up_count
         args = ["", walk.until, round(min_age * 1000), most, *walk.place, size]
         words, _ = await self._run_counted("requeue_failed", args)
-        return walk.went(words, min_age)
+        return walk.note_reply(words, min_age)
 
     async def remove_failed(
         self,
@@ -125,7 +125,7 @@ class FailedItems(QueuePart):
         ]
         words, rows = await self._run_counted("remove_failed", args)
         walk.log += _rows(rows)
-        return walk.went(words, min_age)
+        return walk.note_reply(words, min_age)
 
     async def remove_failed_item(self, name: str) -> Located | None:
         """Removes one failed item by its id (or its name in failed) and returns it; None if there is none.
@@ -164,7 +164,7 @@ class FailedItems(QueuePart):
                 args = [until, round(age * 1000), count, *walk.place, size]
                 reply = await self._connection.run("failed_page", [self._keys.main], args)
                 words = reply[0].decode().split()
-                more = walk.went(words, age) or (takes_new and words[1] != "0")
+                more = walk.note_reply(words, age) or (takes_new and words[1] != "0")
                 page = _rows(reply[1:])
                 for located in page:
                     yield located
@@ -286,8 +286,8 @@ class _Walk:
         """Size of the next chunk; 0 if the walk has reached its limit."""
         return chunk if limit is None else max(min(chunk, limit - self.moved), 0)
 
-    def went(self, words: Sequence[str], min_age: float) -> bool:
-        """Notes the script's reply for a chunk; False if it was the last one."""
+    def note_reply(self, words: Sequence[str], min_age: float) -> bool:
+        """Stores the script's reply for a chunk; False if it was the last one."""
         moved, looked, now = map(int, words[:3])
         self.moved, self.looked_at = self.moved + moved, self.looked_at + looked
         self.place = (words[3], int(words[4]))
@@ -323,7 +323,7 @@ def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
 
 
 def _removed(line: bytes) -> RemovedItem:
-    """A line of the log; what another client has put there shows as far as it can be read."""
+    """A line of the log. Of a line that another client has added, it has the parts that can be read."""
     at, reason, size, envelope = (*line.split(b" ", 3), b"", b"", b"", b"")[:4]
     return RemovedItem(
         item=read_envelope(envelope),
@@ -363,7 +363,7 @@ def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
 
 
 def is_page(count: int, offset: int) -> bool:
-    """Whether a page of so many items can have any. Raises TypeError or ValueError for invalid numbers."""
+    """Whether a page of ``count`` items can have any. Raises TypeError or ValueError for invalid numbers."""
     arguments.count("offset", offset)
     arguments.count("count", count, least=-1_000_000_000)
     return count > 0

@@ -21,7 +21,7 @@ RETRY_FOR = 600.0
 
 
 class _Lanes(Protocol):
-    """What a recovery needs of its connection."""
+    """The methods of the connection that a recovery uses."""
 
     @property
     def is_closed(self) -> bool: ...

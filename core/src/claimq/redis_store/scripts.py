@@ -1,9 +1,8 @@
 """The Lua scripts: one file per transition in ``lua/``, combined with the library parts that its ``use:`` line names.
 
-Of each part (``lua/lib/``) only the functions that the script calls are included. Each function costs every call of
-the script, used or not: what only a function with ``-- On demand: `` in its comment calls is defined inside of it, and
-so made when it is called. A script is called by the hash of its
-text, so two releases with different scripts can share one server.
+Of each part (``lua/lib/``) only the functions that the script calls are included. Each definition costs time in every
+call, so functions that are called only by a function with ``-- On demand: `` in its comment are defined inside that
+function. A script is called by the hash of its text, so two releases with different scripts can share one server.
 
 The writing commands are found in the text and listed in ``WRITES`` at its top; ``open()`` checks the permission for
 each of them before the script writes anything (docs/decisions/0014).

@@ -200,7 +200,7 @@ class Client(Generic[AnyItem]):
                         yield item
                         loop.note_asked(time.monotonic())
                         if not settle_elsewhere and endings.is_forgotten(item):
-                            await self._settle_quietly("fail", [item], wire.fail_words(endings.NO_VERDICT))
+                            await self._settle_quietly("fail", [item], wire.fail_fields(endings.NO_VERDICT))
                             raise ItemNotSettled(endings.message_if_forgotten(item, block=self._block))
             finally:
                 loop.current = None
@@ -225,13 +225,13 @@ class Client(Generic[AnyItem]):
         self, items: AnyItem | str | Iterable[AnyItem | str], error: object, *, permanent: bool = False
     ) -> list[Outcome]:
         """This attempt failed for all of these, for the same reason."""
-        return await self.settle("fail", items, wire.fail_words(error, permanent=permanent))
+        return await self.settle("fail", items, wire.fail_fields(error, permanent=permanent))
 
     async def requeue(
         self, items: AnyItem | str | Iterable[AnyItem | str], *, delay: Duration | None = None
     ) -> list[Outcome]:
         """Not now, for all of these."""
-        return await self.settle("requeue", items, wire.delay_words(delay))
+        return await self.settle("requeue", items, wire.delay_fields(delay))
 
     async def unclaim(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """The work on these never began: back to the head in the order of claiming, uncounted."""
@@ -304,7 +304,7 @@ class Client(Generic[AnyItem]):
         if isinstance(error, SidecarUnavailable):
             return False
         _log.warning("item %s failed", item.id, exc_info=error)
-        await self._end("fail", item, wire.fail_words(error))
+        await self._end("fail", item, wire.fail_fields(error))
         return True
 
     async def _end(self, verb: str, item: AnyItem, words: dict[str, object]) -> list[Outcome]:
@@ -339,7 +339,7 @@ class Client(Generic[AnyItem]):
             await self._settle_quietly("unclaim", [item], {})
         else:
             _log.warning("item %s failed: %s", item.id, why)
-            await self._settle_quietly("fail", [item], wire.fail_words(why))
+            await self._settle_quietly("fail", [item], wire.fail_fields(why))
 
     # Enqueueing.
     async def enqueue(

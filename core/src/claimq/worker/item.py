@@ -10,11 +10,11 @@ from typing import Any, Protocol, Self
 from claimq.arguments import Duration
 from claimq.model import Outcome, payload_json, payload_text
 from claimq.worker.backends import blocking, run
-from claimq.worker.wire import delay_words, done_words, fail_words
+from claimq.worker.wire import delay_fields, done_fields, fail_fields
 
 
 class _Client(Protocol):
-    """What an item needs of the client that claimed it; see :class:`claimq.worker.client.Client`."""
+    """The methods of the client that an item uses; see :class:`claimq.worker.client.Client`."""
 
     async def settle(self, verb: str, items: Iterable[Any], words: dict[str, object]) -> list[Outcome]: ...
     async def renew(self, items: Iterable[Any]) -> list[Outcome]: ...
@@ -76,18 +76,18 @@ class AsyncItem(ClaimedItem):
         """The work is finished. ``enqueue``: payloads or :class:`NewItem` that follow from it, added in the
         same atomic step.
         """
-        return (await self._client.settle("done", [self], done_words(enqueue)))[0]
+        return (await self._client.settle("done", [self], done_fields(enqueue)))[0]
 
     async def fail(self, error: object, *, permanent: bool = False) -> Outcome:
         """This attempt failed: requeued by the queue's policy, or (at its limit, or ``permanent``) failed.
 
         ``error``: a text, or an exception, whose last frames are kept as the item's error detail.
         """
-        return (await self._client.settle("fail", [self], fail_words(error, permanent=permanent)))[0]
+        return (await self._client.settle("fail", [self], fail_fields(error, permanent=permanent)))[0]
 
     async def requeue(self, *, delay: Duration | None = None) -> Outcome:
         """Not now: to the tail, or after ``delay`` (seconds or a timedelta). Counts against the limit."""
-        return (await self._client.settle("requeue", [self], delay_words(delay)))[0]
+        return (await self._client.settle("requeue", [self], delay_fields(delay)))[0]
 
     async def unclaim(self) -> Outcome:
         """The work never began: back to the head, uncounted."""

@@ -24,7 +24,7 @@ from claimq.worker.wire import (
 )
 
 SILENCE_SECONDS = 60.0
-"""A session without a sign of life for so long is broken."""
+"""Seconds without data after which a session counts as broken."""
 _log = logging.getLogger("claimq.worker")
 
 
@@ -81,7 +81,7 @@ class Session:
         return found
 
     async def close(self) -> None:
-        """Ends it. What is still in progress under it goes back at once, counted as a crash."""
+        """Ends it. Items in progress under it go back at once, counted as a crash."""
         self._is_closing.set()
         if self._stream is not None:
             self._stream.interrupt()

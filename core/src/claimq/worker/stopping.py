@@ -31,12 +31,12 @@ class Stopping:
             stream.interrupt()
 
     def discard(self, stream: Stream) -> None:
-        """It does not wait any more."""
+        """The loop no longer waits for it."""
         self._waiting.discard(stream)
 
     @contextmanager
     def on_signals(self) -> Generator[None]:
-        """In the main thread SIGTERM and SIGINT stop the loops; a second one does what it did before."""
+        """In the main thread SIGTERM and SIGINT stop the loops; a second one has its previous effect."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -49,7 +49,7 @@ def cannot_connect(path: str, error: OSError) -> str:
 
 
 def no_answer(path: str, error: OSError, *, known: bool) -> SidecarUnavailable:
-    """A try that broke off; ``known``: repeating it is harmless."""
+    """The error for an interrupted attempt. ``known``: repeating it is harmless."""
     why = "did not answer in time" if isinstance(error, TimeoutError) else f"broke the connection ({error})"
     advice = "it may have restarted"
     if not known:
@@ -70,8 +70,8 @@ def request(path: str, body: bytes) -> bytes:
     )
 
 
-def delay_words(delay: Duration | None) -> dict[str, object]:
-    """The words beside the tokens of a requeue."""
+def delay_fields(delay: Duration | None) -> dict[str, object]:
+    """The fields of a requeue besides the tokens."""
     return {"delay": optional_seconds("delay", delay)}
 
 
@@ -115,8 +115,8 @@ def session_body(tokens: Iterable[str]) -> bytes:
     return _encode({"tokens": listed} if listed else {})
 
 
-def fail_words(error: object, *, permanent: bool = False) -> dict[str, object]:
-    """The words beside the tokens of a fail. ``error``: a text, or an exception, which brings its last frames."""
+def fail_fields(error: object, *, permanent: bool = False) -> dict[str, object]:
+    """The fields of a fail besides the tokens. ``error``: a text, or an exception, which brings its last frames."""
     detail = ""
     if isinstance(error, BaseException):
         detail = last_frames(error)[-_LONGEST_DETAIL:]
@@ -131,8 +131,8 @@ def _sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def done_words(enqueue: Iterable[object]) -> dict[str, object]:
-    """The words beside the token of a done with followers."""
+def done_fields(enqueue: Iterable[object]) -> dict[str, object]:
+    """The fields of a done with followers besides the token."""
     items = [new_item(item) for item in several("enqueue", enqueue)]
     return {"enqueue": items} if items else {}
 
@@ -186,8 +186,8 @@ def _encode(value: object) -> bytes:
 # Replies.
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a reply: how it went, how long its body is (None: in chunks), whether the connection ends
-    with it.
+    """The head of a reply: its status, the length of its body (None: in chunks), and whether the connection ends
+    after it.
     """
 
     status: int
@@ -196,7 +196,7 @@ class Head:
 
 
 class BrokenReply(ConnectionError):
-    """What came is no reply of a sidecar, or not all of one."""
+    """The data is not a reply of a sidecar, or not a whole one."""
 
 
 def split_head(buffer: bytes) -> tuple[Head, bytes] | None:
@@ -227,7 +227,7 @@ def split_head(buffer: bytes) -> tuple[Head, bytes] | None:
 
 
 class ChunkedLines:
-    """A chunked body to lines, as its bytes come in."""
+    """Splits a chunked body into lines as its bytes arrive."""
 
     def __init__(self) -> None:
         self._raw = b""
@@ -235,7 +235,7 @@ class ChunkedLines:
         self.ended = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes bytes, returns the lines that are complete now, without blank ones. Raises BrokenReply."""
+        """Adds bytes; returns the lines that are now complete, without blank ones. Raises BrokenReply."""
         self._raw += data
         while not self.ended and (end := self._raw.find(b"\r\n")) >= 0:
             try:
@@ -307,7 +307,7 @@ def read_outcome(one: Mapping[str, Any], *, repeated: bool) -> Outcome:
 
 
 def read_enqueued(replies: Sequence[Mapping[str, Any]]) -> Enqueued:
-    """What several enqueues in a row did."""
+    """The combined result of several enqueues."""
     ids = tuple(item for reply in replies for item in reply["ids"])
     duplicates = tuple(item for reply in replies for item in reply["duplicates"])
     return Enqueued(ids, replies[-1]["length"] if replies else 0, duplicates)

@@ -13,11 +13,11 @@ class CelRule:
     code: str
     rule: str
     message: str
-    """What to do. Said where ``says`` cannot be evaluated or has a line end in it."""
+    """The message with the fix. Used if ``says`` cannot be evaluated or its value has a line end."""
     field: str = ""
     """The path below the object to which the API server attributes the error."""
     says: str = ""
-    """An expression that gives the message with the values in it."""
+    """An expression for the message with the values in it."""
 
     def to_schema(self) -> dict[str, Any]:
         """As an entry of ``x-kubernetes-validations``."""
@@ -33,5 +33,5 @@ def literal(text: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """An expression that puts texts together: what begins with ``=`` is an expression, all else is itself."""
+    """An expression that concatenates texts; parts that begin with ``=`` are expressions."""
     return " + ".join(part[1:] if part.startswith("=") else literal(part) for part in parts)

@@ -17,8 +17,8 @@ VERSION = "v1alpha1"
 PLURAL = "reliablequeues"
 
 _ABOUT = (
-    "A reliable work queue on Redis or Valkey: worker pods that scale with its length and age, and a sidecar in each "
-    "that claims items and hands them to the app."
+    "A reliable work queue on Redis or Valkey, with worker pods that scale with the length and age of the queue. A "
+    "sidecar in each pod claims items for the app."
 )
 
 
@@ -53,7 +53,7 @@ def _version() -> dict[str, Any]:
             "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}."},
             "kind": {"type": "string", "description": f"{KIND}."},
             "metadata": {"type": "object"},
-            "spec": object_schema(QueueSpec, "spec", "What you want of the queue."),
+            "spec": object_schema(QueueSpec, "spec", "The desired state of the queue."),
             "status": STATUS,
         },
         "x-kubernetes-validations": [rule.to_schema() for rule in ROOT_RULES],
@@ -78,23 +78,28 @@ def _version() -> dict[str, Any]:
 def _columns() -> list[dict[str, Any]]:
     return [
         _column(
-            "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the queue works."
+            "Ready",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].status',
+            "Whether the queue is working.",
         ),
-        _column("Main", "integer", ".status.items.main", "Items that wait."),
+        _column("Main", "integer", ".status.items.main", "Waiting items."),
         _column("Busy", "integer", ".status.items.busy", "Items in progress."),
-        _column("Failed", "integer", ".status.items.failed", "Items that were given up."),
-        _column("Oldest", "string", ".status.oldest", "Age of the oldest item that waits."),
-        _column("Workers", "string", ".status.workers.summary", "Workers ready, of those wanted."),
-        _column("Delayed", "integer", ".status.items.delayed", "Items whose time has not come.", priority=1),
-        _column("Rule", "string", ".status.scaling.rule", "What limits the number of workers.", priority=1),
+        _column("Failed", "integer", ".status.items.failed", "Items that failed permanently."),
+        _column("Oldest", "string", ".status.oldest", "Age of the oldest waiting item."),
+        _column("Workers", "string", ".status.workers.summary", "Ready and desired workers."),
+        _column("Delayed", "integer", ".status.items.delayed", "Items that are not due yet.", priority=1),
+        _column(
+            "Rule", "string", ".status.scaling.rule", "The rule behind the number of workers.", priority=1
+        ),
         _column(
             "Reason",
             "string",
             '.status.conditions[?(@.type=="Ready")].reason',
-            "Why it is as it is.",
+            "Reason of the condition Ready.",
             priority=1,
         ),
-        _column("Age", "date", ".metadata.creationTimestamp", "Since when the queue is there."),
+        _column("Age", "date", ".metadata.creationTimestamp", "Time since this object was created."),
     ]
 
 
@@ -112,7 +117,7 @@ def _text(says: str) -> Schema:
 
 
 def _seconds(says: str) -> Schema:
-    return {"type": "number", "description": f"{says}, in seconds. Absent: there is none."}
+    return {"type": "number", "description": f"{says}, in seconds. Absent if there is no such item."}
 
 
 def _object(says: str, **properties: Schema) -> Schema:
@@ -133,76 +138,76 @@ _CONDITION: Schema = {
         "status": {
             "type": "string",
             "enum": ["True", "False", "Unknown"],
-            "description": "Whether it holds.",
+            "description": "Status of the condition.",
         },
-        "observedGeneration": _count("The metadata.generation that this was found for."),
-        "lastTransitionTime": _time("When status changed last."),
-        "reason": _text("Why, as one word in CamelCase."),
-        "message": _text("Why, as a sentence that says what to do."),
+        "observedGeneration": _count("The metadata.generation for which the condition was computed."),
+        "lastTransitionTime": _time("When status last changed."),
+        "reason": _text("Reason for the status, as one word in CamelCase."),
+        "message": _text("Explanation of the status, with the fix if one is needed."),
     },
 }
 
 STATUS: Schema = _object(
-    "What the operator sees and does. It is at most ten seconds old while the operator runs.",
-    observedGeneration=_count("The metadata.generation that the operator has acted on."),
+    "The observed state of the queue. At most ten seconds old while the operator is running.",
+    observedGeneration=_count("The metadata.generation that the operator last reconciled."),
     conditions={
         "type": "array",
-        "description": "What holds of the queue.",
+        "description": "Conditions of the queue.",
         "items": _CONDITION,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
     },
     items=_object(
         "Items by state.",
-        main=_count("Items that wait."),
+        main=_count("Waiting items."),
         busy=_count("Items in progress."),
-        delayed=_count("Items whose time has not come."),
-        failed=_count("Items that were given up."),
+        delayed=_count("Items that are not due yet."),
+        failed=_count("Items that failed permanently."),
     ),
     ages=_object(
         "Age of the oldest item by state.",
-        main=_seconds("Since the oldest item that waits was enqueued"),
-        busy=_seconds("Since the oldest item in progress was claimed"),
-        failed=_seconds("Since the oldest failed item was given up"),
+        main=_seconds("Time since the oldest waiting item was enqueued"),
+        busy=_seconds("Time since the oldest item in progress was claimed"),
+        failed=_seconds("Time since the oldest failed item failed"),
     ),
-    oldest=_text("Age of the oldest item that waits, for people."),
+    oldest=_text("Age of the oldest waiting item, for display."),
     workers=_object(
         "Worker pods.",
-        desired=_count("Workers that there should be."),
-        ready=_count("Workers that are ready."),
-        busy=_count("Workers that hold items."),
-        summary=_text("Workers ready, of those wanted: 2/3."),
+        desired=_count("Desired number of workers."),
+        ready=_count("Number of ready workers."),
+        busy=_count("Number of workers that hold claims."),
+        summary=_text("Ready and desired workers, such as 2/3."),
     ),
     selector=_text("Label selector of the worker pods, for autoscalers."),
     scaling=_object(
         "The last decision on the number of workers.",
-        replicas=_count("Workers that were decided on. Absent: left as they are."),
-        rule=_text("The rule that decided, as one word in CamelCase."),
-        reason=_text("Why, as a sentence."),
-        at=_time("When the decision changed last."),
+        replicas=_count("Decided number of workers. Absent if the number is left unchanged."),
+        rule=_text("The rule that determined the number, as one word in CamelCase."),
+        reason=_text("Explanation of the decision."),
+        at=_time("When the decision last changed."),
         inputs={
             "type": "object",
-            "description": "What the decision was made from.",
+            "description": "The observed values that the decision is based on.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
         estimates={
             "type": "object",
-            "description": "What was learned about arrivals, service and start-up times. "
-            "A new operator continues from it.",
+            "description": "Estimates of the arrival rate, service time and start-up time. "
+            "A new operator process continues from them.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
         demand={
             "type": "object",
-            "description": "The arithmetic of the decision: estimates with their errors, and workers by rule.",
+            "description": "The calculation of the decision: estimates with their errors, and workers by rule.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
-        limit=_text("Why the target cannot be met, as one word in CamelCase. Absent: it can."),
-        needed=_count("Workers that would meet the target if there were no limit."),
+        limit=_text("Why the target cannot be met, as one word in CamelCase. Absent if it can be met."),
+        needed=_count("Number of workers that would meet the target without a limit."),
     ),
     redis=_object(
         "The server that holds the items.",
-        version=_text("Its kind and version, such as valkey 9.1.2."),
-        mode=_text("standalone, sentinel or cluster."),
+        version=_text("Kind and version of the server, such as valkey 9.1.2."),
+        mode=_text("Mode of the server: standalone, sentinel or cluster."),
         warnings={
             "type": "array",
             "description": "Settings of the server that weaken the guarantees.",

@@ -147,14 +147,14 @@ _CONTAINER: Schema = {
         "name": {
             "type": "string",
             "maxLength": 63,
-            "description": f'Its name; "{APP_CONTAINER}" is the app.',
+            "description": f'Name of the container; "{APP_CONTAINER}" is the app.',
         },
         "image": {"type": "string", "description": "Its image."},
-        "command": _TEXTS | {"description": "Its program and first arguments."},
-        "args": _TEXTS | {"description": "Its arguments."},
-        "env": _OBJECTS | {"description": "Its environment variables."},
+        "command": _TEXTS | {"description": "Program and first arguments."},
+        "args": _TEXTS | {"description": "Arguments."},
+        "env": _OBJECTS | {"description": "Environment variables."},
         "envFrom": _OBJECTS | {"description": "ConfigMaps and Secrets that become environment variables."},
-        "resources": {**_FREE, "description": "Its CPU and memory."},
+        "resources": {**_FREE, "description": "CPU and memory."},
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }
@@ -171,10 +171,10 @@ _POD: Schema = {
         "restartPolicy": {
             "type": "string",
             "enum": ["Always"],
-            "description": "Workers are restarted; leave it out.",
+            "description": "Workers are always restarted; omit this field.",
         },
         "containers": _CONTAINERS
-        | {"description": "Further containers, and what is joined to the app container."},
+        | {"description": "Further containers, and fields to merge into the app container."},
         "initContainers": _CONTAINERS | {"description": "Containers that run before the app."},
         "volumes": {
             "type": "array",

@@ -1,7 +1,7 @@
 """The manifest of a ReliableQueue: its fields, its parser, its rules. Pure: the caller reads the file.
 
-Local mode and the operator parse with :func:`parse_manifest`; the CRD and the reference page are held equal to the
-declarations that :func:`walk` gives.
+Local mode and the operator parse with :func:`parse_manifest`; tests compare the CRD and the reference page with the
+declarations that :func:`walk` yields.
 """
 
 from claimq.errors import InvalidSpec, Problem

@@ -1,6 +1,6 @@
 """Declares the fields of the manifest: each once, on the dataclass that holds its value.
 
-A declaration carries what the parser checks and what the CRD and the reference page say: kind, default, bounds,
+A declaration has what the parser checks and what the CRD and the reference page show: kind, default, bounds,
 choices, pattern, description. All generators and comparisons iterate over :func:`declared_fields`.
 """
 
@@ -16,7 +16,7 @@ from claimq_spec.quantity import QUANTITY_PATTERN, SIZE_PATTERN, format_size, pa
 
 _KEY = "claimq"
 UNLIMITED = "Unlimited"
-"""Written instead of a duration where there may be no limit; infinity in Python."""
+"""The value of a duration without a limit; infinity in Python."""
 
 
 class Kind(StrEnum):
@@ -44,7 +44,7 @@ class Declared:
 
     kind: Kind
     doc: str
-    """With the unit, where there is one. One or more sentences; :meth:`describe` adds default and bounds."""
+    """One or more sentences, with the unit if there is one; :meth:`describe` adds default and bounds."""
     default: object = None
     """As a manifest would write it; None: there is none."""
     required: bool = False
@@ -57,14 +57,14 @@ class Declared:
     form: str = ""
     """What the pattern means, for people: "a DNS label (...)"."""
     longest: int | None = None
-    """Characters at most."""
+    """Maximum number of characters."""
     nested: type[Any] | None = None
     optional: bool = False
-    """The absence of this object is None in Python, not an object of defaults."""
+    """Whether the absence of this object is None in Python instead of an object of defaults."""
     enum: type[StrEnum] | None = None
     immutable: bool = False
     absent: str = ""
-    """What the absence of a field without default means: "no limit"."""
+    """The meaning of an absent field without default, such as "no limit"."""
     unlimited: bool = False
     """Whether a duration may also be ``Unlimited``."""
 
@@ -90,7 +90,7 @@ class Declared:
         return f"of at least {least}" if least else f"of at most {most}" if most else ""
 
     def default_text(self) -> str:
-        """The default as one reads it in a manifest; empty when there is none."""
+        """The default as a manifest would write it; empty if there is none."""
         if self.default is None:
             return ""
         if self.kind is Kind.QUANTITY_MAP:
@@ -99,7 +99,7 @@ class Declared:
         return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
 
     def describe(self) -> str:
-        """The whole description, with default, bounds and mutability: what the CRD and the reference say."""
+        """The whole description, with default, bounds and mutability, for the CRD and the reference page."""
         parts = [self.doc]
         if self.required:
             parts.append("Required.")

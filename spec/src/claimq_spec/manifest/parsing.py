@@ -30,7 +30,7 @@ _TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One ReliableQueue as a person wrote it, checked."""
+    """One ReliableQueue as the user wrote it, checked."""
 
     name: str
     namespace: str
@@ -45,7 +45,7 @@ def parse_manifest(
     redis_url: str | None = None,
     command: Sequence[str] | None = None,
 ) -> Manifest:
-    """The manifest that ``document`` holds; raises :class:`claimq.errors.InvalidSpec` with every problem at once.
+    """The manifest in ``document``. Raises :class:`claimq.errors.InvalidSpec` with every problem at once.
 
     ``local``: for one machine without a cluster. Then ``redis`` and ``worker.image`` may be absent, ``worker.command``
     may not; a Secret that ``spec.redis`` names is not there, so the caller provides a server as if ``redis`` were
@@ -53,7 +53,7 @@ def parse_manifest(
     and arguments.
 
     ``stored``: an object of an API server, which keeps no field but those of its definition. One that is unknown here
-    is of a later release, and is left out.
+    is of a later release, and is ignored.
     """
     reading = Reading(
         root=QueueSpec,

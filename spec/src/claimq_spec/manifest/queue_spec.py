@@ -21,7 +21,7 @@ QUEUE_NAME = "^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"
 
 
 class ExpiryAction(StrEnum):
-    """What becomes of an item whose lease ran out."""
+    """What happens to an item whose lease has expired."""
 
     REQUEUE = "Requeue"
     DROP = "Drop"
@@ -36,7 +36,7 @@ class MatchSpec(StrEnum):
 
 
 class DurabilitySpec(StrEnum):
-    """What has an item when its enqueue returns."""
+    """Which servers have stored an item when its enqueue returns."""
 
     PRIMARY = "Primary"
     REPLICATED = "Replicated"
@@ -44,7 +44,7 @@ class DurabilitySpec(StrEnum):
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of the items when the ReliableQueue is deleted."""
+    """What happens to the items when the ReliableQueue is deleted."""
 
     RETAIN = "Retain"
     DELETE_IF_EMPTY = "DeleteIfEmpty"
@@ -53,25 +53,25 @@ class DeletionPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDelaySpec:
-    """The pause before a failed item's next attempt."""
+    """The delay before a failed item is retried."""
 
     initial: float = duration(
-        "Pause before the first retry, as a duration. 0s: none before any retry.",
+        "Delay before the first retry, as a duration. 0s: all retries are immediate.",
         default=_LIBRARY.retry_delay.initial,
         least="0s",
         most="24h",
     )
     factor: float = number(
-        "Each further pause is so many times the one before.",
+        "Factor by which each delay is longer than the previous one.",
         default=_LIBRARY.retry_delay.factor,
         least=1,
         most=100,
     )
     max: float = duration(
-        "The longest pause, as a duration.", default=_LIBRARY.retry_delay.max, least="0s", most="168h"
+        "Maximum delay, as a duration.", default=_LIBRARY.retry_delay.max, least="0s", most="168h"
     )
     jitter: float = number(
-        "Up to this share of a pause is taken away at random.",
+        "Share of a delay by which it is shortened at random, at most.",
         default=_LIBRARY.retry_delay.jitter,
         least=0,
         most=1,
@@ -80,7 +80,7 @@ class RetryDelaySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequeueFailedSpec:
-    """When failed items are sent back to main by themselves."""
+    """When failed items are automatically sent back to main."""
 
     HINTS: ClassVar[dict[str, str]] = {"after": "the field is called minAge"}
 
@@ -91,7 +91,7 @@ class RequeueFailedSpec:
         absent="never",
     )
     max_fail_count: int | None = integer(
-        "Items that were given up more often than this in their life stay failed.",
+        "Items that have failed permanently more often than this are not sent back.",
         least=1,
         most=1_000_000,
         absent="no limit",
@@ -100,7 +100,7 @@ class RequeueFailedSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFailedSpec:
-    """When failed items are removed by themselves."""
+    """When failed items are automatically removed."""
 
     HINTS: ClassVar[dict[str, str]] = {"olderThan": "the field is called minAge"}
 
@@ -108,30 +108,30 @@ class RemoveFailedSpec:
         "Time after which a failed item is removed, as a duration.", least="1s", most="87600h", absent="never"
     )
     min_fail_count: int | None = integer(
-        "Items that were given up less often than this in their life are kept.",
+        "Items that have failed permanently less often than this are kept.",
         least=0,
         most=1_000_000,
         absent="no limit",
     )
     match: MatchSpec = choice(
-        "Which items go where minAge and minFailCount are both given. Both: those that are old enough and failed "
-        "often enough. Either: one of the two is enough.",
+        "Which items are removed if minAge and minFailCount are both set. Both: items that meet both. Either: items "
+        "that meet one of them.",
         MatchSpec.BOTH,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedItemsSpec:
-    """What happens to failed items by themselves."""
+    """Automatic handling of failed items."""
 
     requeue: RequeueFailedSpec = nested(
-        "When failed items are sent back to main by themselves.", RequeueFailedSpec, absent="never"
+        "When failed items are automatically sent back to main.", RequeueFailedSpec, absent="never"
     )
     remove: RemoveFailedSpec = nested(
-        "When failed items are removed by themselves.", RemoveFailedSpec, absent="never"
+        "When failed items are automatically removed.", RemoveFailedSpec, absent="never"
     )
     max_items: int | None = integer(
-        "Failed items kept at most; beyond that the oldest are removed.",
+        "Maximum number of failed items; the oldest ones above it are removed.",
         least=1,
         most=100_000_000,
         absent="no limit",
@@ -140,7 +140,7 @@ class FailedItemsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSpec:
-    """What a person wants of one queue."""
+    """The desired state of one queue."""
 
     HINTS: ClassVar[dict[str, str]] = {
         "template": "it belongs in spec.worker",
@@ -154,15 +154,15 @@ class QueueSpec:
     }
 
     redis: RedisSpec | None = nested(
-        "The Redis or Valkey that holds the items. Optional in local mode, which brings a server of its own.",
+        "The Redis or Valkey that holds the items. Optional in local mode, which can start a server.",
         RedisSpec,
         required=True,
         optional=True,
     )
     queue_name: str = text(
-        "Name of the queue on the server, which producers use. Without it: the namespace, a dot and the name of this "
-        "object; in local mode without a namespace the name alone. On a cluster a name that does not begin with the "
-        "namespace and a dot needs a setting of the operator.",
+        "Name of the queue on the server, which producers use. Without this field: the namespace, a dot and the name "
+        "of this object; in local mode without a namespace, only the name. On a cluster, a name that does not begin "
+        "with the namespace and a dot must be allowed by a setting of the operator.",
         pattern=QUEUE_NAME,
         form="a queue's name (up to 128 letters, digits, '-', '_' and '.', a letter or digit first and last)",
         longest=128,
@@ -170,35 +170,35 @@ class QueueSpec:
         absent="namespace.name",
     )
     requeue_limit: int = integer(
-        "Requeues an item may have; the failure after the last goes to failed. 0: the first failure does.",
+        "Maximum number of requeues of an item; the next failure moves it to failed. 0: the first failure does.",
         default=_LIBRARY.requeue_limit,
         least=0,
         most=1_000_000,
     )
     busy_expiry: float = duration(
-        "How long a claim holds without being renewed, as a duration. A worker that dies with its sidecar delays "
-        "its items by so much.",
+        "How long a claim lasts without being renewed, as a duration. If a worker dies together with its sidecar, its "
+        "items are delayed by this time.",
         default=_LIBRARY.busy_expiry,
         least="1s",
         most="24h",
     )
     processing_timeout: float | None = duration(
-        "How long a worker may take for one item, as a duration. Beyond that its claim is no longer renewed and "
+        "How long a worker may work on one item, as a duration. After this time, the claim is no longer renewed and "
         "the app container is restarted.",
         least="1s",
         most="168h",
-        absent="as long as it lives",
+        absent="no limit",
     )
     on_expiry: ExpiryAction = choice(
-        "What becomes of an item whose claim ran out. Requeue: back to the tail, counted as a crash, to failed beyond "
-        "requeueLimit. Drop: it is removed. Fail: to failed.",
+        "What happens to an item whose claim has expired. Requeue: it moves to the tail, counted as a crash; above "
+        "requeueLimit, it moves to failed. Drop: it is removed. Fail: it moves to failed.",
         ExpiryAction(_LIBRARY.on_expiry.value.capitalize()),
     )
     retry_delay: RetryDelaySpec = nested(
-        "The pause before a failed item's next attempt.", RetryDelaySpec, absent="no pause"
+        "The delay before a failed item is retried.", RetryDelaySpec, absent="no pause"
     )
     failed_items: FailedItemsSpec = nested(
-        "What happens to failed items by themselves.",
+        "Automatic handling of failed items.",
         FailedItemsSpec,
         absent="they stay until a user decides",
     )
@@ -209,42 +209,43 @@ class QueueSpec:
         most="64Mi",
     )
     claim_wait_timeout: float | None = duration(
-        "How long a claim waits for an item if it does not specify a time, as a duration. A queue on which nothing has "
-        f"set it waits {_LIBRARY.claim_wait_timeout:g}s.",
+        "How long a claim waits for an item if it does not specify a time, as a duration. Initially "
+        f"{_LIBRARY.claim_wait_timeout:g}s on a new queue.",
         least="0s",
         most="1h",
-        absent="what a program has set with update_policy stays as it is",
+        absent="a value that a program has set with update_policy is kept",
         unlimited=True,
     )
     id_window: float | None = duration(
-        "How long an id that a producer gave is remembered, as a duration: enqueueing it again within this time adds "
-        f"nothing. A queue on which nothing has set it remembers {_LIBRARY.id_window / 3600:g}h.",
+        "How long the ids that producers give are remembered, as a duration. Enqueueing an id again within this "
+        f"time adds no item. Initially {_LIBRARY.id_window / 3600:g}h on a new queue.",
         least="1s",
         most="168h",
-        absent="what a program has set with update_policy stays as it is",
+        absent="a value that a program has set with update_policy is kept",
     )
     durability: DurabilitySpec = choice(
-        "What has an item when its enqueue returns. Primary: the primary server. Replicated: at least one replica too. "
-        "Fsynced: the disk of the primary and of a replica, both with appendonly. What is not confirmed in time is "
-        "reported to the producer as not known.",
+        "Where an item is stored when its enqueue returns. Primary: on the primary server. Replicated: also on at "
+        "least one replica. Fsynced: on the disks of the primary and of a replica, both with appendonly. If the "
+        "confirmation does not arrive in time, the producer gets an error that the outcome is unknown.",
         DurabilitySpec.PRIMARY,
     )
     durable_done: bool = boolean(
-        "true makes the end of an item wait for the same, so that a failover hands out no finished item again.",
+        "Whether done also waits for the durability of the queue, so that no finished item is claimed again after a "
+        "failover.",
         default=False,
     )
-    worker: WorkerSpec = nested("The app that works on the items.", WorkerSpec, required=True)
+    worker: WorkerSpec = nested("The app that processes the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
-        "The container that claimq puts beside the app.", SidecarSpec, absent="see the fields below"
+        "The container that claimq adds to the worker pods.", SidecarSpec, absent="see the fields below"
     )
-    scaling: ScalingSpec = nested("How many workers there are.", ScalingSpec, absent="see the fields below")
+    scaling: ScalingSpec = nested("The number of workers.", ScalingSpec, absent="see the fields below")
     suspend: bool = boolean(
-        "true stops claims and takes all workers away, after they have finished what they hold. Items can still be "
+        "Whether to stop claims and remove all workers after they have finished their items. Items can still be "
         "enqueued.",
         default=False,
     )
     deletion_policy: DeletionPolicy = choice(
-        "What becomes of the items when this object is deleted. Retain: they stay on the server. DeleteIfEmpty: "
+        "What happens to the items when this object is deleted. Retain: they stay on the server. DeleteIfEmpty: "
         "the queue's keys are removed if no item is left. Delete: they are removed with all items.",
         DeletionPolicy.RETAIN,
     )
@@ -252,8 +253,8 @@ class QueueSpec:
     def policy_fields(self) -> PolicyFields:
         """The fields of the policy that this manifest sets: ``suspended`` while ``suspend`` is true.
 
-        ``claim_wait_timeout`` and ``id_window`` are among them only where the manifest gives them: what else has set
-        them on the server stays. Every other field has its value here, given or default.
+        ``claim_wait_timeout`` and ``id_window`` are among them only if the manifest sets them; otherwise their values
+        on the server are kept. Every other field has the manifest's value or its default.
         """
         retry, failed = self.retry_delay, self.failed_items
         fields = PolicyFields(

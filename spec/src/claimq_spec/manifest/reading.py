@@ -21,7 +21,7 @@ _LONGEST_ADVICE = 200
 
 
 class Reading:
-    """One pass over one document: the problems found so far, and what this pass does not ask for."""
+    """One pass over one document: the problems found so far, and the fields that this pass does not require."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class Reading:
             self._homes.setdefault(plain(path.rpartition(".")[2]), []).append(path)
 
     def add(self, path: str, message: str) -> None:
-        """Notes a problem; ``message`` says what to do."""
+        """Adds a problem; ``message`` has the fix."""
         self.problems.append(Problem(path, message))
 
     def has_problem_in(self, path: str) -> bool:
-        """Whether something is wrong at ``path``, within it or in what holds it, so that its value means nothing."""
+        """Whether ``path``, a field in it or an object around it has a problem, so that its value is unusable."""
         return any(_within(problem.field, path) or _within(path, problem.field) for problem in self.problems)
 
     def read_object(self, spec: type[_Spec], raw: object, path: str) -> _Spec:
-        """An object of the document as ``spec``; what is wrong in it is noted and replaced by its default."""
+        """An object of the document as ``spec``. Invalid values are reported and replaced by their defaults."""
         known = declared_fields(spec)
         if not isinstance(raw, Mapping):
             self.add(path, f"is {shown(raw)}; give an object with the fields {_names(known)}")
@@ -96,7 +96,7 @@ class Reading:
         return f"remove it; the fields of {path} are {_names(known)}"
 
     def _value(self, declared: Declared, raw: object, path: str) -> object:
-        """The value in Python, or None when it is wrong (and noted)."""
+        """The value in Python; None if it is invalid (and reported)."""
         if declared.nested is not None and declared.kind is Kind.OBJECT:
             return self.read_object(cast("type[object]", declared.nested), raw, path)
         if declared.kind in (Kind.TEXTS, Kind.OBJECTS, Kind.FREE_LIST):
@@ -162,12 +162,12 @@ class Reading:
 
 
 def plain(name: str) -> str:
-    """A name without case, hyphens and underscores, for comparing what people write."""
+    """A name in lower case without hyphens and underscores, for comparisons."""
     return re.sub(r"[-_\s\[\]]", "", name).lower()
 
 
 def _as_list(text: str) -> str:
-    """A text as the list that its writer meant: its words, as a shell would take them apart."""
+    """A text as a list of its words, split as a shell splits them."""
     try:
         words = shlex.split(text) or [text]
     except ValueError:  # a quote that is not closed

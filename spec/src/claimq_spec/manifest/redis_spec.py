@@ -15,7 +15,7 @@ _KEY = "^[A-Za-z0-9._-]{1,253}$"
 _KEY_FORM = "a key of a Secret (letters, digits, '-', '_' and '.')"
 _USER = "^[^ :@/]{1,253}$"
 _USER_FORM = "the name of an ACL user (without spaces, ':', '@' and '/')"
-_SECRET_HINTS = {"namespace": "leave it out: Secrets are read from the queue's own namespace only"}
+_SECRET_HINTS = {"namespace": "omit it: Secrets are read only from the queue's own namespace"}
 
 URL_PATTERN = "^(?:unix|rediss?(?:[+](?:sentinel|cluster))?)://[^ ]+$"
 _URL_FORM = (
@@ -75,7 +75,7 @@ class PasswordSecretRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaSecretRef:
-    """A key of a Secret that holds certificates of authorities."""
+    """A key of a Secret that holds certificates of certificate authorities."""
 
     HINTS: ClassVar[dict[str, str]] = _SECRET_HINTS
 
@@ -101,47 +101,47 @@ class TlsSpec:
     """Certificates for a connection with TLS."""
 
     HINTS: ClassVar[dict[str, str]] = {
-        "enabled": "leave it out: a URL that begins with rediss turns TLS on",
-        "insecureSkipVerify": "leave it out: the server's certificate is always verified; name its authority in "
+        "enabled": "omit it: a URL that begins with rediss turns TLS on",
+        "insecureSkipVerify": "omit it: the server's certificate is always verified; name its authority in "
         "caSecretRef",
     }
 
     ca_secret_ref: CaSecretRef | None = nested(
-        "The authorities that may sign the server's certificate.",
+        "Certificate authorities that may sign the server's certificate.",
         CaSecretRef,
         optional=True,
-        absent="those the image trusts",
+        absent="the authorities that the image trusts",
     )
     cert_secret_ref: CertSecretRef | None = nested(
-        "The certificate that the queue shows to the server.",
+        "The client certificate for the server.",
         CertSecretRef,
         optional=True,
-        absent="none is shown",
+        absent="none",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentinelSpec:
-    """Sentinels that know which server is the master."""
+    """The Sentinels that monitor the master."""
 
     master_name: str = text(
-        "The master's name as the Sentinels know it.",
+        "Name of the master in the configuration of the Sentinels.",
         required=True,
         pattern="^[A-Za-z0-9._-]{1,253}$",
         form="the master's name (letters, digits, '-', '_' and '.')",
     )
     user: str | None = text(
-        "ACL user to log in to the Sentinels as.",
+        "ACL user for the Sentinels.",
         pattern=_USER,
         form=_USER_FORM,
-        absent="their default user",
+        absent="the default user",
     )
     password_secret_ref: PasswordSecretRef | None = nested(
-        "Secret in the queue's namespace that holds the password of the Sentinels themselves; its key `hosts` names "
-        "where it may be sent.",
+        "Secret in the queue's namespace that holds the password of the Sentinels. It is sent only to the hosts that "
+        "the key `hosts` of the Secret names.",
         PasswordSecretRef,
         optional=True,
-        absent="they ask for none",
+        absent="no password",
     )
 
 
@@ -166,14 +166,14 @@ class RedisSpec:
         absent="give secretRef",
     )
     secret_ref: UrlSecretRef | None = nested(
-        "Secret in the queue's namespace that holds the address; it may contain user and password. Changes are "
-        "picked up without a restart.",
+        "Secret in the queue's namespace that holds the address; it may contain user and password. Changes "
+        "take effect without a restart.",
         UrlSecretRef,
         optional=True,
         absent="give url",
     )
     user: str | None = text(
-        "ACL user to log in as.",
+        "ACL user.",
         pattern=_USER,
         form=_USER_FORM,
         absent="the one in the address, or the server's default user",
@@ -186,21 +186,21 @@ class RedisSpec:
         absent="the one in the address, or none",
     )
     sentinel: SentinelSpec | None = nested(
-        "Set it when the address is that of Sentinels.",
+        "Set it if the address is that of Sentinels.",
         SentinelSpec,
         optional=True,
-        absent="the address says",
+        absent="as in the address",
     )
     cluster: bool = boolean(
-        "Set it when the address is that of a Redis Cluster and does not begin with redis+cluster. One queue lives "
-        "in one slot of it.",
+        "Set it if the address is that of a Redis Cluster and does not begin with redis+cluster. A queue is stored in "
+        "one slot.",
         default=False,
     )
     tls: TlsSpec | None = nested(
-        "Certificates, for an address that begins with rediss.",
+        "Certificates for an address that begins with rediss.",
         TlsSpec,
         optional=True,
-        absent="the image's authorities",
+        absent="the authorities that the image trusts",
     )
 
     def address(self, url: str | None = None) -> str | None:
@@ -208,7 +208,7 @@ class RedisSpec:
         cluster add.
 
         ``redis://a:26379,b:26379/0`` with ``masterName: mymaster`` is ``redis+sentinel://a:26379,b:26379/mymaster/0``.
-        None when there is no URL here and none is given. The user and the password are not put in.
+        None if there is no URL here and none is given. The user and the password are not added.
         """
         url = url if url is not None else self.url
         if url is None or (self.sentinel is None and not self.cluster):

@@ -43,7 +43,7 @@ Secrets there: a queue whose address is in one (`redis.secretRef`) gets a server
 another.
 
 This page and the CustomResourceDefinition are made from the same declarations, so
-`kubectl explain reliablequeues.spec --recursive` says the same.
+`kubectl explain reliablequeues.spec --recursive` shows the same.
 """
 
 
@@ -64,7 +64,7 @@ def _sections() -> Iterator[str]:
             groups["spec"].append((path, declared))
     for title, members in groups.items():
         yield f"## `{title}`\n"
-        yield "| field | type | default | what it says |"
+        yield "| field | type | default | description |"
         yield "| --- | --- | --- | --- |"
         for path, declared in members:
             if title == "spec" or path != title:

@@ -32,9 +32,9 @@ MIB = 1024 * 1024
 LARGEST_PAYLOAD = 64 * MIB
 """The most that ``maxPayload`` may be (``QueueSpec.max_payload``)."""
 SIDECAR_BASE = 64 * MIB
-"""Memory that a sidecar takes itself, with a thousand connections."""
+"""Memory of a sidecar without payloads, with a thousand connections."""
 SIDECAR_PER_BYTE = 32
-"""What each byte of a payload may take besides, with the worst of them; the sidecar's settings go by the same."""
+"""Memory for each byte of a payload with the worst content, as in the sidecar's settings."""
 SIDECAR_LEAST_PAYLOAD = MIB // 4
 
 RESERVED_CONTAINERS = (SIDECAR_CONTAINER,)
@@ -56,7 +56,7 @@ RULES: list[Rule] = []
 
 
 def apply_rules(spec: QueueSpec, reading: Reading) -> list[str]:
-    """Notes what is wrong between the fields of ``spec``; the codes of the rules that are broken."""
+    """Reports the rules between fields that ``spec`` breaks; returns their codes."""
     broken: list[str] = []
     for rule in RULES:
         if not any(reading.has_problem_in(need) for need in rule.needs):

@@ -29,11 +29,11 @@ class ResourcesSpec:
     """CPU and memory of a container."""
 
     requests: Mapping[str, str] = quantity_map(
-        "What the container is sure to get, as Kubernetes quantities: cpu in cores, memory in bytes.",
+        "Resources reserved for the container, as Kubernetes quantities: cpu in cores, memory in bytes.",
         absent="nothing",
     )
     limits: Mapping[str, str] = quantity_map(
-        "What the container may use at most, as Kubernetes quantities: cpu in cores, memory in bytes.",
+        "Maximum resources of the container, as Kubernetes quantities: cpu in cores, memory in bytes.",
         absent="no limit",
     )
 
@@ -43,11 +43,11 @@ class SidecarResourcesSpec:
     """CPU and memory of the sidecar."""
 
     requests: Mapping[str, str] = quantity_map(
-        "What the sidecar is sure to get, as Kubernetes quantities: cpu in cores, memory in bytes.",
+        "Resources reserved for the sidecar, as Kubernetes quantities: cpu in cores, memory in bytes.",
         default={"cpu": "10m", "memory": "64Mi"},
     )
     limits: Mapping[str, str] = quantity_map(
-        "What the sidecar may use at most, as Kubernetes quantities: cpu in cores, memory in bytes.",
+        "Maximum resources of the sidecar, as Kubernetes quantities: cpu in cores, memory in bytes.",
         default={"memory": "256Mi"},
     )
 
@@ -63,11 +63,11 @@ class EnvVar:
         form="the name of an environment variable (letters, digits, '_', '.' and '-', no digit first)",
         longest=253,
     )
-    value: str | None = text("Its value, a text.", absent="the empty text, or what valueFrom says")
+    value: str | None = text("Value of the variable.", absent="valueFrom, or the empty text")
     value_from: Mapping[str, object] = free(
-        "Where its value comes from, as in a Kubernetes container (secretKeyRef, configMapKeyRef, fieldRef, "
+        "Source of the value, as in a Kubernetes container (secretKeyRef, configMapKeyRef, fieldRef, "
         "resourceFieldRef). In local mode the variable is taken from the environment of `claimq up`.",
-        absent="value says",
+        absent="value",
     )
 
 
@@ -75,29 +75,30 @@ class EnvVar:
 class TemplateMetadata:
     """Labels and annotations of the worker pods."""
 
-    labels: Mapping[str, str] = text_map("Labels for the worker pods, beside those of claimq.", absent="none")
+    labels: Mapping[str, str] = text_map(
+        "Labels for the worker pods, in addition to those of claimq.", absent="none"
+    )
     annotations: Mapping[str, str] = text_map("Annotations for the worker pods.", absent="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSpec:
-    """All else of a worker pod."""
+    """Other fields of the worker pods."""
 
     metadata: TemplateMetadata = nested(
         "Labels and annotations of the worker pods.", TemplateMetadata, absent="none"
     )
     spec: Mapping[str, object] = free(
-        "The pod's spec, for all that has no field of its own here: volumes, nodeSelector, tolerations, affinity "
-        "and the like. What reaches beyond the pod (hostNetwork, hostPath, another service account, root and so on) "
-        'needs a setting of the operator. What it says about the container named "worker" is joined to the app '
-        "container.",
-        absent="nothing more",
+        "Pod spec, for fields that spec.worker does not have: volumes, nodeSelector, tolerations, affinity and others. "
+        "Fields with access beyond the pod (hostNetwork, hostPath, another service account, root and others) must be "
+        'allowed by a setting of the operator. The container named "worker" is merged into the app container.',
+        absent="empty",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
-    """The app that works on the items."""
+    """The app that processes the items."""
 
     HINTS: ClassVar[dict[str, str]] = {
         "replicas": "the number of workers is in spec.scaling: minReplicas and maxReplicas, or mode: Manual and "
@@ -121,43 +122,43 @@ class WorkerSpec:
         longest=512,
     )
     command: tuple[str, ...] = texts(
-        "Program and first arguments, one text each. Local mode runs it in the directory of the manifest.",
+        "Program and first arguments, one string each. Local mode runs it in the directory of the manifest.",
         absent="the image's entry point",
     )
     args: tuple[str, ...] = texts(
-        "Arguments after the command, one text each.", absent="the image's arguments"
+        "Arguments after the command, one string each.", absent="the image's arguments"
     )
     env: tuple[EnvVar, ...] = objects(
         "Environment variables of the app.", EnvVar, absent="only those that claimq sets"
     )
     env_from: tuple[Mapping[str, object], ...] = free_list(
         "ConfigMaps and Secrets whose keys become environment variables, as in a Kubernetes container. Local mode "
-        "leaves them out: the app gets the environment of `claimq up`.",
+        "ignores them: the app gets the environment of `claimq up`.",
         absent="none",
     )
     resources: ResourcesSpec = nested(
         "CPU and memory of the app.", ResourcesSpec, absent="the namespace's defaults"
     )
     concurrency: int = integer(
-        "Items that one worker works on at the same time: what the sidecar hands out and does not yet know settled. A "
-        "claim for more gets so many. Raise it for an app that takes batches or has several threads.",
+        "Maximum number of items that one worker processes at the same time. A claim for more items gets this many. "
+        "Raise it for an app that processes batches or has several threads.",
         default=1,
         least=1,
         most=1000,
     )
     drain_timeout: float = duration(
-        "How long a worker that is stopped may finish the items it has in progress, as a duration. What is left then "
-        "goes back to the head of the queue, uncounted. The pod's grace period follows from it.",
+        "How long a stopping worker may take to finish its items, as a duration. Unfinished items then return to the "
+        "head of the queue, uncounted. The grace period of the pod is derived from it.",
         default=25.0,
         least="0s",
         most="24h",
     )
-    template: TemplateSpec = nested("All else of a worker pod.", TemplateSpec, absent="nothing more")
+    template: TemplateSpec = nested("Other fields of the worker pods.", TemplateSpec, absent="empty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarSpec:
-    """The container that claimq puts beside the app."""
+    """The container that claimq adds to the worker pods."""
 
     resources: SidecarResourcesSpec = nested(
         "CPU and memory of the sidecar.", SidecarResourcesSpec, absent="see the fields below"
@@ -167,5 +168,5 @@ class SidecarSpec:
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$",
         form="the name of an image, such as registry.example/claimq-sidecar:1.0",
         longest=512,
-        absent="the one of the operator's release",
+        absent="the sidecar image of the operator's release",
     )

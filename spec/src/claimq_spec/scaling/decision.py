@@ -14,19 +14,19 @@ from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window
 from claimq_spec.scaling.values import Decision, Limit, ScalingRule, ScalingState, Seen
 
 LONGEST_GAP = 60.0
-"""Seconds between two decisions beyond which what happened in between counts as unknown."""
+"""If more seconds than this lie between two decisions, the state of the first is not used."""
 _DOUBTED = 1.2
-"""Doubt about the service time from which the reason shows it."""
+"""The reason shows the doubt about the service time from this value on."""
 _SPARE_AGE = 0.2
-"""Share of the target after which a second worker is ordered where the first may start too late."""
+"""Share of the target after which a second worker is ordered if the first may start too late."""
 
 
 def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float) -> Decision:
     """How many workers there should be now.
 
     ``seen`` is None when the queue or its workers could not be observed: then nothing changes. ``now`` is
-    in seconds of any clock that does not go back while the process lives; if it does go back, what was
-    remembered by it counts as lost. A change of max or ``suspend`` removes workers even while they hold
+    in seconds of any clock that does not go back while the process runs; if it does go back, the instants in the
+    state are ignored. A change of max or ``suspend`` removes workers even while they hold
     claims (they drain first); nothing else does.
     """
     fixed = _fixed(spec)
@@ -48,7 +48,7 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
 def _decided(
     spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, unbounded: Wish
 ) -> Decision:
-    """What the rules ask for, within the bounds, the steps and the windows."""
+    """The result of the rules within the bounds, the steps and the windows."""
     if _may_go_to_zero(spec, state, now):
         reason = f"idle for {readable_duration(idle_after(spec, state))} or longer"
         return Decision(0, ScalingRule.IDLE, reason, state)
@@ -62,7 +62,7 @@ def _decided(
 
 
 def _fixed(spec: ScalingSpec) -> tuple[int | None, ScalingRule, str] | None:
-    """The number where the queue does not decide: suspended, Manual, External."""
+    """The number in the modes in which the queue does not determine it: suspended, Manual, External."""
     if spec.suspended:
         return 0, ScalingRule.SUSPENDED, "suspend is true: no claims, no workers"
     if spec.mode is ScalingMode.MANUAL:
@@ -101,7 +101,7 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
 def _wanted(
     spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, *, is_new: bool
 ) -> Wish:
-    """What the items ask for, before bounds, window and steps: the larger of the two rules."""
+    """The number of workers for the items, before bounds, window and steps: the larger of the two rules."""
     if state.idle_since is not None:
         if seen.replicas == 0 or spec.min_replicas > 0:
             return Wish(0, ScalingRule.IDLE, "idle: no item and no claim")
@@ -116,7 +116,7 @@ def _wanted(
     if spec.items_per_replica is not None:
         enough = -(-seen.load // spec.items_per_replica)
         reason = f"{_items(seen)} at {spec.items_per_replica} per worker need {workers(enough)}"
-        if not seen.waiting:  # what is in progress has its worker already, even one that is stopping
+        if not seen.waiting:  # items in progress already have a worker, even if it is stopping
             enough = min(enough, seen.replicas)
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
     wish = max(wishes, key=lambda one: one.replicas)
@@ -127,7 +127,7 @@ def _wanted(
 
 
 def _careful(seen: Seen, wish: Wish) -> Wish:
-    """The first wish for workers that another process ordered, before anything is learned about the items."""
+    """The first decision with workers that another process ordered, before any estimate of the items."""
     most = 2 * seen.replicas
     if wish.rule is not ScalingRule.TARGET_AGE or seen.replicas == 0 or wish.replicas <= most:
         return wish
@@ -148,7 +148,7 @@ def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Dema
         count = min(seen.replicas, max(1, seen.busy_workers))
         return Wish(count, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
     count = asked.replicas
-    if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason for more than there are
+    if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason to add workers
         count = min(count, seen.replicas)
     old = "" if seen.oldest_age is None else f", the oldest {readable_duration(seen.oldest_age)} old"
     takes = readable_duration(asked.service)

@@ -18,14 +18,13 @@ from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.values import Seen
 
 _MARGIN = 0.8
-"""Items are planned to start within this share of the target: observations are old by the time they are
-acted on."""
+"""Items are planned to start within this share of the target, since observations are old when they take effect."""
 _STEERED_AGE = 0.4
 """Share of the target around which the age of the queue is kept."""
 _CORRECTION = 1.0
-"""Targets (in time) in which a queue that is longer or shorter than that is brought back."""
+"""Number of target ages within which the queue is brought back to that age."""
 _LEAST_BALANCE = 0.75
-"""Share of the workers that keep up which stay although the queue is shorter than that."""
+"""Of the workers that keep up with arrivals, the share that stays even if the queue is shorter than that."""
 _CHANCE = 1.0
 """Deviations of a Poisson number of starts that are held in reserve."""
 _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
@@ -40,8 +39,8 @@ _AHEAD = (5.0, 15.0, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Workers, by question. ``more``: besides those that are there, for deadlines. ``fewest``: with which
-    all deadlines still hold. ``balance``: for the arrivals. ``most``: beyond which workers would be idle."""
+    """Numbers of workers. ``more``: to add for the deadlines. ``fewest``: enough to meet all deadlines. ``balance``:
+    for the arrivals. ``most``: more than these would be idle."""
 
     more: int
     fewest: int
@@ -50,16 +49,16 @@ class Demand:
     service: float
     rate: float
     patience: float
-    """Seconds for which ``more`` can wait without an item being late."""
+    """Seconds for which adding ``more`` can wait without an item being late."""
 
     @property
     def replicas(self) -> int:
-        """Workers that there should be, before bounds."""
+        """The desired number of workers, before bounds."""
         return min(max(self.fewest + self.more, self.balance), max(self.most, 1))
 
 
 def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
-    """What the items ask for. ``target``: seconds within which an item is to be started. Pure arithmetic,
+    """The demand of the items. ``target``: seconds within which an item should be started. Pure arithmetic,
     O(groups log workers)."""
     service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
     rate, start = estimates.arrival_rate, estimates.slow_start
@@ -152,7 +151,7 @@ class _Supply:
 
 
 def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:
-    """Workers to add, and the seconds for which the order can wait. An older item never asks for fewer."""
+    """Workers to add, and the seconds for which the order can wait. An older item never needs fewer."""
     more, patience = 0, math.inf
     for deadline in deadlines:
         within = max(deadline.within, _CATCH_UP * start)

@@ -19,10 +19,12 @@ averages over a quarter of that: with a long target a few items at once are no l
 LONGEST_SAMPLE = 60.0
 """Seconds between two observations beyond which they are not compared."""
 MEMORY, RECENT = 300.0, 40.0
-"""Ended claims that the service time averages over; and those that count alone when they took far longer."""
+"""Ended claims that the service time averages over, and the number of recent ones that count alone if they took far
+longer."""
 _FAR_LONGER = 1.8
 _DOUBTED_AFTER, _PROOF = 600.0, 10.0
-"""Seconds in which most of the doubt about a service time returns, and claims that must end to remove most of it."""
+"""Seconds in which most of the doubt about a service time returns, and the number of ended claims that removes most
+of it."""
 _PRIOR_WEIGHT, _PRIOR_UNTIL = 2.0, 30.0
 """The assumed service time counts as two claims at first, and no longer after 30 have ended."""
 _MOST_BUCKETS, _MOST_STARTING = 16, 16
@@ -31,8 +33,7 @@ _FIRST_START, _LONGEST_START = 10.0, 300.0
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Learned so far. Seconds and items; rates are per second. Immutable: :meth:`after` returns the next
-    ones."""
+    """Estimates, in seconds and items; rates are per second. Immutable: :meth:`after` returns the next ones."""
 
     at: float | None = None
     main: int = 0
@@ -50,7 +51,7 @@ class Estimates:
     """Claims that have ended; with ``busy_seconds`` it fades, so that about the last 300 count."""
     recent_seconds: float = 0.0
     recent: float = 0.0
-    """The same of about the last 40 claims."""
+    """The same for about the last 40 claims."""
     unended_for: float = 0.0
     """Seconds with items in progress since a claim last ended."""
     unproven: float = 0.0
@@ -130,7 +131,7 @@ class Estimates:
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, float]:
-        """What the next process continues from: rounded numbers, a few bytes."""
+        """The estimates as JSON for the next process: rounded numbers, a few bytes."""
         return {
             "arrivalRate": round(self.slow, 4),
             "busySeconds": round(self.busy_seconds, 3),
@@ -142,7 +143,7 @@ class Estimates:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
-        """What :meth:`to_json` stored. Anything that is not a usable number counts as absent."""
+        """The estimates that :meth:`to_json` stored. Values that are not usable numbers count as absent."""
         rate = _usable(stored, "arrivalRate", 0.0)
         ended = min(_usable(stored, "ended", 0.0), MEMORY)
         start = min(_usable(stored, "startSeconds", _FIRST_START), _LONGEST_START)

@@ -1,4 +1,4 @@
-"""The arithmetic of a decision: what was estimated, and how many workers each rule asks for."""
+"""The calculation of a decision: the estimates, and the number of workers by rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand, wanted: int) -> Explanation:
-    """The explanation of a decision. ``wanted``: what the rules ask for together."""
+    """The explanation of a decision. ``wanted``: the number of workers before limits."""
     for_items = None if spec.items_per_replica is None else -(-seen.load // spec.items_per_replica)
     is_fast = asked.rate != estimates.slow
     span = estimates.span / 4 if is_fast else estimates.span

@@ -18,12 +18,12 @@ from claimq_spec.scaling.values import (
 _SMALL_STEP = 0.3
 """Share of the workers that a small step changes at most: many small steps are bundled."""
 _SMALL_STEP_WINDOWS = 10
-"""Windows that pass between a change and a small step down: removing one worker after the other is not worth it."""
+"""Number of windows between a change and a small step down: removing workers one by one is not worth it."""
 _LIKELY, _LONGER_KEEP = 0.5, 15.0
-"""Items expected while the last worker is kept from which on another one is likely, and the seconds for which it is
-kept then at least."""
+"""The next item is likely if this many are expected while the last worker is kept; it is then kept for at least this
+many seconds."""
 SHORTEST_KEEP = 6.0
-"""Seconds that a worker is kept at least after it was last wanted, unless the manifest says otherwise."""
+"""Minimum seconds for which a worker is kept after it was last needed, unless the manifest sets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Wish:
 
 
 def idle_after(spec: ScalingSpec, state: ScalingState) -> float:
-    """Seconds without items after which all workers go. Where the next item is likely to come soon, the last one
-    is kept for as long as a start takes, and so long that it does not come and go with each item."""
+    """Seconds without items after which all workers are removed. If the next item is likely to arrive soon, the last
+    worker is kept for at least the time that a start takes, so that it is not started for each item."""
     if spec.idle_after is not None:
         return spec.idle_after
     keep = max(_LONGER_KEEP, state.estimates.start)
@@ -47,7 +47,7 @@ def idle_after(spec: ScalingSpec, state: ScalingState) -> float:
 
 
 def window(spec: ScalingSpec, state: ScalingState) -> float:
-    """Seconds that a number of workers is kept after it was last wanted."""
+    """Seconds for which a number of workers is kept after it was last needed."""
     chosen = spec.scale_down.stabilization_window
     return max(SHORTEST_KEEP, state.estimates.start / 4) if chosen is None else chosen
 
@@ -64,8 +64,8 @@ def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
 
 
 def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
-    """From what is there to the wish, as far as the step limit allows. Small steps for the target are at
-    least a sixth of it apart."""
+    """Moves from the present number up to the wish, within the step limit. Small steps are at least a sixth of the
+    target age apart."""
     is_above_min = seen.replicas >= spec.min_replicas
     if wish.rule is ScalingRule.TARGET_AGE and is_above_min and _can_wait(spec, seen, state, now, wish):
         return Decision(seen.replicas, wish.rule, f"{wish.reason}; waiting for a larger step", state)
@@ -91,7 +91,7 @@ def _can_wait(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wi
 
 
 def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
-    """From what is there to the wish, as far as the window, the busy workers and the step limit allow."""
+    """Moves from the present number down to the wish, within the window, the busy workers and the step limit."""
     current = min(seen.replicas, spec.max_replicas)
     target, rule, reason = wish.replicas, wish.rule, wish.reason
     if seen.replicas > spec.max_replicas and target == current:

@@ -31,7 +31,7 @@ class ScalingRule(StrEnum):
 
 
 class Limit(StrEnum):
-    """Why the target cannot be met, whatever is decided."""
+    """Why no decision can meet the target."""
 
     MAX_REPLICAS = "MaxReplicas"
     LONG_ITEMS = "LongItems"
@@ -70,9 +70,9 @@ class Seen:
     starting_for: tuple[float, ...] = ()
     """For workers that are starting: seconds since each was ordered."""
     next_due_in: float | None = None
-    """Seconds until the next delayed item is due; None: there is none, or it is not known."""
+    """Seconds until the next delayed item is due; None if there is none, or it is unknown."""
     is_paused: bool = False
-    """Whether claims are paused: more workers would only wait, so one is enough until claims go on."""
+    """Whether claims are paused: more workers would only wait, so one is enough until claims resume."""
 
     @property
     def waiting(self) -> int:
@@ -95,27 +95,26 @@ class StepPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ScalingState:
-    """What a decision needs to know of those before it. Bounded; an empty one is a fresh start, which
-    removes no worker."""
+    """What a decision needs from earlier ones. Bounded. An empty state removes no worker."""
 
     seen_at: float | None = None
     idle_since: float | None = None
     wanted: tuple[tuple[float, int], ...] = ()
     """(when, how many were wanted), falling numbers, at most :data:`MOST_WANTED`."""
     changed_at: float | None = None
-    """When a number other than the one there was ordered last."""
+    """When the number of workers was last changed."""
     up: StepPeriod | None = None
     down: StepPeriod | None = None
     estimates: Estimates = field(default_factory=Estimates)
 
 
 MOST_WANTED = 32
-"""Entries of the memory of what was wanted in the stabilization window."""
+"""Maximum number of entries in ``wanted``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A learned number, and one standard deviation of its error."""
+    """An estimated number, and one standard deviation of its error."""
 
     value: float
     error: float
@@ -140,15 +139,14 @@ class Explanation:
     useful: int
     """More workers than that would be idle."""
     wanted: int
-    """What the rules ask for together, before ``minReplicas``, ``maxReplicas``, steps and windows."""
+    """The number of workers before ``minReplicas``, ``maxReplicas``, steps and windows."""
     min_replicas: int
     max_replicas: int
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How many workers (None: leave them as they are), what determined the number, why in words, and the
-    next state."""
+    """The number of workers (None: no change), the rule that determined it, an explanation, and the next state."""
 
     replicas: int | None
     rule: ScalingRule
@@ -158,4 +156,4 @@ class Decision:
     """Set when the target cannot be met; ``needed`` workers would be necessary."""
     needed: int = 0
     explanation: Explanation | None = None
-    """The arithmetic; None where the queue does not decide, or is unknown."""
+    """The calculation; None if the queue is unknown or does not determine the number."""

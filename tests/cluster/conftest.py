@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - i
 from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs] - likewise
 
 import clusterkit
+from clusterkit.images import build_image
 from testkit import tiers
 from testkit.api_server import ApiServer
-from testkit.cluster_images import ClusterImages, load_images
+from testkit.cluster_images import ClusterImages, build_images, load_images
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
 from testkit.release import Release, create_namespace, provide_volume, refuse_if_installed
 from testkit.release import namespace as namespace_of
@@ -86,7 +88,7 @@ def kubernetes() -> Iterator[clusterkit.Cluster]:
         pytest.fail("an existing cluster is one for all tests: run them in one process (make test-cluster)")
     if process:
         name = f"{name or 'claimq-tests'}-{process}"
-    with clusterkit.session(nodes=2, name=name) as cluster:
+    with clusterkit.session(nodes=2, name=name, images=partial(build_images, build_image)) as cluster:
         yield cluster
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit import Cluster
+from clusterkit.image_stores import image_store
 from clusterkit.images import BuiltImage, build_image
+from clusterkit.lifecycle import archives_of_nodes
 from testkit import binaries
 from testkit.tree import ROOT
 
@@ -64,5 +66,4 @@ def _version() -> str:
 
 
 if __name__ == "__main__":  # for a run of tests that follows
-    for _image in build_images(build_image):
-        pass
+    image_store(archives_of_nodes(build_images(build_image)))

@@ -13,6 +13,7 @@ import pytest
 from clusterkit import lifecycle
 from clusterkit.cgroups import Cgroup, named
 from clusterkit.commands import eventually
+from clusterkit.image_stores import image_store
 from clusterkit.layout import Layout
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.processes import Processes
@@ -314,7 +315,7 @@ def test_two_at_once_are_refused_with_the_number_of_the_first() -> None:
 
 
 def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_path: Path) -> None:
-    said_by("build")
+    image_store(lifecycle.archives_of_nodes(()))  # made once, by a containerd that works
     broken = tmp_path / "containerd"
     broken.write_text("#!/bin/sh\necho this containerd is broken >&2\nexit 3\n")
     broken.chmod(0o755)

@@ -319,11 +319,14 @@ def test_archives_that_are_not_loaded_go_and_the_newest_of_others_stay(tmp_path:
         archive.touch()
         os.utime(archive, (0, (100 - days) * day))
     (tmp_path / "a program.tar").touch()
+    for name, built in {"ours/a": "2.tar", "ours/b": "1.tar", "unused/a": "2.tar"}.items():
+        (tmp_path / f"{name}.built").write_text(built)
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "1.new").touch()
     archives.forget_archives(tmp_path / "ours", now=100 * day)
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    assert left == {"ours/2.tar", "ours/3.tar", "used/1.tar", "used/2.tar", "a program.tar", "begun/1.new"}
+    archives_left = {"ours/2.tar", "ours/3.tar", "used/1.tar", "used/2.tar", "a program.tar"}
+    assert left == archives_left | {"ours/a.built", "begun/1.new"}
     assert not (tmp_path / "unused").exists()
 
 

@@ -42,12 +42,15 @@ def program_image(program: Path, tag: str, result: Path) -> Path:
 
 def forget_archives(folder: Path, *, now: float) -> None:
     """Removes all but the newest few archives of `folder`, which is one name's, and those of names beside it that were
-    loaded last some days before `now`, in Unix seconds."""
+    loaded last some days before `now`, in Unix seconds; with each its note (*.built) of what it was built from."""
     for beside in folder.parent.iterdir():
         by_age = sorted((at, file) for file in beside.glob("*.tar") if (at := _written_at(file)) is not None)
         kept = _KEPT if by_age and now - by_age[-1][0] < _UNUSED_SECONDS else 0
         for _, old in by_age if kept == 0 else by_age[:-kept]:
             old.unlink(missing_ok=True)
+        for note in beside.glob("*.built"):
+            if not (beside / note.read_text()).exists():
+                note.unlink(missing_ok=True)
         if beside.is_dir() and beside != folder:
             with suppress(OSError):  # another run has begun to write into it
                 beside.rmdir()

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterkit import contexts
 from clusterkit.archives import forget_archives
 from clusterkit.commands import run
 from clusterkit.errors import HarnessError
@@ -32,7 +33,7 @@ rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/lib/
 _MOST_LAYERS = 120
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A tool that is started so has its own process numbers and mounts; it ends with us, and with it all that it started.
-_ALONE = [
+ALONE = [
     *("setpriv", "--pdeathsig", "KILL"),
     *(
         "unshare",
@@ -66,13 +67,22 @@ def build_image(
 ) -> BuiltImage:
     """Build the target of a Dockerfile (default: its last stage); `context` defaults to the Dockerfile's folder.
 
-    Unchanged layers come from the cache. In the manifest say `imagePullPolicy: Never` or IfNotPresent, and give the
+    Nothing is built while the files that go in are the same; otherwise unchanged layers come from the cache. In the
+    manifest say `imagePullPolicy: Never` or IfNotPresent, and give the
     tag a version other than `latest`.
     """
     install_packages(for_images=True)
     full = full_name(tag)
-    arguments = dict(build_args or {})
+    arguments, context = dict(build_args or {}), (context or dockerfile.parent).resolve()
+    folder = cache_folder() / "images" / hashlib.sha256(full.encode()).hexdigest()[:20]
     with exclusively(_store()):
+        inputs = contexts.digest(
+            dockerfile, context, _base_tag(), target or "", json.dumps(arguments, sort_keys=True)
+        )
+        note = folder / f"{inputs}.built"
+        if inputs and note.exists() and (archive := folder / note.read_text()).exists():
+            archive.touch()
+            return BuiltImage(full, archive)
         base = _base_image()
         for name in base_names(dockerfile.read_text(), arguments):
             _buildah("tag", base, *_local_names(name))
@@ -81,9 +91,11 @@ def build_image(
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in arguments.items()]
         say(f"building the image {tag}")
-        _buildah(*words, str((context or dockerfile.parent).resolve()), timeout=1800)
+        _buildah(*words, str(context), timeout=1800)
         number = json.loads(_buildah("inspect", "--type=image", full))["FromImageID"]
-        return BuiltImage(full, _archive(number, full))
+        archive = _archive(folder, number, full)
+        note.write_text(archive.name)
+        return BuiltImage(full, archive)
 
 
 def full_name(tag: str) -> str:
@@ -133,12 +145,15 @@ def _local_names(name: str) -> list[str]:
     return [full] if "/" in name else [full, f"localhost/{full.removeprefix('docker.io/library/')}"]
 
 
+def _base_tag() -> str:
+    """The name of the image that stands in for every FROM, by what it is made from."""
+    recipe = [_codename(), *_BASE_PACKAGES, _BASE_SETUP, *(file.read_text() for file in _apt_sources())]
+    return f"localhost/claimq-base:{hashlib.sha256(chr(0).join(recipe).encode()).hexdigest()[:16]}"
+
+
 def _base_image() -> str:
     """The image that stands in for every FROM; made once for the same packages and sources."""
-    codename = _codename()
-    sources = _apt_sources()
-    recipe = [codename, *_BASE_PACKAGES, _BASE_SETUP, *(file.read_text() for file in sources)]
-    tag = f"localhost/claimq-base:{hashlib.sha256(chr(0).join(recipe).encode()).hexdigest()[:16]}"
+    codename, sources, tag = _codename(), _apt_sources(), _base_tag()
     if _buildah("images", "--quiet", "--filter", f"reference={tag}").strip():
         return tag
     say(f"making a base image of Debian {codename} with Python")
@@ -156,7 +171,7 @@ def _base_image() -> str:
         f"--include={','.join(_BASE_PACKAGES)}",
     ]
     run(
-        [*_ALONE, *words, f'--customize-hook=sh {setup} "$1"', codename, archive, *sources],
+        [*ALONE, *words, f'--customize-hook=sh {setup} "$1"', codename, archive, *sources],
         env={**os.environ, "TMPDIR": str(folder)},
         timeout=900,
     )
@@ -171,9 +186,8 @@ def _base_image() -> str:
     return tag
 
 
-def _archive(number: str, full: str) -> Path:
-    """The image's archive; the same image under the same name is written once."""
-    folder = cache_folder() / "images" / hashlib.sha256(full.encode()).hexdigest()[:20]
+def _archive(folder: Path, number: str, full: str) -> Path:
+    """The image's archive in the folder of its name; the same image under the same name is written once."""
     archive = folder / f"{number.removeprefix('sha256:')}.tar"
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +221,7 @@ def _buildah(*words: str, timeout: float = 300) -> str:
         f"--runroot={_store().with_name('containers-run')}",
         "--storage-driver=overlay",
     ]
-    return run([*_ALONE, "buildah", *store, *words], timeout=timeout).stdout
+    return run([*ALONE, "buildah", *store, *words], timeout=timeout).stdout
 
 
 def _policy() -> Path:

@@ -4,13 +4,16 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from clusterkit import archives, build
+from clusterkit import build
+from clusterkit.archives import program_image
 from clusterkit.cgroups import Cgroup, hierarchies
 from clusterkit.commands import eventually, run
 from clusterkit.control_plane import ControlPlane
 from clusterkit.errors import CommandFailed, HarnessError
+from clusterkit.images import BuiltImage
 from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder, cache_folder
 from clusterkit.nodes import PAUSE_IMAGE, NodeRunner, start_kube_proxy
 from clusterkit.pki import Authority
@@ -38,8 +41,8 @@ def why_impossible() -> str | None:
     return None
 
 
-def up(layout: Layout, nodes: int = 1) -> bool:
-    """Bring up the cluster with so many nodes; the caller holds the lock.
+def up(layout: Layout, nodes: int = 1, images: Callable[[], Iterable[BuiltImage]] = tuple) -> bool:
+    """Bring up the cluster with so many nodes, which start with `images()`; the caller holds the lock.
 
     One that is up already is left as it is when it has as many nodes and all of it runs (the answer is then False).
     Anything else of that name is remains, and is cleared away first.
@@ -53,19 +56,24 @@ def up(layout: Layout, nodes: int = 1) -> bool:
         return False
     install_packages()
     programs = [build.kubernetes(), helm()]
-    images = _own_images()
+    archives = archives_of_nodes(images())
     if down(layout):
         say(f"cleared away what was left of the cluster {layout.name!r}")
     if short := shortage(nodes):
         raise HarnessError(short)
     try:
-        _bring_up(layout, nodes, programs, images)
+        _bring_up(layout, nodes, programs, archives)
     except BaseException:
         # What failed is shown by the error; nothing of it stays but the logs.
         _keep_logs(layout)
         down(layout, keep_logs=True)
         raise
     return True
+
+
+def archives_of_nodes(images: Iterable[BuiltImage]) -> list[Path]:
+    """What nodes that start with these images have: those of the cluster itself, too."""
+    return [*_own_images(), *(image.archive for image in images)]
 
 
 def down(layout: Layout, *, keep_logs: bool = False) -> bool:
@@ -126,7 +134,7 @@ def expected_daemons(state: State) -> list[str]:
     ]
 
 
-def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Path]) -> None:
+def _bring_up(layout: Layout, nodes: int, programs: list[Path], archives: list[Path]) -> None:
     began = time.monotonic()
     processes = Processes(layout)
     for folder in (layout.folder, layout.logs, layout.pids, layout.programs):
@@ -145,7 +153,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Pat
     _serve_requests(layout, processes)
     say(f"the API server is ready after {time.monotonic() - began:.0f} s")
     for node in everyone:
-        _start_node(layout, processes, node, images)
+        _start_node(layout, processes, node, archives)
     _apply(layout, Path(__file__).with_name("coredns.yaml").read_text())
     _wait_for_nodes(layout, everyone)
     start_kube_proxy(layout, processes, CONTROL, acting_for=everyone[0])
@@ -157,12 +165,10 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], images: list[Pat
     say(f"the cluster {layout.name!r} with {size} is up after {time.monotonic() - began:.0f} s")
 
 
-def _start_node(layout: Layout, processes: Processes, node: Node, images: list[Path]) -> None:
+def _start_node(layout: Layout, processes: Processes, node: Node, archives: list[Path]) -> None:
     runner = NodeRunner(layout, processes, node)
     runner.prepare()
-    runner.start_containerd()
-    for image in images:
-        runner.ctr("images", "import", "-", stdin=image)
+    runner.start_containerd(archives)
     runner.start_kubelet()
     runner.start_kube_proxy()
 
@@ -187,15 +193,15 @@ def _place_programs(layout: Layout, kubernetes: Path, helm_program: Path) -> Non
 
 def _own_images() -> list[Path]:
     """The archives of the images that the cluster itself needs."""
-    archives_made: list[Path] = []
+    made: list[Path] = []
     for program, tag in ((build.pause(), PAUSE_IMAGE), (build.coredns(), COREDNS_IMAGE)):
         archive = cache_folder() / "images" / f"{program.parent.name}.tar"
         with exclusively(archive):
             if not archive.exists():
                 half = archive.with_suffix(".new")
-                archives.program_image(program, tag, half).rename(archive)
-        archives_made.append(archive)
-    return archives_made
+                program_image(program, tag, half).rename(archive)
+        made.append(archive)
+    return made
 
 
 def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:

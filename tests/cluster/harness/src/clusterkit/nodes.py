@@ -1,11 +1,13 @@
 """A node: containerd, kubelet and kube-proxy in a space of their own, with its own /var and /run."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit.commands import eventually, run
 from clusterkit.errors import CommandFailed, HarnessError
+from clusterkit.image_stores import image_store, place, snapshotter
 from clusterkit.layout import CONTROL, DNS_SERVICE, POD_RANGE, Layout, Node
 from clusterkit.pki import Authority
 from clusterkit.processes import Processes
@@ -23,8 +25,6 @@ _TUNABLES = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-# These keep their state in memory alone or can't lie under an overlay; on others containerd has to copy.
-_OVERLAY_CAN_STAND_ON = {"ext2/ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,6 @@ class NodeRunner:
         """The files and mounts of the node; its space is there and joined to the switch."""
         for path in (
             "var/lib/kubelet",
-            "var/lib/containerd",
             "var/lib/cni",
             "var/log/pods",
             "var/tmp",
@@ -69,8 +68,11 @@ class NodeRunner:
         (self.folder / "kubelet.json").write_text(json.dumps(self._kubelet_config(), indent=1))
         self.space.script(self._mounts())
 
-    def start_containerd(self) -> None:
-        """Start containerd and wait until it answers."""
+    def start_containerd(self, archives: Sequence[Path]) -> None:
+        """Start containerd with the images of these archives, and wait until it answers."""
+        place(image_store(archives), self.folder / "var/lib/containerd")
+        for archive in archives:
+            self._note_loaded(archive)
         self._start("containerd", "containerd", "--config", self.folder / "containerd.toml")
         name = self._daemon("containerd")
 
@@ -102,6 +104,22 @@ class NodeRunner:
     def start_kube_proxy(self) -> None:
         start_kube_proxy(self.layout, self.processes, self.node, acting_for=self.node)
 
+    def load(self, archive: Path) -> None:
+        """Import an image while containerd runs, unless the node has it under its name already."""
+        note = self._loaded(archive)
+        if not note.exists() or note.read_text() != archive.name:
+            self.ctr("images", "import", "-", stdin=archive)
+            self._note_loaded(archive)
+
+    def _note_loaded(self, archive: Path) -> None:
+        note = self._loaded(archive)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(archive.name)
+
+    def _loaded(self, archive: Path) -> Path:
+        """Where it is noted which archive the node has loaded last under the image's name."""
+        return self.layout.folder / "loaded" / self.node.name / archive.parent.name
+
     def ctr(self, *argv: str, stdin: Path | None = None) -> str:
         """containerd's own client, on the images and containers of Kubernetes."""
         # containerd's socket and its default path are inside the node's view of /run.
@@ -130,9 +148,6 @@ class NodeRunner:
         """
 
     def _containerd_config(self) -> str:
-        # stat -f knows the file system under the images.
-        below = run(["stat", "-f", "-c", "%T", self.layout.folder]).stdout.strip()
-        snapshotter = "overlayfs" if below in _OVERLAY_CAN_STAND_ON else "native"
         cri = 'plugins."io.containerd.grpc.v1.cri"'
         return f"""version = 2
 root = "/var/lib/containerd"
@@ -148,7 +163,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
   # Without CAP_SYS_RESOURCE no process may make a process less likely to be killed than its parent.
   restrict_oom_score_adj = true
 [{cri}.containerd]
-  snapshotter = "{snapshotter}"
+  snapshotter = "{snapshotter()}"
   default_runtime_name = "runc"
 [{cri}.containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"

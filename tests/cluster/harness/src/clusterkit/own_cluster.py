@@ -62,18 +62,10 @@ class OwnCluster(Cluster):
 
     def load_image(self, image: BuiltImage) -> str:
         with ThreadPoolExecutor() as pool:
-            for _ in pool.map(partial(self._load_on, image), self._nodes.values()):
+            load = partial(NodeRunner.load, archive=image.archive)
+            for _ in pool.map(load, map(self._runner, self._nodes.values())):
                 pass
         return image.tag
-
-    def _load_on(self, image: BuiltImage, node: Node) -> None:
-        # The image that the node has under this name; a second run on a cluster that was kept finds it there.
-        note = self.layout.folder / "loaded" / node.name / image.archive.parent.name
-        if note.exists() and note.read_text() == image.archive.name:
-            return
-        self._runner(node).ctr("images", "import", "-", stdin=image.archive)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(image.archive.name)
 
     def cut_node(self, node: str) -> None:
         set_link(self.processes, self._named(node), up=False)

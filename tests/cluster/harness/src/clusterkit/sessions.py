@@ -1,13 +1,14 @@
 """Which cluster to use: the existing one that KUBE_CONTEXT names, or one of our own for as long as it is needed."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from clusterkit import lifecycle
 from clusterkit.cluster import Cluster
 from clusterkit.errors import HarnessError
 from clusterkit.existing_cluster import ExistingCluster
+from clusterkit.images import BuiltImage
 from clusterkit.layout import Layout
 from clusterkit.lock import locked
 from clusterkit.own_cluster import OwnCluster
@@ -30,12 +31,15 @@ def existing() -> ExistingCluster | None:
 
 
 @contextmanager
-def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
+def session(
+    nodes: int = 1, *, name: str | None = None, images: Callable[[], Iterable[BuiltImage]] = tuple
+) -> Generator[Cluster]:
     """A cluster for tests: brought up at the start, taken down at the end, and used by no other run in between.
 
     `name` defaults to $CLAIMQ_CLUSTER or "claimq-tests". When another run uses it: an error that names the run, after
     $CLAIMQ_CLUSTER_WAIT seconds (default 0). $CLAIMQ_CLUSTER_KEEP=1 leaves it up for the next time.
-    An existing cluster (KUBE_CONTEXT) is used as it is, with the nodes that it has.
+    Its nodes start with `images()`, which saves loading each into each node (`load_image` then finds them).
+    An existing cluster (KUBE_CONTEXT) is used as it is, with the nodes that it has and without `images()`.
     """
     found = existing()
     if found is not None:
@@ -47,7 +51,7 @@ def session(nodes: int = 1, *, name: str | None = None) -> Generator[Cluster]:
     layout = Layout(name or os.environ.get("CLAIMQ_CLUSTER") or "claimq-tests")
     with locked(layout.lock, "testing with it", wait=float(os.environ.get("CLAIMQ_CLUSTER_WAIT") or 0)):
         try:
-            lifecycle.up(layout, nodes)
+            lifecycle.up(layout, nodes, images)
             yield OwnCluster(layout)
         finally:
             if os.environ.get("CLAIMQ_CLUSTER_KEEP") != "1":

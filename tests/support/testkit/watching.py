@@ -1,9 +1,10 @@
 """Every state that objects of a cluster go through, however short it lasts and however slowly a test looks."""
 
+import http.client
 import json
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from clusterkit import Cluster
@@ -16,7 +17,9 @@ _LONGEST_SECONDS = 1200
 @contextmanager
 def watched(cluster: Cluster, path: str) -> Generator[list[Json]]:
     """The states of all objects at `path` (a list's path) from now on, in a list that grows as the API server reports
-    them, those that are there already first. What has just happened comes a moment later: wait for it."""
+    them, those that are there already first. What has just happened comes a moment later: wait for it.
+
+    AssertionError at the end if the API server has ended the watch before."""
     states: list[Json] = []
     connection = UnixConnection(cluster.api_socket(), _LONGEST_SECONDS)
     sign = "&" if "?" in path else "?"
@@ -24,16 +27,25 @@ def watched(cluster: Cluster, path: str) -> Generator[list[Json]]:
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
 
+    was_cut_off = threading.Event()
+    is_over = threading.Event()
+
     def read() -> None:
-        with suppress(OSError, ValueError):  # it is shut down at the end
+        try:
             for line in answer:
                 states.append(json.loads(line)["object"])  # noqa: PERF401 - each is seen as soon as it is there
+        except (OSError, ValueError, http.client.HTTPException):
+            pass  # the shutdown can come at any byte
+        if not is_over.is_set():
+            was_cut_off.set()
 
-    reader = threading.Thread(target=read, daemon=True)
+    reader = threading.Thread(target=read, name="watch", daemon=True)
     reader.start()
     try:
         yield states
     finally:
+        is_over.set()
         connection.shut_down()
         reader.join()
         connection.close()
+    assert not was_cut_off.is_set(), "the API server has ended the watch"

@@ -12,12 +12,20 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - i
 from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs] - likewise
 
 import clusterkit
+from clusterkit.commands import eventually
 from clusterkit.images import build_image
 from testkit import tiers
 from testkit.api_server import ApiServer
 from testkit.cluster_images import ClusterImages, build_images, load_images
 from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release, create_namespace, provide_volume, refuse_if_installed
+from testkit.release import (
+    Release,
+    create_namespace,
+    delete_queues,
+    is_rolled_out,
+    provide_volume,
+    refuse_if_installed,
+)
 from testkit.release import namespace as namespace_of
 
 # Bringing up may first build Kubernetes (once), and images are built on the way.
@@ -154,11 +162,11 @@ def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
     count as not ready for a while, and their service refuses connections."""
     for node in kubernetes.nodes:
         kubernetes.wait_for_node(node, ready=True)
-    served = [(f"statefulset/{release.valkey}", release.namespace)]
+    served = [f"/apis/apps/v1/namespaces/{release.namespace}/statefulsets/{release.valkey}"]
     if kubernetes.is_own:
-        served.append(("deployment/coredns", "kube-system"))
-    for what, where in served:
-        kubernetes.kubectl("rollout", "status", what, f"--namespace={where}", "--timeout=110s")
+        served.append("/apis/apps/v1/namespaces/kube-system/deployments/coredns")
+    for path in served:
+        eventually(f"{path} is rolled out", partial(is_rolled_out, kubernetes, path), timeout=120)
 
 
 @pytest.fixture
@@ -168,7 +176,7 @@ def team(kubernetes: clusterkit.Cluster, release: Release) -> Iterator[str]:
     # Its name is used only once, so no test needs to wait until it is gone.
     with namespace_of(kubernetes, f"team-{os.getpid()}-{next(_numbers)}", wait=False) as name:
         yield name
-        kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={name}", "--timeout=110s")
+        delete_queues(kubernetes, name)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from testkit.server import Server
 def world(api_server: ApiServer, valkey: Server, request: pytest.FixtureRequest) -> Iterator[World]:
     """An empty namespace with a server for queues, and no operator yet."""
     namespace = f"w{os.getpid()}-{abs(hash(request.node.nodeid)) % 10**8}"
-    api_server.kubectl("create", "namespace", namespace)
+    assert api_server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
     with ExitStack() as stack:
         yield World(api_server, valkey, namespace, stack)
 

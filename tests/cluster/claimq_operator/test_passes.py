@@ -42,7 +42,7 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
     world.queue()
     eventually_sync(lambda: world.replicas() is not None)
     foreign = {"metadata": {"annotations": {"team": "a"}}, "spec": {"minReadySeconds": 3}}
-    world.patch("deploy", "thumbs-worker", foreign)
+    world.patch("deployment", "thumbs-worker", foreign)
     container_of_ours = [{"name": "worker", "image": "evil:1"}]
     drift = {"spec": {"template": {"spec": {"containers": container_of_ours}}}}
     world.api.kubectl("patch", "deploy", "thumbs-worker", "-n", world.namespace, "-p", json.dumps(drift))
@@ -58,7 +58,7 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
 
 
 def test_a_deleted_deployment_is_created_again(world: World) -> None:
-    world.operator()
+    world.operator(CLAIMQ_RESYNC_PERIOD="5s")
     world.queue(scaling={"minReplicas": 2})
     eventually_sync(lambda: world.replicas() == 2)
     world.api.kubectl("delete", "deploy", "thumbs-worker", "-n", world.namespace, "--cascade=background")
@@ -189,7 +189,7 @@ def test_a_full_server_gets_the_workers_that_drain_it(
 def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
     world: World, items: Items
 ) -> None:
-    world.operator()
+    world.operator(CLAIMQ_RESYNC_PERIOD="5s")
     world.queue(redis={"secretRef": {"name": "redis"}})
     eventually_sync(lambda: world.condition("Stalled") == "True SecretMissing")
     url = base64.b64encode(b"redis://127.0.0.1:1/0").decode()

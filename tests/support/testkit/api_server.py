@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clusterkit import build
+from clusterkit.commands import LESS_COLLECTING
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.server import free_port
@@ -109,7 +110,11 @@ class ApiServer:
         ended = [one for one in self._processes if not one.is_running]
         if ended:
             raise RuntimeError(f"{Path(ended[0].command[0]).name} ended:\n{self.log_tail()}")
-        return self.kubectl_run("get", "--raw=/readyz", "--request-timeout=2s").stdout == "ok"
+        try:
+            return self.request("GET", "/readyz") == (200, "ok")
+        except (OSError, http.client.HTTPException):
+            self._connected().close()  # the next request connects again
+            return False
 
     def define_queues(self) -> None:
         """Brings the definition of ReliableQueues, and waits until requests of the kind are answered, by name and by
@@ -131,7 +136,7 @@ class ApiServer:
     def environment(self) -> dict[str, str]:
         """The environment in which kubectl and helm find it."""
         home = {"HOME": str(self.dir), "KUBECONFIG": str(self.kubeconfig())}
-        return {**os.environ, **home, "PATH": f"{self._bin}:{os.environ['PATH']}"}
+        return {**os.environ, **home, **LESS_COLLECTING, "PATH": f"{self._bin}:{os.environ['PATH']}"}
 
     def kubectl_run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Runs kubectl to its end; the caller looks at how it ended."""
@@ -216,7 +221,7 @@ class ApiServer:
         file.chmod(0o600)
 
     def _run(self, name: str, *flags: str) -> None:
-        self._processes.append(Process([self._bin / name, *flags], log=self.dir / "log"))
+        self._processes.append(Process([self._bin / name, *flags], log=self.dir / "log", env=LESS_COLLECTING))
 
     def close(self) -> None:
         """Ends both and removes every file."""

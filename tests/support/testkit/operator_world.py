@@ -1,6 +1,5 @@
 """The operator on a real API server without a cluster: it watches, applies and writes; the tests play the kubelet."""
 
-import json
 import subprocess
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ Json = dict[str, Any]
 _KINDS = {
     "rq": ("apis/claimq.dev/v1alpha1", "reliablequeues"),
     "deployment": ("apis/apps/v1", "deployments"),
+    "secret": ("api/v1", "secrets"),
     "lease": ("apis/coordination.k8s.io/v1", "leases"),
     "poddisruptionbudget": ("apis/policy/v1", "poddisruptionbudgets"),
     "pod": ("api/v1", "pods"),
@@ -95,8 +95,12 @@ class World:
     def queue(self, name: str = "thumbs", **spec: Any) -> Json:
         """Creates a queue on this world's server."""
         whole: Json = {"redis": {"url": self.redis.tcp_url}, "worker": {"image": "app:1"}, **spec}
-        created: Json = self.api.create(self.manifest(name, whole))
-        return created
+        return self._create("rq", self.manifest(name, whole))
+
+    def _create(self, kind: str, manifest: Json) -> Json:
+        status, created = self.api.request("POST", f"{self._list(kind)}?fieldValidation=Strict", manifest)
+        assert status == 201, created
+        return cast("Json", created)
 
     def manifest(self, name: str, spec: Json) -> Json:
         metadata = {"name": name, "namespace": self.namespace}
@@ -133,10 +137,10 @@ class World:
         count: int | None = self.get("deployment", f"{name}-worker").get("spec", {}).get("replicas")
         return count
 
-    def patch(self, kind: str, name: str, changes: Json, *options: str) -> None:
-        self.api.kubectl(
-            "patch", kind, name, "-n", self.namespace, "--type=merge", f"-p={json.dumps(changes)}", *options
-        )
+    def patch(self, kind: str, name: str, changes: Json, part: str = "") -> None:
+        """A merge patch of an object, or of a part of it such as `/status`."""
+        status, changed = self.api.request("PATCH", f"{self._list(kind)}/{name}{part}", changes)
+        assert status == 200, changed
 
     def events(self) -> dict[str, str]:
         """The reasons of all events, each with the message of one of that reason."""
@@ -173,9 +177,7 @@ class World:
         }
         owners = [replica_set(queue, "a")]
         metadata = {"name": name, "namespace": self.namespace, "labels": labels, "ownerReferences": owners}
-        self.api.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "--validate=false"
-        )
+        self._create("pod", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         self.pod_status(name, **status)
         return self.get("pod", name)
 
@@ -188,7 +190,7 @@ class World:
             "containerStatuses": [container("worker", running)],
             **status,
         }
-        self.patch("pod", name, {"status": whole}, "--subresource=status")
+        self.patch("pod", name, {"status": whole}, "/status")
 
 
 def container(name: str, state: Json, **more: Any) -> Json:

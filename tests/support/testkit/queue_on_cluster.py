@@ -1,6 +1,5 @@
 """One ReliableQueue on a real cluster, as a test sees it: its object, its pods, its items, and who holds them."""
 
-import json
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ from clusterkit.commands import eventually
 from testkit import ledger
 from testkit.containers import running
 from testkit.ledger import Ledger
-from testkit.release import Release, the_row
+from testkit.release import Release, listed, the_row
 from testkit.servers_on_cluster import Address, on_release
 
 Json = dict[str, Any]
@@ -51,6 +50,10 @@ class QueueOnCluster:
     def on_server(self) -> str:
         """The queue's name on the server."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def _path(self) -> str:
+        return f"/apis/claimq.dev/v1alpha1/namespaces/{self.namespace}/reliablequeues/{self.name}"
 
     def apply(
         self,
@@ -92,19 +95,17 @@ class QueueOnCluster:
         )
 
     def delete(self) -> None:
-        """`kubectl delete`, which does not wait for the end."""
-        self.cluster.kubectl("delete", "rq", self.name, f"--namespace={self.namespace}", "--wait=false")
+        """Asks for its end and does not wait for it."""
+        self.cluster.api("DELETE", self._path)
 
     def is_gone(self) -> bool:
         """Whether the object is gone."""
-        path = f"/apis/claimq.dev/v1alpha1/namespaces/{self.namespace}/reliablequeues"
-        found = cast("Json", self.cluster.api("GET", path))["items"]
+        found = listed(self.cluster, self._path.rpartition("/")[0])
         return self.name not in [one["metadata"]["name"] for one in found]
 
     def patch(self, spec: Mapping[str, Any]) -> None:
         """A merge patch of the spec."""
-        words = ("patch", "rq", self.name, f"--namespace={self.namespace}", "--type=merge", "--patch")
-        self.cluster.kubectl(*words, json.dumps({"spec": spec}))
+        self.cluster.api("PATCH", self._path, {"spec": spec})
 
     def enqueue(self, count: int, prefix: str = "item") -> list[str]:
         """Enqueues so many; their ids, which `known` keeps too."""
@@ -116,8 +117,7 @@ class QueueOnCluster:
 
     def get(self) -> Json:
         """The object."""
-        path = f"/apis/claimq.dev/v1alpha1/namespaces/{self.namespace}/reliablequeues/{self.name}"
-        return cast("Json", self.cluster.api("GET", path))
+        return cast("Json", self.cluster.api("GET", self._path))
 
     def condition(self, kind: str) -> str:
         """`True Working`: status and reason of a condition; empty if it is not there."""

@@ -225,15 +225,40 @@ def namespace(cluster: Cluster, name: str, *, wait: bool = True) -> Generator[st
     try:
         yield name
     finally:
-        waiting = ["--timeout=120s"] if wait else ["--wait=false"]
-        cluster.kubectl("delete", "namespace", name, *waiting, timeout=130)
+        if wait:
+            cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout=130)
+        else:
+            cluster.api("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def create_namespace(cluster: Cluster, name: str) -> None:
     """A namespace that takes only `restricted` pods, once pods can be made in it."""
     labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    cluster.kubectl("wait", "serviceaccount/default", f"--namespace={name}", "--for=create", "--timeout=110s")
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    cluster.api("PATCH", f"/api/v1/namespaces/{name}?fieldManager=tests&force=true", made, patch="apply")
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault"
+    eventually("it has a service account", lambda: bool(listed(cluster, accounts)), timeout=120)
+
+
+def delete_queues(cluster: Cluster, name: str) -> None:
+    """Delete the queues of a namespace, which fails when the operator does not release one."""
+    path = f"/apis/claimq.dev/v1alpha1/namespaces/{name}/reliablequeues"
+    cluster.api("DELETE", path)
+    eventually("the queues are gone", lambda: not listed(cluster, path), timeout=120)
+
+
+def listed(cluster: Cluster, path: str) -> list[Json]:
+    """The objects of a list."""
+    found: list[Json] = cast("Json", cluster.api("GET", path))["items"]
+    return found
+
+
+def is_rolled_out(cluster: Cluster, path: str) -> bool:
+    """Whether all pods of a Deployment or StatefulSet are available and of its newest template."""
+    found = cast("Json", cluster.api("GET", path))
+    status, wanted = found["status"], found["spec"]["replicas"]
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return status.get("observedGeneration") == found["metadata"]["generation"] and counts == [wanted] * 3
 
 
 def the_row(table: str) -> dict[str, str]:

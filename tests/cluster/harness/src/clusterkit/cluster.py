@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from clusterkit import rest
 from clusterkit.commands import eventually, run
@@ -105,8 +105,9 @@ class Cluster(ABC):
 
     def node_is_ready(self, node: str) -> bool:
         """What the API server thinks of the node."""
-        query = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-        return self.kubectl("get", "node", node, "-o", query) == "True"
+        found = cast("dict[str, Any]", self.api("GET", f"/api/v1/nodes/{node}"))
+        conditions: list[dict[str, str]] = found["status"].get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def wait_for_node(self, node: str, *, ready: bool, timeout: float = 180) -> None:
         """Wait until the API server thinks so of the node."""

@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.commands import eventually, run
+from clusterkit import rest
+from clusterkit.commands import eventually
 from clusterkit.errors import HarnessError
 from clusterkit.layout import API_PORT, CONTROL, SERVICE_RANGE, Layout
 from clusterkit.pki import Authority
@@ -24,7 +25,7 @@ _AUDIT_POLICY = {
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """The control plane of one cluster. Its data is in memory and files that needn't outlive a power cut."""
+    """The control plane of one cluster, reached by the proxy at its socket. Its data needn't outlive a power cut."""
 
     layout: Layout
     processes: Processes
@@ -73,16 +74,8 @@ class ControlPlane:
         )
 
     def _says_ready(self) -> bool:
-        kubectl = [str(self.layout.programs / "kubectl"), f"--kubeconfig={self.layout.kubeconfig}"]
-        asking = [
-            *self._space().entering(mounts=False),
-            *kubectl,
-            "get",
-            "--raw=/readyz",
-            "--request-timeout=2s",
-        ]
         try:
-            return run(asking, timeout=20).stdout == "ok"
+            return rest.request(self.layout.api_socket, "GET", "/readyz", timeout=2) == "ok"
         except HarnessError:
             return False
 

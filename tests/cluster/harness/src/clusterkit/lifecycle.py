@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import cast
 
-from clusterkit import build
+from clusterkit import build, rest
 from clusterkit.archives import program_image
 from clusterkit.cgroups import Cgroup, hierarchies
 from clusterkit.commands import eventually, run
@@ -26,6 +27,7 @@ from clusterkit.watches import shortage
 COREDNS_IMAGE = "claimq.dev/coredns:1"
 API_PROXY = "api-proxy"
 FAILED = ".failed-logs"
+Items = dict[str, list[object]]
 
 
 def why_impossible() -> str | None:
@@ -149,8 +151,8 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], archives: list[P
     for node in (CONTROL, *everyone):
         Space(node.name, processes).create()
         join_switch(processes, node, everyone)
-    ControlPlane(layout, processes).start()
     _serve_requests(layout, processes)
+    ControlPlane(layout, processes).start()
     say(f"the API server is ready after {time.monotonic() - began:.0f} s")
     for node in everyone:
         _start_node(layout, processes, node, archives)
@@ -174,7 +176,10 @@ def _start_node(layout: Layout, processes: Processes, node: Node, archives: list
 
 
 def _serve_requests(layout: Layout, processes: Processes) -> None:
-    """The API on a Unix socket, which any process of the machine's root can reach whatever network it is in."""
+    """The API on a Unix socket, which any process of the machine's root can reach whatever network it is in.
+
+    Requests fail until the API server is ready.
+    """
     kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}", "proxy"]
     entering = Space(CONTROL.name, processes).entering(mounts=False)
     processes.start(API_PROXY, [*entering, *kubectl, f"--unix-socket={layout.api_socket}"])
@@ -208,7 +213,9 @@ def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
     names = [f"node/{node.name}" for node in everyone]
     eventually(
         "the kubelets have registered",
-        lambda: len(_kubectl(layout, "get", "nodes", "-o", "name").split()) == len(names),
+        lambda: (
+            len(cast("Items", rest.request(layout.api_socket, "GET", "/api/v1/nodes"))["items"]) == len(names)
+        ),
         timeout=180,
         why_not=lambda: "\n".join(Processes(layout).tail(f"{node.name}.kubelet") for node in everyone),
     )

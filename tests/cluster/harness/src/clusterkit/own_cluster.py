@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from clusterkit import images
 from clusterkit.cluster import Cluster
-from clusterkit.commands import LESS_COLLECTING, eventually, run, with_path
+from clusterkit.commands import LESS_COLLECTING, run, with_path
 from clusterkit.control_plane import API_SERVER, ControlPlane
 from clusterkit.errors import HarnessError
 from clusterkit.forwarding import forwarded
@@ -44,9 +45,8 @@ class OwnCluster(Cluster):
         return self.layout.api_socket
 
     def forward(self, namespace: str, service: str, port: int) -> AbstractContextManager[int]:
-        address = self.kubectl(
-            "get", "service", service, f"--namespace={namespace}", "-o", "jsonpath={.spec.clusterIP}"
-        )
+        found = self.api("GET", f"/api/v1/namespaces/{namespace}/services/{service}")
+        address: str = cast("dict[str, Any]", found)["spec"]["clusterIP"]
         return forwarded(lambda: Space(CONTROL.name, self.processes).connect(address, port))
 
     def build_image(
@@ -88,8 +88,6 @@ class OwnCluster(Cluster):
 
     def start_apiserver(self) -> None:
         ControlPlane(self.layout, self.processes).start_apiserver()
-        # The proxy's kept connections are gone; it is answered again once it has noticed.
-        eventually("requests are answered again", self._is_answered, timeout=120)
 
     def kill_apiserver(self) -> None:
         """End the API server at once, as a crash would."""
@@ -112,12 +110,6 @@ class OwnCluster(Cluster):
         """Every request of a service account so far, one JSON document a line: who asked for what."""
         text = self.layout.audit_log.read_text() if self.layout.audit_log.exists() else ""
         return text[: text.rfind("\n") + 1]  # the last line may be half written
-
-    def _is_answered(self) -> bool:
-        try:
-            return self.api("GET", "/readyz") == "ok"
-        except HarnessError:
-            return False
 
     def _runner(self, node: Node) -> NodeRunner:
         return NodeRunner(self.layout, self.processes, node)

@@ -272,6 +272,18 @@ def test_down_clears_away_what_a_killed_up_left() -> None:
     assert not layout().folder.exists()
 
 
+def test_a_kubelet_that_ends_before_it_has_registered_is_started_again() -> None:
+    rising = subprocess.Popen(
+        harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    processes = Processes(layout())
+    eventually("the kubelet runs", lambda: processes.alive("node-1.kubelet"), timeout=300, every=0.01)
+    killed = processes.pid("node-1.kubelet")
+    assert processes.cgroup.signal(killed, signal.SIGKILL)
+    assert rising.wait(timeout=600) == 0
+    assert processes.pid("node-1.kubelet") != killed
+
+
 def test_a_second_up_finds_the_cluster_and_leaves_it_alone(a_cluster: OwnCluster) -> None:
     before = Cgroup(layout().cgroup).processes()
     etcd = a_cluster.processes.pid("etcd")

@@ -210,14 +210,22 @@ def _own_images() -> list[Path]:
 
 
 def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
-    names = [f"node/{node.name}" for node in everyone]
+    names, processes = [f"node/{node.name}" for node in everyone], Processes(layout)
+
+    def have_registered() -> bool:
+        for node in everyone:
+            # A kubelet ends when containerd does not serve it yet; elsewhere the init system starts it again.
+            if not processes.alive(f"{node.name}.kubelet"):
+                NodeRunner(layout, processes, node).start_kubelet()
+        found = cast("Items", rest.request(layout.api_socket, "GET", "/api/v1/nodes"))
+        return len(found["items"]) == len(names)
+
     eventually(
         "the kubelets have registered",
-        lambda: (
-            len(cast("Items", rest.request(layout.api_socket, "GET", "/api/v1/nodes"))["items"]) == len(names)
-        ),
+        have_registered,
         timeout=180,
-        why_not=lambda: "\n".join(Processes(layout).tail(f"{node.name}.kubelet") for node in everyone),
+        every=0.5,
+        why_not=lambda: "\n".join(processes.tail(f"{node.name}.kubelet") for node in everyone),
     )
     _kubectl(layout, "wait", "--for=condition=Ready", *names, "--timeout=240s")
 

@@ -1,4 +1,4 @@
-# `make help` says what there is. Everything runs in .venv, which is made from the hash-locked requirements.
+# `make help` lists the targets. Everything runs in .venv, which is made from the hash-locked requirements.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
@@ -18,11 +18,11 @@ TIERS := arch unit chart contract integration property kill
 SOURCES = $(wildcard core/src spec/src worker_sidecar/src cli/src operator/src charts tests bench examples scripts)
 
 .PHONY: help
-help: ## what can be made
+help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## .venv with everything to work on claimq (locked; a no-op when nothing has changed)
+setup: ## creates .venv with everything to work on claimq (locked; does nothing when nothing has changed)
 	@scripts/setup dev
 
 .PHONY: setup-runtime
@@ -30,12 +30,12 @@ setup-runtime:
 	@scripts/setup runtime
 
 .PHONY: demo
-demo: setup-runtime ## the main job on this machine: checksums of all files below DIR (default: Python's library); WEB=1 with its web page
+demo: setup-runtime ## runs the checksum example on this machine, on all files below DIR (default: Python's library); WEB=1: with the web page
 	@$(BIN)/python examples/checksums/demo.py $(if $(WEB),--web) $(if $(DIR),"$(DIR)")
 
 # The cluster tests come last and alone: they need all of the processor.
 .PHONY: test
-test: setup lint ## all checks and all tests, as continuous integration runs them
+test: setup lint ## runs all checks and all tests, as continuous integration does
 	@echo "First the tests without a cluster, beside the type checks (some 9 minutes; the output of each appears when it ends)."
 	@failed=0; \
 	$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target tiers mypy pyright cluster-images || failed=1; \
@@ -44,11 +44,11 @@ test: setup lint ## all checks and all tests, as continuous integration runs the
 	exit $$failed
 
 .PHONY: tiers
-tiers: setup ## all tests that need no cluster
+tiers: setup ## runs all tests that need no cluster
 	@$(PYTEST)
 
 .PHONY: check
-check: setup lint types ## formatting, lint, types, import contracts (no tests)
+check: setup lint types ## checks formatting, lint, types and import contracts (no tests)
 
 .PHONY: lint
 lint: setup
@@ -64,24 +64,24 @@ pyright: setup
 	$(BIN)/pyright --warnings
 
 .PHONY: fmt
-fmt: setup ## formats and mends what can be mended
+fmt: setup ## formats the code and applies automatic fixes
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 .PHONY: $(TIERS)
-arch: setup ## tests that the repository keeps its own rules
+arch: setup ## tests the rules of the repository
 	$(PYTEST) tests/$@
-unit: setup ## tests without a server
+unit: setup ## tests that need no server
 	$(PYTEST) tests/$@
-chart: setup ## tests of the chart as helm renders it
+chart: setup ## tests the chart as helm renders it
 	$(PYTEST) tests/$@
-contract: setup ## tests of every transition, on real servers
+contract: setup ## tests every transition on real servers
 	$(PYTEST) tests/$@
-integration: setup ## tests of everything together: races, kills, cluster, sentinel
+integration: setup ## tests the components together: races, kills, Redis Cluster, Sentinel
 	$(PYTEST) tests/$@
-property: setup ## random operations against a plain model
+property: setup ## compares random operations with a plain model
 	$(PYTEST) tests/$@
-kill: setup ## SIGKILL at random points, every item accounted for
+kill: setup ## kills processes at random points and accounts for every item
 	$(PYTEST) tests/$@
 
 .PHONY: mutants
@@ -89,20 +89,20 @@ mutants: setup ## changes one token of a pure module at a time and prints the ch
 	@$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: bench
-bench: setup-runtime ## the benchmarks; JSON=FILE writes the figures too, QUICK=1 takes under a minute
+bench: setup-runtime ## runs the benchmarks; JSON=FILE also writes the figures, QUICK=1 takes under a minute
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
 .PHONY: bench-blocking
-bench-blocking: setup-runtime ## how long each operation blocks the server on a queue of the worst content; QUICK=1 on a smaller one
+bench-blocking: setup-runtime ## measures how long each operation blocks the server on a worst-case queue; QUICK=1 uses a smaller one
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py --only blocking $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
 .PHONY: simulate
-simulate: setup-runtime ## the scaling rule beside other autoscalers, simulated; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE gets the tables, BASELINES=1 computes the other autoscalers again
+simulate: setup-runtime ## compares the scaling rule with other autoscalers in simulations; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE writes the tables, BASELINES=1 computes the other autoscalers again
 	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) \
 	  $(if $(DOCS),--docs "$(DOCS)") $(if $(BASELINES),--baselines)
 
 .PHONY: lock
-lock: setup ## locks the newest allowed requirements again, by hash
+lock: setup ## locks the newest allowed requirements by hash
 	cd requirements && for name in build runtime operator sidecar dev; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
@@ -115,7 +115,7 @@ pictures: setup ## takes the pictures of docs/web.md again
 	CLAIMQ_SCREENSHOTS=1 $(BIN)/pytest -n 0 tests/integration/web/test_pictures.py $(ARGS)
 
 .PHONY: clean
-clean: ## removes everything that was made here (.venv, caches, logs)
+clean: ## removes generated files (.venv, caches, logs)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis test-logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -8,23 +8,23 @@ CLUSTER_PYTHON ?= $(firstword $(wildcard .venv/bin/python) python3)
 CLUSTERKIT = PYTHONPATH=tests/cluster/harness/src $(CLUSTER_PYTHON) -m clusterkit
 
 .PHONY: cluster-up
-cluster-up: ## a real Kubernetes on this machine (root, Linux); NODES=2 or 3 for more nodes
+cluster-up: ## starts a real Kubernetes on this machine (root, Linux); NODES=2 or 3 for more nodes
 	@$(CLUSTERKIT) up --nodes $(NODES)
 
 .PHONY: cluster-down
-cluster-down: ## takes it down completely, also the remains of one that crashed
+cluster-down: ## stops and removes it, also the remains of one that crashed
 	@$(CLUSTERKIT) down --all
 
 .PHONY: cluster-status
-cluster-status: ## what runs in it
+cluster-status: ## shows what runs in it
 	@$(CLUSTERKIT) status
 
 .PHONY: cluster-shell
-cluster-shell: ## a shell in which kubectl and helm work on it
+cluster-shell: ## opens a shell in which kubectl and helm work on it
 	@$(CLUSTERKIT) shell
 
 .PHONY: cluster-demo
-cluster-demo: setup ## the main job on it: the chart, the checksum example, a pod killed, every checksum proved
+cluster-demo: setup ## runs the checksum example on it with the chart, kills a pod, and compares every checksum
 	@PYTHONPATH=tests/cluster/harness/src:tests/support $(BIN)/python examples/checksums/cluster_demo.py
 
 # How many clusters the tests work on side by side. 0: one, in this process.
@@ -42,11 +42,11 @@ cluster-images: cluster-programs
 	  $(BIN)/python -m testkit.cluster_images || true # the tests report it
 
 .PHONY: test-cluster
-test-cluster: cluster-programs ## tests on a real Kubernetes, which they bring up and take down
+test-cluster: cluster-programs ## runs the tests on a real Kubernetes, which they start and stop
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
 	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 
 
 .PHONY: bench-cluster
-bench-cluster: setup ## the benchmarks on it; JSON=FILE writes the figures too, QUICK=1 takes half as long
+bench-cluster: setup ## runs the benchmarks on it; JSON=FILE also writes the figures, QUICK=1 takes half as long
 	@$(BIN)/python bench/run_cluster.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

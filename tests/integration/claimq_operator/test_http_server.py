@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.raw_requests import sent
 from testkit.waiting import PATIENCE
 
 GROWTH_MB = 15.0
@@ -74,18 +75,6 @@ def start() -> Iterator[Start]:
     for one in running:
         one.process.kill()
         one.process.communicate()
-
-
-def sent(connection: socket.socket, raw: bytes) -> bytes:
-    """Sends bytes and reads until the server closes the connection."""
-    parts: list[bytes] = []
-    with connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(raw)
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(65536):
-                parts.append(part)
-    return b"".join(parts)
 
 
 def test_the_probes_and_the_metrics_are_served(start: Start) -> None:

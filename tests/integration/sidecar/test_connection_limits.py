@@ -1,12 +1,12 @@
 """Both servers bound what one connection, and all of them, may make the sidecar keep."""
 
-import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from claimq_sidecar.http.protocol import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
+from testkit.raw_requests import sent
 from testkit.sidecars import Sidecar
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -28,18 +28,6 @@ def on_app_socket(sidecar: Sidecar) -> socket.socket:
 
 BOTH = pytest.mark.parametrize("connect", [on_app_socket, on_health_port])
 Connect = Callable[[Sidecar], socket.socket]
-
-
-def sent(connection: socket.socket, raw: bytes) -> bytes:
-    """Sends bytes and reads until the sidecar closes the connection."""
-    parts: list[bytes] = []
-    with connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(raw)
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(65536):
-                parts.append(part)
-    return b"".join(parts)
 
 
 @BOTH

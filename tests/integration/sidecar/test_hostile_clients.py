@@ -1,6 +1,5 @@
 """What is wrong, broken, huge, slow or too much: refused with a reason, without effect on others."""
 
-import contextlib
 import json
 import socket
 from typing import Any
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
+from testkit.raw_requests import sent
 from testkit.server import Server
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
@@ -20,15 +20,7 @@ PROBLEM = "urn:claimq:problem:"
 
 def _bare(sidecar: Sidecar, raw: bytes) -> bytes:
     """Sends bytes and reads until the sidecar closes the connection."""
-    connection = sidecar.connect()
-    parts: list[bytes] = []
-    with connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(raw)
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(65536):
-                parts.append(part)
-    return b"".join(parts)
+    return sent(sidecar.connect(), raw)
 
 
 @pytest.mark.parametrize(

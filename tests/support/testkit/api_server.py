@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from clusterkit import build
@@ -22,6 +21,7 @@ from clusterkit.commands import LESS_COLLECTING
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.server import free_port
+from testkit.started import Started
 from testkit.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -43,7 +43,7 @@ class Refused(Exception):
     """What kubectl said when it failed."""
 
 
-class ApiServer:
+class ApiServer(Started):
     """An API server of a test's own. All of it is gone when it is closed."""
 
     def __init__(self, *users: str) -> None:
@@ -230,11 +230,3 @@ class ApiServer:
         for process in reversed(self._processes):
             process.kill9()
         shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

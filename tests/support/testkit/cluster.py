@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from types import TracebackType
 from typing import Self
 
 from testkit.resp import Reply, ReplyError
 from testkit.server import Server, free_port
+from testkit.started import Started
 from testkit.waiting import eventually_sync
 
 SLOTS = 16384
 NODE_TIMEOUT_MS = 2000
 
 
-class RedisCluster:
+class RedisCluster(Started):
     """Three primaries, each with a third of the slots."""
 
     def __init__(self, flavour: str = "valkey", *, nodes: int = 3) -> None:
@@ -135,17 +135,9 @@ class RedisCluster:
         return replica
 
     def close(self) -> None:
-        """Kills all nodes. For good."""
+        """Kills all nodes and removes their directories."""
         for node in (*self.nodes, *self.replicas):
             node.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _slots_of(entry: Reply, node_id: Reply) -> range:

@@ -10,17 +10,17 @@ import shutil
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from testkit.links import Fault, Link, Request, Weather, is_script
 from testkit.places import new_directory
+from testkit.started import Started
 
 T = TypeVar("T")
 Direction = Literal["both", "requests", "replies"]
 
 
-class FaultProxy:
+class FaultProxy(Started):
     """Passes everything on until a fault is asked for. Clients connect to `url` (Unix) or `tcp_url`."""
 
     def __init__(self, target: Path) -> None:
@@ -135,14 +135,6 @@ class FaultProxy:
         self._thread.join(5)
         self._loop.close()
         shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _abort_all(self) -> None:
         for link in list(self._links):

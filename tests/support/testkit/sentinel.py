@@ -2,11 +2,11 @@
 
 import secrets
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from testkit.resp import ReplyError
 from testkit.server import PortTaken, Server
+from testkit.started import Started
 from testkit.waiting import PATIENCE, eventually_sync
 
 DOWN_AFTER_MS = 2000
@@ -15,7 +15,7 @@ FAILOVER_TIMEOUT_MS = 6000
 QUORUM = 2
 
 
-class Sentinel:
+class Sentinel(Started):
     """`servers` (any of them may be the primary at a time) under the eyes of `sentinels`."""
 
     def __init__(self, flavour: str = "valkey", *, replicas: int = 2) -> None:
@@ -133,17 +133,9 @@ class Sentinel:
         return len(epochs) == 1
 
     def close(self) -> None:
-        """Kills all. For good."""
+        """Kills all of them and removes their directories."""
         for one in (*self.sentinels, *self.servers):
             one.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @staticmethod
     def _followers(primary: Server) -> int:

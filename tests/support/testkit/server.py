@@ -7,13 +7,13 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from testkit import binaries
 from testkit.places import new_directory
 from testkit.processes import Process
 from testkit.resp import Connection, Reply, ReplyError
+from testkit.started import Started
 from testkit.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PortTaken(RuntimeError):
     """Another program has taken a sentinel's port since it was found free; the others of its group name that port."""
 
 
-class Server:
+class Server(Started):
     """A Valkey or Redis of a test's own. What was written survives `restart` only with `appendonly` (see DURABLE).
 
     Always on a Unix socket; also on a loopback port when `tcp` is set (the same port after every restart), or with
@@ -203,17 +203,9 @@ class Server:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def close(self) -> None:
-        """Kills it and removes its directory. For good."""
+        """Kills it and removes its directory."""
         self.kill9()
         shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _config(self) -> dict[str, str]:
         place = {"bind": "127.0.0.1", "unixsocket": str(self.unix_path), "dir": str(self.dir)}

@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from testkit.forked import ForkedProcess
 from testkit.processes import Process
+from testkit.started import Started
 from testkit.waiting import PATIENCE, eventually_sync
 
 KEY = "the-key"
@@ -90,7 +90,7 @@ class OpenSession:
         self._socket.close()
 
 
-class Sidecar:
+class Sidecar(Started):
     """`python -m claimq_sidecar` for one queue, on a socket and a health port of its own."""
 
     def __init__(self, url: str, queue: str = "q", worker: str = "w", **settings: str) -> None:
@@ -234,11 +234,3 @@ class Sidecar:
         if self.process is not None:
             self.process.kill9()
         shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -36,7 +36,7 @@ def sleeper() -> Iterator[Process]:
 @pytest.fixture
 def marked_sleeper() -> Iterator[Process]:
     with Process(["sleep", "60"], env={process_table.MARK: MARK}) as process:
-        eventually_sync(lambda: process_table.carries_mark(process.pid, MARK))
+        eventually_sync(lambda: process_table.has_variable(process.pid, f"{process_table.MARK}={MARK}"))
         yield process
 
 

@@ -1,6 +1,7 @@
 """Applying a plan, also when the API server rejects a request."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -19,12 +20,8 @@ Json = dict[str, Any]
 Look = Callable[..., Observed]
 
 
-class RefusingCluster:
-    """Rejects objects of one kind, except requests that only set replicas; records the numbers that were set."""
-
-    def __init__(self, refused: str) -> None:
-        self.refused = refused
-        self.ordered: list[int] = []
+class EmptyCluster(ABC):
+    """A cluster without objects; those that are created get a uid."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
@@ -34,6 +31,18 @@ class RefusingCluster:
         del kind
         created = await self.apply(body, manager="")
         return {**created, "metadata": {**created["metadata"], "uid": "u-1"}}
+
+    @abstractmethod
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        """Applies an object."""
+
+
+class RefusingCluster(EmptyCluster):
+    """Rejects objects of one kind, except requests that only set replicas; records the numbers that were set."""
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+        self.ordered: list[int] = []
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
@@ -46,20 +55,11 @@ class RefusingCluster:
         return deployment_body(2)
 
 
-class ChangedMeanwhile:
+class ConflictingCluster(EmptyCluster):
     """A cluster in which another client has changed the Deployment after it was observed."""
 
     def __init__(self) -> None:
         self.applied: list[Json] = []
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
-        del kind, namespace, name
-        raise NotFound("no such object")
-
-    async def create(self, kind: Kind, body: Json) -> Json:
-        del kind
-        created = await self.apply(body, manager="")
-        return {**created, "metadata": {**created["metadata"], "uid": "u-1"}}
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
@@ -91,7 +91,9 @@ class HasAnother:
 UID = "11111111-2222-3333-4444-555555555555"
 
 
-def applied(cluster: RefusingCluster | ChangedMeanwhile | HasAnother, decided: Plan, look: Observed) -> None:
+def applied(
+    cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, look: Observed
+) -> None:
     applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
     asyncio.run(applier.children(decided, look, 0.0))
 
@@ -117,7 +119,7 @@ def test_a_rejected_first_deployment_is_not_scaled(observed: Look, settings: Ope
 
 
 def test_a_number_that_was_just_changed_is_not_overwritten_with_the_old_one(observed: Look) -> None:
-    cluster = ChangedMeanwhile()
+    cluster = ConflictingCluster()
     made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
     applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
     assert cluster.applied == []

@@ -45,11 +45,6 @@ def group_of(pid: int) -> int | None:
     return None if fields is None else int(fields[2])
 
 
-def carries_mark(pid: int, mark: str) -> bool:
-    """Whether the process belongs to the run with this mark."""
-    return has_variable(pid, f"{MARK}={mark}")
-
-
 def has_variable(pid: int, variable: str) -> bool:
     """Whether the environment that the process started with has this variable, given as ``NAME=VALUE``."""
     try:

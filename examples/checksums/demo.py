@@ -193,7 +193,7 @@ class Demo:
             self.story.hits.append(hit)
             verb = "was restarted with" if hit.what == "Valkey" else "killed with SIGKILL, it had"
             rest = "items left" if hit.what == "Valkey" else "items in progress"
-            self.board.note(f"demo: {hit.what} (pid {hit.pid}) {verb} {hit.items} {rest}", is_trouble=True)
+            self.board.note(f"demo: {hit.what} (pid {hit.pid}) {verb} {hit.items:,} {rest}", is_trouble=True)
 
     async def _until_done(self, queue: claimq.ReliableQueue, number: int) -> None:
         last, since = -1, time.monotonic()

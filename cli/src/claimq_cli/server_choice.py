@@ -34,7 +34,7 @@ def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     if queue is not None and queue not in queues:
         known = ", ".join(queues)
         raise CommandError(
-            f"the running local mode has no queue {queue}, only {known}; use one of these, or {_ADVICE}"
+            f"the running local mode has no queue {queue}, only {known}; use one of these, or give --redis URL"
         )
     if len(urls) > 1:
         raise CommandError(

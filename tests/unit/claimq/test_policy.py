@@ -131,7 +131,7 @@ def test_an_unknown_on_expiry_in_the_config_is_refused() -> None:
         (lambda: Policy(busy_expiry=1e17), "busy_expiry is 1e+17; give 0.001 to 604,800 seconds"),
         (lambda: Policy(claim_wait_timeout=86401), "claim_wait_timeout is 86401; give 0 to 86,400 seconds"),
         (lambda: Policy(id_window=1e9), "id_window"),
-        (lambda: Policy(max_payload=2**30), "max_payload"),
+        (lambda: Policy(max_payload=2**29 + 1), "max_payload is 536870913; give 1 to 536,870,912"),
         (lambda: RetryDelay(initial=1e9), "retry_delay.initial"),
         (lambda: RetryDelay(factor=1e9), "retry_delay.factor"),
         (lambda: RetryDelay(max=1e9), "retry_delay.max"),
@@ -148,7 +148,7 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make
     "make",
     [
         lambda: Policy(requeue_limit=0, max_payload=1, busy_expiry=0.001, id_window=1.0),
-        lambda: Policy(requeue_limit=1_000_000, claim_wait_timeout=86_400.0),
+        lambda: Policy(requeue_limit=1_000_000, claim_wait_timeout=86_400.0, max_payload=2**29),
         lambda: FailedPolicy(max_items=1),
         lambda: FailedPolicy(requeue_min_age=1.0, requeue_max_given_up_count=1),
         lambda: FailedPolicy(remove_min_age=1.0, remove_min_given_up_count=0),

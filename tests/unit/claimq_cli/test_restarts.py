@@ -12,6 +12,11 @@ def delays(restarts: Restarts, *ran_for: float) -> list[float]:
     return found
 
 
+def test_the_first_start_is_not_delayed() -> None:
+    restarts = Restarts()
+    assert (restarts.delay, restarts.retry_at, restarts.exits) == (0.0, 0.0, 0)
+
+
 def test_each_delay_in_a_row_is_twice_the_one_before_up_to_a_limit() -> None:
     restarts = Restarts()
     assert delays(restarts, *[0.1] * 9) == [0.5, 1, 2, 4, 8, 16, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]

@@ -48,7 +48,9 @@ async def resume(context: Context, name: str) -> None:
 )
 @with_context
 async def release(context: Context, name: str, worker: str, interrupted: bool, error: str) -> None:
-    """Give back at once the items that WORKER holds in the queue NAME. Use it only when the worker is dead."""
+    """Give back the items of the dead WORKER in the queue NAME.
+
+    Their claims end at once, so use it only if the worker does not run any more."""
     reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
     async with context.changed_queue(name) as queue:
         done = await queue.release_worker(worker, reason, error)
@@ -75,7 +77,9 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_context
 async def flush(context: Context, name: str, client: str | None, yes: bool) -> None:
-    """Remove all items of the queue NAME, in every state, permanently. Claims that are in progress are lost.
+    """Remove all items of the queue NAME permanently.
+
+    Items are removed in every state, and claims in progress are lost.
 
     With --client only the items of CLIENT that wait in main are removed.
     """
@@ -100,7 +104,9 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_context
 async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None:
-    """Delete the queue NAME with its policy, its counters and all its items, permanently. Stop its workers first.
+    """Delete the queue NAME with its policy, counters and items.
+
+    This is permanent. Stop the workers of the queue first.
 
     With --if-empty nothing is deleted if there is an item in any state. To remove the items and keep the policy, use
     `claimq flush`. The next item creates the queue again, with the default policy.

@@ -62,9 +62,9 @@ def _threshold_options(command: Command) -> Command:
 @_threshold_options
 @with_context
 async def check(context: Context, /, name: str | None, **limits: float | None) -> int:
-    """Report the kind of the server and its unsafe settings, or check the queue NAME for a monitoring system.
+    """Check the settings of the server, or a queue for monitoring.
 
-    Without NAME the exit code is 1 if the server has unsafe settings.
+    Without NAME, it reports the kind of the server and its unsafe settings; the exit code is 1 if there are any.
 
     With NAME the output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).

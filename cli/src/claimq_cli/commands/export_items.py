@@ -97,7 +97,9 @@ async def export_items(
     remove: bool,
     rate: float | None,
 ) -> None:
-    """Write the items of the queue NAME in a form that `claimq import` reads.
+    """Write the items of the queue NAME to a file or a list.
+
+    `claimq import` reads JSON lines and CSV.
 
     \b
     claimq export mails > mails.jsonl

@@ -101,7 +101,7 @@ async def import_items(
     id_prefix: str | None,
     pending: str | None,
 ) -> int | None:
-    """Move waiting work of another queue system into the queue NAME, or add the items of a file.
+    """Move work of another system or a file into the queue NAME.
 
     \b
     claimq import mails --from sidekiq:mails --source redis://old:6379/0 --dry-run

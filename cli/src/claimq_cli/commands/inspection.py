@@ -23,7 +23,7 @@ STATES = click.Choice([state.value for state in State])
 @optional_queue_argument
 @with_context
 async def status(context: Context, name: str | None) -> None:
-    """Show lengths, ages and workers of the queue NAME, or of all known queues."""
+    """Show lengths, ages and workers of one queue or all queues."""
     chosen = context.chosen(name)
     found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
     async with claimq.connect(settings=chosen.settings) as server:
@@ -146,7 +146,7 @@ def _located_row(one: Located) -> list[str]:
 @number_option(20)
 @with_context
 async def busy(context: Context, name: str, number: int) -> None:
-    """Show the items of the queue NAME that are claimed now, the longest claim first.
+    """Show the claimed items of the queue NAME, longest claim first.
 
     Each item has its worker, how long it has been claimed, the end of its lease and its counters. `claimq items NAME
     busy` has the same items ordered by lease end, and `claimq find NAME ID` all details of one.
@@ -200,10 +200,11 @@ def _busy_row(one: Located, now: float) -> list[str]:
 @number_option(100)
 @with_context
 async def clients(context: Context, name: str, client: str | None, number: int) -> None:
-    """Show the clients that have items in main of the queue NAME and how many, most items first; or only CLIENT.
+    """Show how many items of each client wait in the queue NAME.
 
-    Items without a client are shown as "-". `claimq peek NAME --client CLIENT` shows a client's next items, and `claimq
-    flush NAME --client CLIENT` removes its items in main.
+    The clients with the most items come first; with CLIENT only this client is shown. Items without a client are shown
+    as "-". `claimq peek NAME --client CLIENT` shows a client's next items, and `claimq flush NAME --client CLIENT`
+    removes its items in main.
 
     \b
     claimq clients thumbnails
@@ -232,7 +233,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
 @click.argument("id")
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
-    """Show the state, holder and history of the item ID of the queue NAME."""
+    """Show the item ID of the queue NAME: state, holder, history."""
     async with context.queue(name) as queue:
         found = await queue.find(id)
     if found is None:
@@ -272,7 +273,9 @@ def described(found: Located) -> list[str]:
 @queue_argument
 @with_context
 async def workers(context: Context, name: str) -> None:
-    """List the workers of the queue NAME that hold claims or were seen within the last hour."""
+    """List the workers of the queue NAME.
+
+    Those that hold claims or were seen within the last hour."""
     async with context.queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
@@ -288,7 +291,9 @@ async def workers(context: Context, name: str) -> None:
 @click.option("--show-password", is_flag=True, help="Print the URL even if it contains a password.")
 @with_context
 async def url(context: Context, name: str | None, show_password: bool) -> None:
-    """Print the URL of the server that the other commands use, or of the server of the queue NAME.
+    """Print the URL of the server that the other commands use.
+
+    With NAME: of the server of this queue.
 
     For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
     """

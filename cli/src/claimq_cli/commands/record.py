@@ -30,7 +30,7 @@ _LONGEST_INTERVAL = 60.0
 )
 @with_context
 async def record(context: Context, name: str, seconds: float, interval: float) -> None:
-    """Record how many items arrive in the queue NAME, as CSV for `claimq simulate --trace`.
+    """Record the arrivals of the queue NAME for `claimq simulate`.
 
     \b
     claimq record thumbnails --seconds 3600 > trace.csv

@@ -28,10 +28,10 @@ DEFAULT_ADDRESS = "127.0.0.1:7380"
 )
 @with_context
 async def web(context: Context, names: tuple[str, ...], listen: str | None, without_login: bool) -> None:
-    """Serve a web page with the queues NAMES, or all known ones, until Ctrl-C.
+    """Serve a web page with the queues NAMES or all known ones.
 
-    The page shows lengths, rates, workers and items, and changes nothing. It has no login: every user of this machine
-    can open it.
+    It runs until Ctrl-C. The page shows lengths, rates, workers and items, and changes nothing. It has no login: every
+    user of this machine can open it.
 
     \b
     claimq web

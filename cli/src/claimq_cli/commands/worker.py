@@ -89,7 +89,7 @@ async def worker(
     context: Context, name: str, command: tuple[str, ...], placeholder: str | None, concurrency: int,
     timeout: float | None, kill_after: float, requeue_delay: float | None, grace: float, until_empty: bool,
 ) -> None:  # fmt: skip
-    """Run COMMAND for each item of the queue NAME, with the payload on stdin.
+    """Run COMMAND for each item of the queue NAME.
 
     \b
     claimq worker thumbnails -- ./make-thumbnail
@@ -97,8 +97,9 @@ async def worker(
     claimq worker thumbnails --concurrency 4 --timeout 5m -- python3 resize.py
     claimq worker thumbnails --until-empty -- sh -c 'cat >> all.txt'
 
-    Exit code 0: the item is done. 75: it is requeued. 65: it fails permanently. Every other exit code, a signal and
-    a timeout: it fails, and the end of the program's output is kept with it. $CLAIMQ_ITEM_ID is the item's id.
+    The payload is on stdin. Exit code 0: the item is done. 75: it is requeued. 65: it fails permanently. Every other
+    exit code, a signal and a timeout: it fails, and the end of the program's output is kept with it. $CLAIMQ_ITEM_ID is
+    the item's id.
     """
     line = checked(command, placeholder)
     limits = Limits(timeout, kill_after, requeue_delay)

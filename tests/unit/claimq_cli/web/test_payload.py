@@ -43,3 +43,18 @@ def test_deep_and_wide_json_is_shown_in_part() -> None:
 
 def test_text_that_changes_the_direction_or_the_terminal_is_escaped() -> None:
     assert visible("a\n\tb\u202e\x1b[0m") == "a\n\tb\\u202e\\x1b[0m"
+
+
+def test_json_is_unfolded_to_24_levels() -> None:
+    node, levels = shown_payload(b"[" * 30 + b"]" * 30).tree, 0
+    while node is not None and node.children:
+        node, levels = node.children[0], levels + 1
+    assert levels == 24
+    assert node is not None
+    assert node.omitted_count == 1
+
+
+def test_json_of_up_to_1_mib_is_a_tree() -> None:
+    largest = b'"' + b"x" * (1024 * 1024 - 2) + b'"'
+    assert shown_payload(largest).tree is not None
+    assert shown_payload(largest + b" ").tree is None

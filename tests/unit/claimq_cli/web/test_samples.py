@@ -95,7 +95,7 @@ def test_the_mean_time_in_a_state_is_its_length_over_the_rate_of_those_that_left
     assert mean_seconds(steady[:1], "main", "claimed_count") is None
 
 
-@pytest.mark.parametrize(("ages", "begin"), [((0, 30, 90, 100), 30), ((0, 10), 0)])
+@pytest.mark.parametrize(("ages", "begin"), [((0, 30, 90, 100), 30), ((0, 30, 40, 100), 40), ((0, 10), 0)])
 def test_a_recent_rate_is_over_a_minute_or_what_there_is(ages: tuple[int, ...], begin: int) -> None:
     ring = Ring(16)
     assert recent(ring.samples()) is None

@@ -155,7 +155,7 @@ class Copy:
         original = path.read_text()
         path.write_text(mutant.code)
         try:
-            result = self._run(mutant.tests, stdout=subprocess.DEVNULL)
+            result = self._run(mutant.tests, stdout=subprocess.DEVNULL, timeout=LONGEST_RUN)
         except subprocess.TimeoutExpired:
             return True
         finally:
@@ -164,12 +164,12 @@ class Copy:
             raise SystemExit(f"mutants: pytest could not run: exit code {result}, at\n{mutant}")
         return result in CAUGHT
 
-    def _run(self, tests: tuple[str, ...], stdout: int | None) -> int:
+    def _run(self, tests: tuple[str, ...], stdout: int | None, timeout: float | None = None) -> int:
         plugins = ("no:cacheprovider", "pytest_asyncio.plugin", "pytest_timeout", "_hypothesis_pytestplugin")
         options = ["-x", "-q", "--hypothesis-seed=0", *(f"-p{plugin}" for plugin in plugins)]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         return subprocess.run(
-            command, cwd=self.folder, env=self._environment, stdout=stdout, timeout=LONGEST_RUN, check=False
+            command, cwd=self.folder, env=self._environment, stdout=stdout, timeout=timeout, check=False
         ).returncode
 
 

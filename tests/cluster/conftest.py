@@ -32,7 +32,7 @@ from testkit.release import namespace as namespace_of
 BRING_UP_SECONDS = 1800
 _numbers = itertools.count(1)
 # The tests of each of these files run in one process: they share a cluster's name or a module's fixture.
-TOGETHER = {"test_lifecycle.py", "test_mistakes.py", "test_images.py", "test_helm.py", "test_chart.py"}
+TOGETHER = {"test_lifecycle.py", "test_invalid_queues.py", "test_images.py", "test_helm.py", "test_chart.py"}
 
 
 class OneByOne(LoadScopeScheduling):

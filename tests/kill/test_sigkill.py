@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import claimq.blocking
-from testkit import lives
+from testkit import killed_programs
 from testkit.forked import ForkedProcess
 from testkit.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.plugin import ServerFactory
@@ -43,11 +43,13 @@ class Cast:
         life = f"{name}#{self.lives[name]}"
         log = self.place / f"{name}.history"
         words = [kind, self.server.url, str(log), life, str(self.chance.randrange(10**9)), *rest]
-        self.running[name] = ForkedProcess("testkit.lives", *words, log=self.place / f"{name}.out", env={})
+        self.running[name] = ForkedProcess(
+            "testkit.killed_programs", *words, log=self.place / f"{name}.out", env={}
+        )
 
     def start_sidecar(self, name: str) -> Sidecar:
         """Kept under one name; its socket stays where it is."""
-        self.sidecars[name] = Sidecar(self.server.url, lives.QUEUE, name).start()
+        self.sidecars[name] = Sidecar(self.server.url, killed_programs.QUEUE, name).start()
         self.commands[name] = ["sidecar"]
         return self.sidecars[name]
 
@@ -95,8 +97,8 @@ class Cast:
 
     def missing(self, least_hits: dict[str, int]) -> list[str]:
         """The kinds that are to be hit more often. A producer comes to its own end, so it is the first."""
-        events = [event for path in self.place.glob("*.history") for event in lives.read_log(path)]
-        hits = hits_of(self.kills, History(events, Audit([], [], {}), requeue_limit=lives.LIMIT))
+        events = [event for path in self.place.glob("*.history") for event in killed_programs.read_log(path)]
+        hits = hits_of(self.kills, History(events, Audit([], [], {}), requeue_limit=killed_programs.LIMIT))
         kinds = [kind for kind, least in least_hits.items() if hits[kind] < least]
         return ["producer"] if "producer" in kinds else kinds
 
@@ -109,7 +111,7 @@ class Cast:
 
 def audit(server: Server) -> Audit:
     with claimq.blocking.connect(server.url) as store:
-        queue = store.queue(lives.QUEUE)
+        queue = store.queue(killed_programs.QUEUE)
         failed = [(one.item.text, one.item.requeue_count) for one in queue.items("failed", 1000)]
         remaining = [
             one.item.text for state in ("main", "busy", "delayed") for one in queue.items(state, 1000)
@@ -119,7 +121,7 @@ def audit(server: Server) -> Audit:
 
 def drain(server: Server) -> None:
     with claimq.blocking.connect(server.url) as store:
-        queue = store.queue(lives.QUEUE)
+        queue = store.queue(killed_programs.QUEUE)
         eventually_sync(
             lambda: sum(queue.lengths().values()) == queue.length("failed"),
             why="the queue is drained",
@@ -127,12 +129,14 @@ def drain(server: Server) -> None:
 
 
 def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding:
-    events = [event for path in sorted(cast.place.glob("*.history")) for event in lives.read_log(path)]
+    events = [
+        event for path in sorted(cast.place.glob("*.history")) for event in killed_programs.read_log(path)
+    ]
     finding = check(
         events,
         audit(cast.server),
         cast.kills,
-        requeue_limit=lives.LIMIT,
+        requeue_limit=killed_programs.LIMIT,
         least_hits=least_hits,
         least_items=least_items,
     )
@@ -147,7 +151,7 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
 ) -> None:
     server = start_server(options=dict(DURABLE))
     with claimq.blocking.connect(server.url) as store:
-        store.queue(lives.QUEUE).set_policy(lives.POLICY)
+        store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
     cast = Cast(server, tmp_path, random.Random(SEED))
     least_hits = {"producer": 1, "worker": 3, "reaper": 1, "server": 2}
     try:
@@ -169,7 +173,7 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
 def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFactory, tmp_path: Path) -> None:
     server = start_server(options=dict(DURABLE))
     with claimq.blocking.connect(server.url) as store:
-        store.queue(lives.QUEUE).set_policy(lives.POLICY)
+        store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
     cast = Cast(server, tmp_path, random.Random(SEED + 1))
     least_hits = {"app": 1, "sidecar": 2, "server": 1}
     try:

@@ -22,7 +22,7 @@ MODULES = {
     "claimq_cli": "claimq_cli.program",
     "claimq_sidecar": "claimq_sidecar.app",
     "claimq_operator": "claimq_operator.app",
-    "testkit.lives": "claimq.blocking",
+    "testkit.killed_programs": "claimq.blocking",
 }
 """Program to the module that imports all that the program needs."""
 

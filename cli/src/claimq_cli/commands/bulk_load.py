@@ -13,7 +13,7 @@ from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, Sto
 from claimq.model import Enqueued, NewItem
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
-from claimq_cli.migration.pace import UNLIMITED, Pace
+from claimq_cli.migration.rate_limit import UNLIMITED, Pace
 from claimq_cli.output.progress import Progress
 
 LISTED = 1000

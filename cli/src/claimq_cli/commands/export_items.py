@@ -18,10 +18,10 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
+from claimq_cli.migration.export_source import read_items, take_failed, take_waiting
 from claimq_cli.migration.item_writer import FORMS, ItemWriter
 from claimq_cli.migration.other_server import OtherServer
-from claimq_cli.migration.pace import Pace
-from claimq_cli.migration.taking_out import read_items, take_failed, take_waiting
+from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
 from claimq_cli.server_choice import settings_for_other

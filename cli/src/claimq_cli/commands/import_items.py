@@ -18,7 +18,7 @@ from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.migration.layout import Layout
 from claimq_cli.migration.mover import Moved, Mover
-from claimq_cli.migration.pace import Pace
+from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.migration.source_server import SourceServer
 from claimq_cli.output.answers import count, iso_instant
 from claimq_cli.output.progress import Progress

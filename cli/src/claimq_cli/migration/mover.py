@@ -14,7 +14,7 @@ from claimq.codec import payload_bytes
 from claimq.model import NewItem
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_cli.migration.layout import Entry, Kept, Layout, OfAnotherQueue
-from claimq_cli.migration.pace import Pace
+from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.migration.source_server import Batch, SourceServer
 
 SAMPLES = 3

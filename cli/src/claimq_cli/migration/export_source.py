@@ -10,7 +10,7 @@ import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
 from claimq_cli.errors import REFUSED, CommandError
-from claimq_cli.migration.pace import Pace
+from claimq_cli.migration.rate_limit import Pace
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 
@@ -18,7 +18,7 @@ _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 async def read_items(
     queue: claimq.ReliableQueue, state: State, pace: Pace, stop: asyncio.Event
 ) -> AsyncGenerator[list[Located]]:
-    """Yields pages of a state's items and leaves them there. Items that move while this runs may be missing or come
+    """Yields pages of a state's items and leaves them there. Items that move while this runs may be skipped or come
     twice."""
     offset, most = 0, pace.most(_FIRST)
     while not stop.is_set() and (page := await queue.items(state, most, offset=offset)):

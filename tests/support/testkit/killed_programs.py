@@ -1,4 +1,4 @@
-"""Programs to be killed: `python -m testkit.lives producer|worker|app|reaper URL LOG NAME SEED ...`.
+"""Programs to be killed: `python -m testkit.killed_programs producer|worker|app|reaper URL LOG NAME SEED ...`.
 
 Each writes down what it does. A line is written in one piece before and after each call, so that SIGKILL leaves at
 most one call unknown.

@@ -143,7 +143,7 @@ async def test_an_outage_in_the_middle_is_waited_out(
     assert consumed.done + consumed.lost == 3
 
 
-async def test_what_a_person_must_change_ends_it_with_our_own_error(
+async def test_an_error_that_retrying_does_not_solve_ends_consume(
     queue: ReliableQueue, seen: Seen, valkey: Server
 ) -> None:
     valkey.call("SET", "cq:{q}:main", "in the way")

@@ -12,7 +12,7 @@ import yaml
 
 import claimq.blocking
 from clusterkit import Cluster
-from testkit.mistakes import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
+from testkit.invalid_queues import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
 from testkit.queue_on_cluster import Json, QueueOnCluster
 from testkit.release import Release, namespace
 from testkit.servers_on_cluster import on_release

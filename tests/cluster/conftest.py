@@ -54,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The short tests come last, so that no process is left with a long one at the end.
+    items.sort(key=lambda item: "kubernetes" not in getattr(item, "fixturenames", ()))
     impossible = clusterkit.why_not()
     for item in items:
         if "api_server" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):

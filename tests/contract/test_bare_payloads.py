@@ -1,6 +1,7 @@
 """Payloads that any client pushes with a plain LPUSH are claimed like other items, whatever is in them."""
 
 import asyncio
+import re
 from collections import Counter
 
 import pytest
@@ -241,3 +242,102 @@ async def test_a_bare_payload_that_reads_like_a_reply_can_be_looked_at(
     await store._connection.command("LPUSH", "cq:{q}:main", "STALE")
 
     assert [item.payload for item in await queue.peek(5)] == [b"STALE"]
+
+
+async def test_a_claim_reads_few_bytes_whatever_the_counters_hide(
+    server: Server, queue: ReliableQueue
+) -> None:
+    """Another client took as many items as it pushed, so the counters show no bare payloads. What a script reads is in
+    the server's memory, whose peak shows it."""
+    await queue.enqueue_many(["x"] * 100)
+    server.call("DEL", MAIN)
+    large = b"y" * 2**20
+    for _ in range(100):
+        server.call("LPUSH", MAIN, large)
+    used, peak = memory(server, "used_memory"), memory(server, "used_memory_peak")
+    assert [claim.item.payload for claim in await queue.claim(100, wait=0)] == [large] * 2
+    assert len(await queue.peek(2)) == 2
+    assert await queue.find("none") is None
+    assert memory(server, "used_memory_peak") <= max(peak, used + 20 * 2**20)
+
+
+HUGE = {
+    "an id": b"cq1 " + b"i" * 201 + b" 1700000000000 - -\nx",
+    "a client": b"cq1 f 1700000000000 " + b"c" * 129 + b" -\nx",
+    "an id of a megabyte": b"cq1!" + b"i" * 2**20 + b" 1700000000000 - -\nx",
+}
+
+
+@pytest.mark.parametrize("payload", HUGE.values(), ids=HUGE)
+async def test_a_header_with_a_name_that_is_too_long_is_a_payload(
+    server: Server, queue: ReliableQueue, payload: bytes
+) -> None:
+    """Ids are members of sets, of which a call reads a page by their number."""
+    await queue.set_policy(Policy(max_payload=2**22))
+    server.call("LPUSH", MAIN, payload)
+    assert [item.payload for item in await queue.peek()] == [payload]
+    (claim,) = await queue.claim(wait=0)
+    assert (claim.item.payload, claim.item.id) == (payload, f"bare-{claim.number}")
+    await queue.fail(claim, "no", permanent=True)
+    assert server.call("ZRANGE", "cq:{q}:failed", 0, -1) == [claim.item.id.encode()]
+
+
+FORGED_AT_THE_HEAD = {
+    "no instant": b'cq1 f 99999999999999 ann {"place":"0"}\nx',
+    "a place without end": b'cq1 f 1700000000000 ann {"place":"' + b"9" * 400 + b'"}\nx',
+    "a long id": b"cq1 " + b"i" * 300 + b' 1700000000000 ann {"place":"0"}\nx',
+    "no client": b'cq1 f 17 \xff {"place":"0"}\nx',
+}
+
+
+@pytest.mark.parametrize("payload", FORGED_AT_THE_HEAD.values(), ids=FORGED_AT_THE_HEAD)
+@pytest.mark.parametrize("client", ["ann", None])
+async def test_items_given_back_beside_a_forged_header_are_all_there(
+    server: Server, queue: ReliableQueue, payload: bytes, client: str | None
+) -> None:
+    """The forged item stands at the head of the list to which items are given back."""
+    await queue.enqueue_many([NewItem(text, client=client) for text in ("a", "b", "c")])
+    claims = await queue.claim(2, wait=0)
+    server.call("RPUSH", f"{MAIN}:{client}" if client else MAIN, payload)
+    assert [one.verdict for one in await queue.unclaim(claims)] == [Verdict.UNCLAIMED] * 2
+    got: list[bytes] = []
+    while claims := await queue.claim(9, wait=0):
+        got += [claim.item.payload for claim in claims]
+    assert sorted(got) == sorted([payload, b"a", b"b", b"c"])
+
+
+async def test_counters_at_their_end_stay_readable(server: Server, queue: ReliableQueue) -> None:
+    """Also where the item is failed again and again: the header that a script writes is one that it reads."""
+    most = b"9" * 13
+    numbers = b",".join(
+        b'"%s":%s' % (name, most) for name in (b"fails", b"crashes", b"interrupts", b"given_up")
+    )
+    server.call("LPUSH", MAIN, b"cq1 f 1700000000000 - {" + numbers + b"}\nx")
+    await queue.set_policy(Policy(requeue_limit=9))
+    (claim,) = await queue.claim(wait=0)
+    await queue.unclaim(claim)
+    (claim,) = await queue.claim(wait=0)
+    await queue.crash(claim, "killed")
+    (claim,) = await queue.claim(wait=0)
+    await queue.fail(claim, "no", permanent=True)
+    (failed,) = await queue.failed_items()
+    assert (failed.item.id, failed.item.payload) == ("f", b"x")
+    assert failed.item.fail_count == failed.item.crash_count == failed.item.given_up_count == int(most)
+
+
+async def test_a_header_that_grows_too_long_loses_what_another_client_wrote(
+    server: Server, queue: ReliableQueue
+) -> None:
+    server.call("LPUSH", MAIN, b'cq1 f 1700000000000 - {"fails":3,"else":"' + b"e" * 65_000 + b'"}\nx')
+    (claim,) = await queue.claim(wait=0)
+    assert (claim.item.id, claim.item.fail_count) == ("f", 3)
+    await queue.fail(claim, "\x01" * 1000, permanent=True)
+    (failed,) = await queue.failed_items()
+    assert (failed.item.id, failed.item.payload, failed.item.fail_count) == ("f", b"x", 4)
+    assert failed.item.last_error == "\x01" * 1000
+
+
+def memory(server: Server, name: str) -> int:
+    text = server.call("INFO", "memory")
+    assert isinstance(text, bytes)
+    return int(re.findall(rf"^{name}:(\d+)", text.decode(), re.MULTILINE)[0])

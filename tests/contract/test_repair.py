@@ -1,8 +1,10 @@
 """reap also mends, a bounded piece at a time, what a crash, a foreign client or a lost key left behind."""
 
+import re
+
 import pytest
 
-from claimq import NewItem, ReliableQueue, State
+from claimq import NewItem, Policy, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.server import Server
@@ -231,3 +233,52 @@ async def test_a_queue_in_order_is_not_repaired(queue: ReliableQueue, server: Se
     for limit in (1, 2, 100):
         await queue.reap(limit)
     assert (await queue.stats())["repaired"] == before
+
+
+async def test_lost_lists_among_many_clients_are_no_longer_counted(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """The clients are counted in several calls, so that none takes long; items may come in between."""
+    for start in range(0, 3_000, 1_000):
+        await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(start, start + 1_000)])
+    await queue.enqueue_many([NewItem("x", client="c7")] * 9)
+    server.call("DEL", "cq:{q}:main:c7", "cq:{q}:main:c2999")
+    assert await queue.length() == 3_009
+    await queue.reap()
+    assert await queue.length() == 3_009
+    await queue.enqueue_many([NewItem("x", client="late")] * 3)
+    for _ in range(12):
+        await queue.reap()
+    assert await queue.length() == 2_998 + 3
+    assert len(await queue.peek(4_000)) == 3_001
+
+
+async def test_many_clients_are_not_counted_by_an_index_that_lacks_some(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(1_000)])
+    await queue.enqueue_many([NewItem("x", client=f"d{n}") for n in range(1_000)])
+    server.call("DEL", "cq:{q}:heads")
+    for _ in range(6):
+        await queue.reap()
+    assert await queue.length() == 2_000
+
+
+@pytest.mark.servers("valkey")
+async def test_a_repair_reads_no_values_of_items(queue: ReliableQueue, server: Server) -> None:
+    """One step through a hash of Valkey 9 returns seven fields or more. What a script reads is in the server's memory,
+    whose peak shows it."""
+    size = 6 * 2**20
+    await queue.set_policy(Policy(max_payload=size, requeue_limit=0))
+    for _ in range(14):
+        await queue.enqueue(b"x" * size)
+        await queue.claim(wait=0)
+    used, peak = memory(server, "used_memory"), memory(server, "used_memory_peak")
+    await queue._connection.run("repair", [queue._keys.main], [100])
+    assert memory(server, "used_memory_peak") <= max(peak, used + 2 * size)
+
+
+def memory(server: Server, name: str) -> int:
+    text = server.call("INFO", "memory")
+    assert isinstance(text, bytes)
+    return int(re.findall(rf"^{name}:(\d+)", text.decode(), re.MULTILINE)[0])

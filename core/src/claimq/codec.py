@@ -81,7 +81,7 @@ def kept_detail(detail: str) -> str:
     return text("detail", detail)[-_LONGEST_DETAIL:].encode("utf-8", "replace").decode()
 
 
-_HEADER = re.compile(rb"cq1[ !]([!-~]+) (\d{1,13}) ([!-~]+) ([^\n]+)\n")
+_HEADER = re.compile(rb"cq1[ !]([!-~]{1,200}) (\d{1,13}) ([!-~]{1,128}) ([^\n]+)\n")
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u00[0-9a-fA-F]{2})')
 _BETWEEN = re.compile(rb'([^"]*)"[^"]*"')
 _WORD = re.compile(rb"[^{}\[\],:]+")

@@ -19,7 +19,7 @@ READERS: dict[str, tuple[str | int, ...]] = {
 }
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
-    "repair_cursor", "repair_call", "repair_heads", "repair_failed_rank", "repair_failed_cursor",
+    "repair_cursor", "repair_call", "repair_heads", "repair_clients", "repair_failed_rank", "repair_failed_cursor",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
     "policy_requeue",
 }  # fmt: skip

@@ -16,7 +16,7 @@ COMMANDS = frozenset(
         "[a-z]+",
         "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
         "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping rpop rpush script select time type "
-        "unlink zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscore",
+        "unlink zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
     )
 )
 """Commands that a message may name: those that claimq uses."""

@@ -4,7 +4,7 @@
 -- KEYS: 1 cq:{NAME}:main; derived: busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cursor: "0" at first, then that of the last reply
 -- Replies: {cursor ("0": no more), token...}
--- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items, which HSCAN reads too
+-- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items where HSCAN reads them too
 local ALL_AT_ONCE = 5000
 local q = open(KEYS[1])
 local busy = q.base .. 'busy:' .. ARGV[1]

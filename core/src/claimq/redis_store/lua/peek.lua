@@ -58,8 +58,13 @@ if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then
   return go_over()
 end
 if skip + count <= ring_size then  -- each client in the ring has an item, unless its list was removed
-  for _, client in ipairs(turn(skip, count)) do
-    if not add(redis.call('LINDEX', key_of(q, client), -1), 0) then break end
+  for i, client in ipairs(turn(skip, count)) do
+    local envelope = redis.call('LINDEX', key_of(q, client), -1)
+    if not envelope then  -- from here on places of the ring are counted, not items
+      round, place, skip = 0, skip + i - 1, 0
+      return go_over()
+    end
+    if not add(envelope, 0) then break end
   end
   return reply_after(skip)
 end

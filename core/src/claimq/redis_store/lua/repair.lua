@@ -7,7 +7,7 @@
 --   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit
 -- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
--- Cost: O(limit log n)
+-- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
 local q = open(KEYS[1])
 local limit = count_of(ARGV[1], 1)
 local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims

@@ -5,11 +5,12 @@
 local HISTORY = 10
 
 local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
+local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
 
 -- Whether an item has neither counters nor a history, like most: then nothing in its header needs to be checked.
 local function is_plain(envelope)
-  local from, to = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+ %-\n')
-  return from and to - from <= 13
+  local from, to, ends = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+() %-\n')
+  return from and from <= 206 and to - from <= 13 and ends - to <= 129
 end
 
 -- Returns a function that says whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder, plain numbers and words,
@@ -64,7 +65,7 @@ local function new_meta_reader()
   end
 
   return function(text)
-    if string.sub(text, 1, 1) ~= '{' or #text > 65536 or string.find(text, '\0', 1, true) or not is_plain_json(text) then return nil end
+    if string.sub(text, 1, 1) ~= '{' or #text > META_BYTES or string.find(text, '\0', 1, true) or not is_plain_json(text) then return nil end
     local ok, meta = pcall(cjson.decode, text)
     if not ok then return nil end
     for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
@@ -90,7 +91,7 @@ end
 -- What stands in the header of an envelope: id, instant, client, meta, where the payload begins. Nil for a bare payload.
 local function read_header(envelope)
   local id, at, client, text, start = string.match(envelope, '^cq1[ !]([!-~]+) (%d+) ([!-~]+) ([^\n]+)\n()')
-  local meta = id and #at <= 13 and read_meta(text)
+  local meta = id and #id <= 200 and #at <= 13 and #client <= 128 and read_meta(text)
   if meta then return id, at, client, meta, start end
 end
 
@@ -109,20 +110,34 @@ local function parse(q, envelope, number)
   return {id = id, at = at, client = client, meta = meta, payload = string.sub(envelope, start)}
 end
 
+-- What a reader refuses is not written: counters of too many digits, or too much of what another client wrote into the header.
+-- On demand: a header of the scripts alone is not so long.
+local function shorten(meta)
+  local short = {place = meta.place, spent = meta.spent, error = meta.error and string.sub(meta.error, 1, 1000)}
+  for _, name in ipairs(NUMBERS) do short[name] = meta[name] end
+  return cjson.encode(short)
+end
+
 local function format(item)
   local meta = item.meta
   local mark = (meta.crashes or 0) > 0 and '!' or ' '
   local text, place = '-', meta.place
   if next(meta) then
+    for i = 1, #NUMBERS do
+      local number = meta[NUMBERS[i]]
+      if number and number > MOST_OF_NUMBER then meta[NUMBERS[i]] = MOST_OF_NUMBER end
+    end
     meta.place = place and whole(place)  -- as text: the encoder keeps 14 digits of a number
-    text, meta.place = cjson.encode(meta), place
+    text = cjson.encode(meta)
+    if #text > META_BYTES then text = shorten(meta) end
+    meta.place = place
   end
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end
 
 local function enqueued_at(envelope)
-  local at = string.match(envelope, '^cq1[ !][!-~]+ (%d+) [!-~]+ [^\n]+\n')
-  return at and #at <= 13 and at or nil
+  local from, at, to, ends = string.match(envelope, '^cq1[ !][!-~]+ ()(%d+)() [!-~]+() [^\n]+\n')
+  return at and from <= 206 and #at <= 13 and ends - to <= 129 and at or nil
 end
 
 -- Adds one line to the item's history, which outlives the counters.

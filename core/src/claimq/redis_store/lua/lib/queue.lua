@@ -84,12 +84,14 @@ local function read_within(q, want, fetch, largest)
 end
 
 -- What it takes to find an item of a list, as bytes that take as long to read: the server goes from the nearer end over nodes of 8 KiB.
-local NODE_BYTES, STEP_BYTES = 8192, 12
+local NODE_BYTES, STEP_BYTES, FAR_BYTES = 8192, 12, 32768
 local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
 
--- The same from the right end of a list, where its oldest items are, after the first skip of them.
+-- The same from the right end of a list, where its oldest items are, after the first skip of them. The largest size is trusted only far inside the list:
+-- another client may have put anything there.
 local function read_oldest(q, list, skip, want, largest)
   local length = skip > 0 and redis.call('LLEN', list) or 0
+  if largest and bytes_to_find(math.min(skip, length - skip), largest) < FAR_BYTES then largest = nil end
   return read_within(q, want, function(read, count)
     local first = skip + read
     local page = redis.call('LRANGE', list, -(first + count), -(first + 1))  -- the newest first
@@ -245,7 +247,7 @@ local function key_of(q, client)
   return q.main .. ':' .. client
 end
 
--- A size that no item of a list of main exceeds; nil if there may be bare payloads: more items than were enqueued or given a header, and not removed.
+-- A size that no item of a list of main exceeds; nil if there may be bare payloads: other items than were enqueued or given a header, and not removed.
 local function largest_in(q, client)
   local failed = redis.pcall('ZCARD', q.failed)
   if q.largest == 0 or type(failed) == 'table' then return nil end  -- claims go on where failed is not a set
@@ -253,6 +255,6 @@ local function largest_in(q, client)
   local counts = redis.call('HMGET', q.stats, 'adopted', 'dropped', 'failed_removed', 'flushed')
   local removed = totals.done + (tonumber(counts[2]) or 0) + (tonumber(counts[3]) or 0) + (tonumber(counts[4]) or 0)
   local known = totals.enqueued + (tonumber(counts[1]) or 0) - removed - held
-  if client == '-' and redis.call('LLEN', q.main) + q.client_items > known then return nil end
+  if client == '-' and redis.call('LLEN', q.main) + q.client_items ~= known then return nil end
   return q.largest
 end

@@ -1,18 +1,21 @@
 -- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
 
--- Goes on scanning a hash at a cursor, for about `count` fields and as long as there is room; the cursor where it ended ('0': at the end).
+-- Goes on scanning a hash at a cursor, for about `count` fields; the cursor where it ended ('0': at the end). Without their values: a step of Valkey 9
+-- returns seven fields or more. Redis before 7.4 and Valkey 7 return values in any case, so there it ends when there is no more room.
 local function scan(q, key, cursor, count, see)
-  local seen = 0
-  repeat
-    local page = redis.call('HSCAN', key, cursor, 'COUNT', 1)  -- which returns the values too
+  local seen, step = 0, 1
+  local page = redis.pcall('HSCAN', key, cursor, 'COUNT', count, 'NOVALUES')
+  if page.err then page, step = redis.call('HSCAN', key, cursor, 'COUNT', 1), 2 end
+  while true do
     cursor = page[1]
-    for i = 1, #page[2], 2 do
+    for i = 1, #page[2], step do
       see(page[2][i])
       seen = seen + 1
-      has_room(q, #page[2][i + 1])
+      if step == 2 then has_room(q, #page[2][i + 1]) end
     end
-  until cursor == '0' or seen >= count or not has_room(q, 0)
-  return cursor
+    if step == 1 or cursor == '0' or seen >= count or not has_room(q, 0) then return cursor end
+    page = redis.call('HSCAN', key, cursor, 'COUNT', 1)
+  end
 end
 
 -- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
@@ -40,13 +43,37 @@ local function repair_failed(q, found)
   return #found.bodies + #found.places
 end
 
+-- Counts the items in the lists of many clients, about 1,000 clients in a call. Items come and go until all are counted, so what the lists hold
+-- then is at most what was counted and what has come since the first call; `most` is that, at the end, unless heads lacks clients.
+local COUNTED_CLIENTS = 1000
+local function count_clients(q, found, has_all)
+  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued')
+  local came, cursor, counted, came_before = 0, string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+)$')
+  for i = 2, 6 do came = came + (tonumber(at[i]) or 0) end
+  local page = redis.pcall('ZSCAN', q.heads, cursor or '0', 'COUNT', COUNTED_CLIENTS)
+  if page.err then return end  -- an earlier release's users may not run it
+  local items = tonumber(counted) or 0
+  for i = 1, #page[2], 2 do
+    local length = redis.pcall('LLEN', key_of(q, page[2][i]))
+    if type(length) == 'number' then items = items + length end
+  end
+  came_before = tonumber(came_before) or came
+  if page[1] == '0' and has_all then found.most = items + math.max(came - came_before, 0) end
+  local counting = format_text('%s %d %d', page[1], items, came_before)
+  if page[1] ~= '0' or cursor then found.counting = counting end
+end
+
 -- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all.
--- Where there are more than 1,000 clients their items are not counted, and the ring is looked at only if it is too short and has no more than 10,000.
+-- Where there are more than 1,000 clients their items are counted in steps, and the ring is looked at only if it is too short and has no more than 10,000.
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
   local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.stats, 'repair_heads')) or 0
   found.at, found.next_at = at, 0
   local known = redis.call('ZCARD', heads) + (q.main_in_ring and 1 or 0)
+  if size > 1000 then
+    count_clients(q, found, known >= size)
+    if found.most and q.client_items > found.most then found.items = found.most end
+  end
   if size > 10000 or (size > 1000 and size >= known) then return found end
   local in_ring, items = {}, 0
   for _, client in ipairs(redis.call('LRANGE', clients, 0, -1)) do
@@ -71,6 +98,7 @@ end
 local function repair_ring(q, found)
   local stats = q.stats
   if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
+  if found.counting then redis.call('HSET', stats, 'repair_clients', found.counting) end
   for _, client in ipairs(found.joining) do redis.call('LPUSH', q.clients, client) end
   for _, client in ipairs(found.gone) do redis.call('ZREM', q.heads, client) end
   if found.lost_main then redis.call('HSET', stats, 'main_in_ring', '0') end

@@ -139,7 +139,7 @@ local function head(q, client, items, before)
   if #before > 0 then redis.call('LTRIM', key_of(q, client), 0, -(#before + 1)) end
   if client ~= '-' then
     if q.lengths[client] == 0 then redis.call('RPUSH', q.clients, client) end
-    redis.call('ZADD', q.heads, enqueued_at(merged[1]), client)
+    redis.call('ZADD', q.heads, enqueued_at(merged[1]) or whole(q.now), client)
   end
   local newest_first = {}
   for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end

@@ -40,10 +40,10 @@ local function claimable(q, got, plain)
   return #got
 end
 
--- From one list alone, the oldest of it in one go.
+-- From one list alone.
 -- On demand: not for a single item.
-local function take_many(q, client, list, want)
-  local got = read_oldest(q, list, 0, want, largest_in(q, client))
+local function take_many(q, list, want)
+  local got = read_oldest(q, list, 0, want)
   local plain = 0
   while got[plain + 1] and is_plain(got[plain + 1]) do plain = plain + 1 end
   if plain < #got then
@@ -56,7 +56,7 @@ end
 
 local function take_list(q, client, want)
   local list = key_of(q, client)
-  if want > 1 then return take_many(q, client, list, want) end
+  if want > 1 then return take_many(q, list, want) end
   local envelope = redis.call('RPOP', list)
   if not envelope then return {} end
   q.are_plain = is_plain(envelope)

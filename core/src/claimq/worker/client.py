@@ -31,8 +31,7 @@ class Client(Generic[AnyItem]):
     """A connection to the sidecar. Any thread (or any task of one event loop) may call its methods.
 
     Claims are made under a session: the sidecar renews their leases while this process lives, and gives them
-    back at once when it dies. ``patience``: seconds for which a verdict is tried while the sidecar or its
-    store is away.
+    back at once when it dies. ``patience``: seconds for which a verdict is tried in an outage.
     """
 
     def __init__(
@@ -116,8 +115,8 @@ class Client(Generic[AnyItem]):
         """Up to ``max`` (1 to 1,000) items, waiting ``wait`` seconds (up to 300) for the first.
 
         By default it waits as long as the queue's policy says, at most 300 seconds too. Empty when there are none, and
-        during a drain (see :attr:`draining`). Raises SidecarUnavailable, StoreUnavailable, Refused. Cancelling it
-        loses nothing.
+        during a drain (see :attr:`draining`). Raises SidecarUnavailable, 30 s after the wait at the latest if the
+        sidecar does not answer, StoreUnavailable, Refused. Cancelling it loses nothing.
         """
         limit = optional_seconds("wait", wait)
         return self._note_claim(await self._claim(max, limit, try_for=5.0), limit)
@@ -126,6 +125,7 @@ class Client(Generic[AnyItem]):
         self, most: int, wait: float | None, *, try_for: float, stopping: Stopping | None = None
     ) -> list[AnyItem]:
         self._check_process()
+        wait = await self._connections.default_wait(try_for) if wait is None else wait
         session: str | None = None
         for _ in range(3):
             if self._session is not None:

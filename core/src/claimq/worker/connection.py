@@ -12,6 +12,7 @@ from claimq.worker.backends import Backend, Stream
 from claimq.worker.errors import SidecarUnavailable
 from claimq.worker.stopping import Stopping
 from claimq.worker.wire import (
+    ANSWER_SECONDS,
     BrokenReply,
     Head,
     cannot_connect,
@@ -21,6 +22,8 @@ from claimq.worker.wire import (
     request,
     split_head,
 )
+
+_KEEP_SECONDS = 5.0
 
 
 async def read_head(stream: Stream, deadline: float) -> tuple[Head, bytes]:
@@ -69,11 +72,12 @@ class Connections:
         self._backend = backend
         self._idle: list[Stream] = []
         self._closed = False
+        self._default_wait: tuple[float, float | None] = (-_KEEP_SECONDS, None)
 
     async def call(
         self,
         path: str,
-        body: bytes,
+        body: bytes | None,
         *,
         answer_in: float,
         try_for: float = 0.0,
@@ -81,7 +85,8 @@ class Connections:
         stopping: Stopping | None = None,
         if_late: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None,
     ) -> tuple[dict[str, Any], bool]:
-        """Makes a call; returns the reply and whether an earlier try of it may have had its effect.
+        """Makes a call (a GET if there is no body); returns the reply and whether an earlier try of it may have had its
+        effect.
 
         ``answer_in``: seconds for one try. A try that fails is repeated for ``try_for`` seconds where that is
         harmless: always while the request cannot have arrived, afterwards only if ``repeatable``. A stop by
@@ -112,6 +117,18 @@ class Connections:
             if (stopping is not None and stopping.is_asked) or time.monotonic() + pause > give_up:
                 raise failure
             await self._backend.sleep(pause)
+
+    async def default_wait(self, try_for: float) -> float | None:
+        """Seconds that a claim waits if it does not say how long, asked for at most every five seconds; None if the
+        sidecar is too old to say. A claim that names its wait notices in time that the sidecar does not answer.
+        Raises SidecarUnavailable, StoreUnavailable, Refused.
+        """
+        read_at, wait = self._default_wait
+        if time.monotonic() - read_at >= _KEEP_SECONDS:
+            info, _ = await self.call("/v1/info", None, answer_in=ANSWER_SECONDS, try_for=try_for)
+            wait = info.get("claim_wait")
+            self._default_wait = time.monotonic(), wait
+        return wait
 
     async def probe(self, within: float) -> None:
         """Waits until the socket accepts connections. Raises SidecarUnavailable with the reason why it does not."""

@@ -58,8 +58,10 @@ def no_answer(path: str, error: OSError, *, known: bool) -> SidecarUnavailable:
 
 
 # Requests.
-def request(path: str, body: bytes) -> bytes:
-    """A whole POST request."""
+def request(path: str, body: bytes | None) -> bytes:
+    """A whole POST request, or a GET request if there is no body."""
+    if body is None:
+        return b"GET %s HTTP/1.1\r\nhost: claimq\r\n\r\n" % path.encode("ascii")
     return (
         b"POST %s HTTP/1.1\r\nhost: claimq\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
         % (
@@ -76,8 +78,7 @@ def delay_fields(delay: Duration | None) -> dict[str, object]:
 
 
 def answer_in(wait: float | None) -> float:
-    """Seconds within which a claim is answered. ``wait``: seconds, or None for as long as the queue's policy says,
-    which only the sidecar reads."""
+    """Seconds within which a claim is answered. ``wait``: seconds, or None for what only the sidecar knows."""
     return ANSWER_SECONDS + (LONGEST_WAIT if wait is None else wait)
 
 

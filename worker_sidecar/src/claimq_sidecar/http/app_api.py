@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from msgspec import UNSET
 
-from claimq_sidecar.claims.calls import VerdictRequest
+from claimq_sidecar.claims.calls import VerdictRequest, default_wait
 from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.bodies import VERDICT_BODIES
@@ -171,6 +171,7 @@ class AppApi:
             queue=sidecar.settings.queue,
             worker=sidecar.settings.worker,
             busy_expiry=sidecar.store.busy_expiry,
+            claim_wait=default_wait(sidecar.store.claim_wait),
             processing_timeout=sidecar.settings.processing_timeout,
             drain_timeout=sidecar.settings.drain_timeout,
             draining=sidecar.draining.is_set(),

@@ -129,6 +129,7 @@ class Info(Response):
     queue: str
     worker: str
     busy_expiry: float | None
+    claim_wait: Annotated[float, Meta(description="Seconds that a claim without `wait` waits.")]
     processing_timeout: float | None
     drain_timeout: float
     draining: bool

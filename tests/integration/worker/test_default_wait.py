@@ -1,0 +1,89 @@
+"""A claim that does not say how long it waits: the client asks the sidecar, and so knows when to expect the reply."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.worker
+from claimq.blocking import BlockingQueue
+from claimq.policy import Policy
+from claimq.worker import wire
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+
+class RecordingSidecar:
+    """Answers claims with no items, and keeps their bodies."""
+
+    def __init__(self, path: Path, info: dict[str, Any]) -> None:
+        self.path, self._info = path, info
+        self.claims: list[dict[str, Any]] = []
+        self.info_count = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(10)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                threading.Thread(target=self._answer, args=[self._listener.accept()[0]], daemon=True).start()
+        except OSError:
+            return  # closed
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as requests:
+            while line := requests.readline():
+                length = 0
+                while (header := requests.readline().strip().lower()) != b"":
+                    if header.startswith(b"content-length:"):
+                        length = int(header.split(b":")[1])
+                body = requests.read(length)
+                if line.startswith(b"GET /v1/info "):
+                    self.info_count += 1
+                    reply = self._info
+                else:
+                    self.claims.append(json.loads(body))
+                    reply = {"claims": [], "draining": False}
+                raw = json.dumps(reply).encode()
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(raw), raw))
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[RecordingSidecar]:
+    made = RecordingSidecar(tmp_path / "s", {"claim_wait": 2.5})
+    yield made
+    made.close()
+
+
+def test_a_claim_names_the_wait_that_the_sidecar_reports(recording: RecordingSidecar) -> None:
+    with claimq.worker.connect(recording.path, session=False) as worker:
+        assert [worker.claim(), worker.claim(), worker.claim(wait=4)] == [[], [], []]
+    assert [claim["wait"] for claim in recording.claims] == [2.5, 2.5, 4.0]
+    assert recording.info_count == 1
+    assert wire.answer_in(2.5) == 32.5
+
+
+def test_an_older_sidecar_decides_itself_how_long_a_claim_waits(tmp_path: Path) -> None:
+    older = RecordingSidecar(tmp_path / "s", {"queue": "q"})
+    with claimq.worker.connect(older.path, session=False) as worker:
+        assert worker.claim() == []
+    assert older.claims[0].get("wait") is None
+    older.close()
+
+
+def test_the_wait_that_the_sidecar_reports_is_the_policy_s(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    assert sidecar.info["claim_wait"] == 1.0
+    queue.set_policy(Policy(claim_wait_timeout=7))
+    eventually_sync(lambda: sidecar.info["claim_wait"] == 7.0)
+    queue.set_policy(Policy(claim_wait_timeout=None))
+    eventually_sync(lambda: sidecar.info["claim_wait"] == wire.LONGEST_WAIT)

@@ -52,6 +52,9 @@ LOOKS = [
     ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
     ["busy", "q"], ["clients", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
     ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
+    ["export", "q", "--state", "main", "--state", "failed"], ["export", "q", "--format", "csv"],
+    ["export", "q", "--format", "raw"], ["export", "q", "--to", EVIL.strip() + "/x"],
+    ["import", "q", "--from", EVIL.strip()],
     ["peek", EVIL.strip()], ["check", EVIL.strip()], ["check", "q", "--" + EVIL.strip()], ["--" + EVIL.strip()],
 ]  # fmt: skip
 

@@ -3,9 +3,11 @@
 import asyncio
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -252,3 +254,31 @@ def test_a_port_that_is_in_use_is_named(page_of_web: Any, valkey: Server, tmp_pa
     eventually_sync(lambda: not process.is_running)
     assert process.returncode == 1
     assert f"cannot listen on {address}" in log.read_text()
+
+
+def test_slow_clients_keep_nobody_out_for_long(page_of_web: Any) -> None:
+    """More connections than are served, none of which ever sends a whole request."""
+    address = urlsplit(str(page_of_web.url))
+    beginnings = [b"", b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-", b"G"]
+    whole = b"GET /static/ HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000\r\n\r\nx"
+    slow: list[socket.socket] = []
+    for number in range(90):
+        slow.append(socket.create_connection((address.hostname or "", address.port or 0)))
+        slow[-1].sendall([*beginnings, whole][number % 4])
+    eventually_sync(lambda: page_of_web.get().status == 200, why="the slow connections are closed")
+    for one in slow:
+        one.close()
+
+
+def test_a_path_that_leads_out_of_the_static_files_is_not_found(page_of_web: Any) -> None:
+    files = re.search(r"/static/\w+/", page_of_web.get().text)
+    assert files
+    for path in (
+        "../security.py",
+        "%2e%2e/security.py",
+        "..%2fsecurity.py",
+        "/etc/passwd",
+        "%00",
+        "....//security.py",
+    ):
+        assert page_of_web.get(files[0] + path).status == 404

@@ -50,7 +50,7 @@ class RecordingSidecar:
                 body = requests.read(length)
                 if line.startswith(b"GET /v1/info "):
                     self.info_count += 1
-                    reply = self._info
+                    reply: dict[str, Any] = self._info
                 else:
                     self.claims.append(json.loads(body))
                     reply = {"claims": [], "draining": False}

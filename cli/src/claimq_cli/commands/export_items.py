@@ -134,6 +134,12 @@ async def export_items(
 def _check(target: Target, states: list[State], *, null: bool) -> None:
     if null and target.form != "raw":
         raise CommandError("--null needs --format raw", USAGE)
+    if target.to == "-" and target.form != "jsonl" and sys.stdout.isatty():
+        raise CommandError(
+            f"--format {target.form} writes payloads as they are, which a terminal may take for commands; "
+            "redirect stdout, or use --to FILE",
+            USAGE,
+        )
     if not target.is_durable:
         return
     if target.to == "-":

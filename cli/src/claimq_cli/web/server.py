@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
 _MOST_REQUESTS = 64
+_REQUEST_SECONDS = 5.0
+"""From the first byte of a request, or from the connection, to the end of the request's head."""
+
+
+class _TimedProtocol(H11Protocol):
+    """HTTP/1.1 with a limit on the time of a request. uvicorn itself closes only connections that send nothing after a
+    response.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Begins to wait for a request."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(_REQUEST_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Reads, and waits for the rest of a request that is not whole."""
+        super().data_received(data)
+        if not getattr(self.cycle, "response_complete", True):  # None before the first request
+            self._end_wait()
+        elif self._late is None:
+            self._late = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the wait."""
+        self._end_wait()
+        super().connection_lost(exc)
+
+    def _end_wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 @asynccontextmanager
 async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]:
     """Serves the app inside the block. Leaves the signals of the process alone."""
     config = Config(
-        app, http="h11", ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
+        app, http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
         timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False, server_header=False,
         date_header=False, limit_concurrency=_MOST_REQUESTS,
     )  # fmt: skip

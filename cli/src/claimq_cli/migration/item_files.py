@@ -25,7 +25,7 @@ def item_of_json(line: bytes) -> NewItem:
     """The item that a JSON line describes. ValueError with what is wrong."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ValueError(

@@ -101,7 +101,7 @@ def json_object(value: bytes, what: str) -> dict[str, Any]:
     """The JSON object in a value. Raises Kept if there is none."""
     try:
         found = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise Kept(f"{what} is not a JSON object")

@@ -256,7 +256,7 @@ def test_a_port_that_is_in_use_is_named(page_of_web: Any, valkey: Server, tmp_pa
     assert f"cannot listen on {address}" in log.read_text()
 
 
-def test_slow_clients_keep_nobody_out_for_long(page_of_web: Any) -> None:
+def test_slow_clients_keep_no_others_out_for_long(page_of_web: Any) -> None:
     """More connections than are served, none of which ever sends a whole request."""
     address = urlsplit(str(page_of_web.url))
     beginnings = [b"", b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-", b"G"]

@@ -1,0 +1,54 @@
+#!/bin/bash
+# A worker in bash with curl and jq. Each item is the path of a file; the result is a line with its SHA-256 and the
+# item's id on the standard output.
+set -u -o pipefail
+
+stopping=
+trap 'stopping=1' TERM INT
+
+# Sends a request until it is answered with 200 or 4xx, and prints the status and the answer. To repeat one is harmless.
+ask() {
+  local answer
+  until answer=$(curl -sS --unix-socket "$CLAIMQ_SOCKET" -w '\n%{http_code}' "http://claimq$1" -d "$2") &&
+    [[ ${answer##*$'\n'} =~ ^(200|4[0-9][0-9])$ && ${answer##*$'\n'} != 429 ]]; do
+    sleep 0.5
+  done
+  printf '%s\n' "$answer"
+}
+
+# Opens a session and keeps it open in the background: the sidecar renews what is claimed in it. When this shell dies,
+# curl ends with the next line of the stream, within ten seconds, and the items are given back.
+open_session() {
+  session=
+  until [[ $session ]]; do
+    exec {stream}< <(exec curl -sSN --unix-socket "$CLAIMQ_SOCKET" http://claimq/v1/session -d '{}')
+    read -r -u "$stream" first && session=$(jq -r '.session // empty' <<<"$first")
+    [[ $session ]] || sleep 0.5
+  done
+}
+
+handle() {
+  local token id path sum
+  token=$(jq -r .token <<<"$1") id=$(jq -r .id <<<"$1")
+  if ! path=$(jq -er .text <<<"$1"); then
+    sum="the payload is not text"
+  elif sum=$(sha256sum 2>&1 <"$path"); then
+    echo "${sum%% *} $id"
+    ask /v1/done "$(jq -cn --arg token "$token" '{tokens: [$token]}')" >/dev/null
+    return
+  fi
+  ask /v1/fail "$(jq -cn --arg token "$token" --arg error "$sum" '{tokens: [$token], error: $error}')" >/dev/null
+}
+
+open_session
+until [[ $stopping ]]; do
+  answer=$(ask /v1/claim "$(jq -cn --arg session "$session" '{session: $session, wait: 5, encoding: "text"}')")
+  status=${answer##*$'\n'} body=${answer%$'\n'*}
+  case $status in
+    200) ;;
+    409) exec {stream}<&-; open_session; continue ;; # the sidecar was restarted
+    *) jq -r .detail <<<"$body" >&2; exit 1 ;;
+  esac
+  [[ $(jq .draining <<<"$body") == true ]] && break
+  while read -r item; do handle "$item"; done < <(jq -c '.claims[]' <<<"$body")
+done

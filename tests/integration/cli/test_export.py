@@ -1,7 +1,10 @@
 """`claimq export`: what it writes, `claimq import` reads; with --remove nothing is lost."""
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import resource
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,6 +106,42 @@ def test_items_that_cannot_be_stored_stay_in_the_queue(
     valkey.call("SET", "old", "a string")
     assert on("export", "q", "--to", "list:old", "--remove").code == 4
     assert [item.payload for item in filled.peek(9)] == PAYLOADS
+
+
+@contextmanager
+def full_after(size: int) -> Generator[None]:
+    """No file gets longer than this many bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_named_and_the_items_stay_in_the_queue(
+    on: Claimq, filled: BlockingQueue, tmp_path: Path
+) -> None:
+    with full_after(600):
+        answer = on("export", "q", "--remove", "--to", "items")
+    why = "items cannot be written (File too large); the items that it lacks are still in the queue"
+    assert (answer.code, answer.err) == (1, f"claimq: {why}\n")
+    assert (tmp_path / "items").stat().st_size == 600
+    assert [item.payload for item in filled.peek(9)] == PAYLOADS
+
+
+def test_a_new_file_and_its_name_are_on_the_disk_before_items_are_removed(
+    on: Claimq, filled: BlockingQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[tuple[Path, int]] = []
+
+    def fsync(handle: int) -> None:
+        stored.append((Path(f"/proc/self/fd/{handle}").readlink(), filled.length()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    on("export", "q", "--remove", "--to", "items")
+    assert stored[0] == (tmp_path, 6)
+    assert (tmp_path / "items") in [path for path, _ in stored[1:]]
 
 
 def test_a_paused_queue_is_not_taken_from(on: Claimq, filled: BlockingQueue) -> None:

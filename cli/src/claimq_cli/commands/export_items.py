@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +19,7 @@ from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.migration.export_source import read_items, take_failed, take_waiting
-from claimq_cli.migration.item_writer import FORMS, ItemWriter
+from claimq_cli.migration.item_writer import FORMS, ItemWriter, new_file
 from claimq_cli.migration.other_server import OtherServer
 from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.output.answers import count
@@ -188,12 +188,21 @@ async def _opened(context: Context, name: str, target: Target) -> AsyncGenerator
         yield write
 
 
-def _file(to: str) -> AbstractContextManager[BinaryIO]:
+@contextmanager
+def _file(to: str) -> Generator[BinaryIO]:
     if to == "-":
-        return nullcontext(sys.stdout.buffer)
+        yield sys.stdout.buffer
+        return
     try:
-        return Path(to).open("xb")
+        with new_file(Path(to)) as file:
+            yield file
     except FileExistsError:
         raise CommandError(f"{to} exists; name a new file", USAGE) from None
     except OSError as error:
-        raise CommandError(f"{to} cannot be written ({error.strerror}); name another file", USAGE) from error
+        if error.filename is not None:  # it could not be opened
+            raise CommandError(
+                f"{to} cannot be written ({error.strerror}); name another file", USAGE
+            ) from error
+        raise CommandError(
+            f"{to} cannot be written ({error.strerror}); the items that it lacks are still in the queue"
+        ) from error

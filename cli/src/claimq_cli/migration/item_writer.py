@@ -7,7 +7,9 @@ import csv
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from claimq.model import Located
@@ -15,6 +17,24 @@ from claimq_cli.errors import USAGE, CommandError
 
 FORMS = ("jsonl", "csv", "raw")
 _COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state")
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[BinaryIO]:
+    """A new file, whose name survives a power cut as its content does. Raises OSError."""
+    file = path.open("xb")
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        yield file
+    except BaseException:
+        with suppress(OSError):  # what could not be written cannot be written now either
+            file.close()
+        raise
+    file.close()
 
 
 class ItemWriter:

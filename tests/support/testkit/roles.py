@@ -28,6 +28,8 @@ async def seed(server: Server, store: claimq.Server) -> None:
         [claimq.NewItem(b"%d" % number, client=f"c{number % 3}") for number in range(40)]
     )
     await queue.claim(2)
+    many = store.queue(f"{QUEUE}-clients")  # more than are counted in one step
+    await many.enqueue_many([claimq.NewItem(b"x", client=f"c{number}") for number in range(1001)])
     server.call("ZADD", f"cq:{{{QUEUE}}}:ids", 1, "long-forgotten")
 
 
@@ -67,6 +69,7 @@ async def work(store: claimq.Server) -> None:
         await queue.reap()
     await empty.claim(wait=0.3)  # long enough that a busy machine begins to wait
     await bare.reap()
+    await store.queue(f"{QUEUE}-clients").reap()
     for _ in range(2):
         await bare.done(await bare.claim(wait=0))
     await queue.snapshot()

@@ -62,12 +62,12 @@ local function walk_from(q, from)
 end
 
 -- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what they take beside their size. It
--- reads as many as fit if none exceeds `largest`, and two at a time where two like the largest so far fit.
-local function read_within(q, want, fetch, largest)
+-- reads as many as fit if none exceeds `largest`, but not more than `most`, and two at a time where two like the largest so far fit.
+local function read_within(q, want, fetch, largest, most)
   local got, found, room = {}, CALL_BYTES, has_room(q, 0)
   while #got < want and room do
     local before, fitting = #got, q.bytes + 2 * found <= CALL_BYTES and 2 or 1
-    if largest then fitting = math.max(fitting, math.floor((CALL_BYTES - q.bytes) / largest)) end
+    if largest then fitting = math.max(fitting, math.min(most, math.floor((CALL_BYTES - q.bytes) / largest))) end
     local asked = math.min(want - before, fitting)
     local page, bytes = fetch(before, asked)
     bytes = bytes or 0
@@ -84,21 +84,21 @@ local function read_within(q, want, fetch, largest)
 end
 
 -- What it takes to find an item of a list, as bytes that take as long to read: the server goes from the nearer end over nodes of 8 KiB.
-local NODE_BYTES, STEP_BYTES, FAR_BYTES = 8192, 12, 32768
+local NODE_BYTES, STEP_BYTES, FAR_BYTES, MOST_NEAR = 8192, 12, 32768, 8
 local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
 
--- The same from the right end of a list, where its oldest items are, after the first skip of them. The largest size is trusted only far inside the list:
--- another client may have put anything there.
+-- The same from the right end of a list, where its oldest items are, after the first skip of them. The largest size is trusted for a few items only unless
+-- they are far inside the list: another client may have put anything there.
 local function read_oldest(q, list, skip, want, largest)
   local length = skip > 0 and redis.call('LLEN', list) or 0
-  if largest and bytes_to_find(math.min(skip, length - skip), largest) < FAR_BYTES then largest = nil end
+  local is_far = largest and bytes_to_find(math.min(skip, length - skip), largest) >= FAR_BYTES
   return read_within(q, want, function(read, count)
     local first = skip + read
     local page = redis.call('LRANGE', list, -(first + count), -(first + 1))  -- the newest first
     local size = #page
     for i = 1, math.floor(size / 2) do page[i], page[size + 1 - i] = page[size + 1 - i], page[i] end
     return page, length > 0 and page[1] and bytes_to_find(math.min(first, length - first), #page[1]) or 0
-  end, largest)
+  end, largest, is_far and want or MOST_NEAR)
 end
 
 -- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).

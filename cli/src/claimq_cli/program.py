@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import click
@@ -13,6 +13,7 @@ from claimq_cli import errors
 from claimq_cli.commands.change import delete, flush, pause, release, resume
 from claimq_cli.commands.check import check
 from claimq_cli.commands.completion import completion
+from claimq_cli.commands.context import common_options
 from claimq_cli.commands.enqueue import enqueue
 from claimq_cli.commands.export_items import export_items
 from claimq_cli.commands.failed import failed
@@ -32,6 +33,7 @@ from claimq_cli.commands.policy import policy
 from claimq_cli.commands.record import record
 from claimq_cli.commands.simulate import simulate_command
 from claimq_cli.commands.up import up
+from claimq_cli.commands.validate import validate
 from claimq_cli.commands.web import web
 from claimq_cli.commands.why import why
 from claimq_cli.commands.worker import worker
@@ -40,12 +42,40 @@ from claimq_cli.output import terminal
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="claimq-cli")
-def cli() -> None:
-    """Inspect, change and run reliable work queues on Redis and Valkey."""
+@common_options(output=None)
+@click.pass_context
+def cli(context: click.Context, /, **given: object) -> None:
+    """Inspect, change and run reliable work queues on Redis and Valkey.
+
+    Options before the command apply to it unless they follow it too.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    command = cli.commands.get(context.invoked_subcommand or "")
+    if command is None or not chosen:
+        return
+    known = {parameter.name for one in _leaves(command) for parameter in one.params}
+    for option in context.command.params:
+        if option.name in chosen and option.name not in known:
+            raise click.UsageError(f"`claimq {command.name}` has no option {option.opts[-1]}", context)
+    context.default_map = {str(command.name): _defaults(command, chosen)}
+
+
+def _leaves(command: click.Command) -> list[click.Command]:
+    if isinstance(command, click.Group):
+        return [leaf for one in command.commands.values() for leaf in _leaves(one)]
+    return [command]
+
+
+def _defaults(command: click.Command, chosen: Mapping[str, object]) -> Mapping[str, object]:
+    """The defaults of a command's options, in the form that click reads for groups."""
+    if isinstance(command, click.Group):
+        return {name: _defaults(one, chosen) for name, one in command.commands.items()}
+    return chosen
 
 
 for command in (
     up,
+    validate,
     worker,
     enqueue,
     import_items,

@@ -306,7 +306,7 @@ def test_a_queue_is_found_under_each_of_its_names(api_server: ApiServer, name: s
 def test_explain_describes_every_field_with_unit_and_default(api_server: ApiServer) -> None:
     said = re.sub(r"\s+", " ", api_server.kubectl("explain", "reliablequeues.spec.scaling"))
     assert "targetAge <string>" in said
-    assert "How long an item may wait until it is started, as a duration." in said
+    assert "How long an item may wait before it is started, as a duration." in said
     assert "Default: 30s. Allowed: from 1s to 168h." in said
     assert "enum: Auto, Manual, External" in said
     tree = api_server.kubectl("explain", "reliablequeues", "--recursive")

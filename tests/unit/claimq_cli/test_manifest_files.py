@@ -76,7 +76,7 @@ def test_a_list_is_no_manifest(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_or_not_text_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
-        CommandError, match=r"cannot be read .No such file or directory.; name a manifest with -f"
+        CommandError, match=r"cannot be read .No such file or directory.; give the path of a manifest"
     ):
         load_manifests(tmp_path / "nothing", url=None, command=None)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")

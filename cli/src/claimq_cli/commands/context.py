@@ -8,17 +8,18 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 import claimq
 from claimq.codec import check_name
 from claimq_cli.commands.queue_names import check_exists, did_you_mean
-from claimq_cli.output.answers import Answers
+from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.server_choice import Chosen, choose
 
 P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +68,44 @@ class Context:
                 await queue.add_to_index()
 
 
+def output_option(default: str | None) -> Callable[[F], F]:
+    """The option for the format of the output."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        default=default,
+        show_default=default is not None,
+        help="Format of the output.",
+    )
+
+
+def common_options(*, output: str | None) -> Callable[[F], F]:
+    """The options for the server, and that for the format with this default."""
+
+    def decorate(command: F) -> F:
+        command = output_option(output)(command)
+        command = click.option(
+            "--data",
+            type=click.Path(path_type=Path),
+            help="Use the server of the `claimq up` with this state directory.",
+        )(command)
+        return click.option(
+            "--redis",
+            "url",
+            metavar="URL",
+            help="URL of the server (default: $CLAIMQ_REDIS_URL, or the server of a running `claimq up`).",
+        )(command)
+
+    return decorate
+
+
 def with_context(
     run: Callable[Concatenate[Context, P], Coroutine[Any, Any, int | None]],
 ) -> Callable[..., int | None]:
     """Adds the common options to a command and runs it in an event loop."""
 
-    @click.option(
-        "--redis",
-        "url",
-        metavar="URL",
-        help="URL of the server (default: $CLAIMQ_REDIS_URL, or the server of a running `claimq up`).",
-    )
-    @click.option(
-        "--data",
-        type=click.Path(path_type=Path),
-        help="Use the server of the `claimq up` with this state directory.",
-    )
-    @click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="Format of the output.",
-    )
+    @common_options(output="table")
     @functools.wraps(run)
     def command(
         url: str | None, data: Path | None, output: str, *args: P.args, **kwargs: P.kwargs

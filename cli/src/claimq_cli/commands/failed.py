@@ -38,6 +38,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int) -> 
         ["id", "failed", ">requeued", ">given up", "~error", "~payload"],
         [_row(one) for one in found],
         nothing=f"{name}: no failed items",
+        each="items",
     )
 
 
@@ -66,6 +67,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
             for one in found
         ],
         nothing=f"{name}: no item was removed or dropped",
+        each="items",
     )
 
 

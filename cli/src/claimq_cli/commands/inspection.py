@@ -50,6 +50,7 @@ async def status(context: Context, name: str | None) -> None:
         statuses[0] if name is not None else {"queues": statuses},
         columns,
         [_status_row(*one) for one in found],
+        each="" if name is not None else "queues",
     )
 
 
@@ -69,6 +70,7 @@ async def queues(context: Context) -> None:
         ["queue", *(f">{state.value}" for state in State)],
         [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
         nothing="this server has no list of queues",
+        each="queues",
     )
 
 
@@ -99,6 +101,7 @@ async def peek(context: Context, name: str, number: int, client: str | None) -> 
         ["id", "client", "enqueued", ">requeued", "~payload"],
         [_item_row(one) for one in found],
         nothing=f"{name}: no items in main",
+        each="items",
     )
 
 
@@ -125,6 +128,7 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
         ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
         [_located_row(one) for one in found],
         nothing=f"{name}: no items in {state}",
+        each="items",
     )
 
 
@@ -177,6 +181,7 @@ async def busy(context: Context, name: str, number: int) -> None:
             "~payload",
         ],
         [_busy_row(one, snapshot.now) for one in found],
+        each="items",
         nothing=f"{name}: no items in busy",
     )
 
@@ -224,6 +229,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
         },
         ["client", ">items"],
         [[one.client or "-", f"{one.length:,}"] for one in shown],
+        each="clients",
         nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
     )
 
@@ -283,6 +289,7 @@ async def workers(context: Context, name: str) -> None:
         ["worker", ">busy", "last seen"],
         [[one.worker, f"{one.busy:,}", instant(one.last_seen_at)] for one in found],
         nothing=f"{name}: no worker within the last hour",
+        each="workers",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from claimq_cli.commands.context import output_option
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import Answers
@@ -105,7 +106,7 @@ _SECONDS = Duration()
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="PNG or SVG file that gets charts of the queue and the workers; needs the extra `plot`.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("table")
 def simulate_command(
     file: Path | None,
     shape: str,

@@ -31,7 +31,8 @@ from claimq_spec.manifest import Manifest, parse_manifest
     "-f",
     "--file",
     "file",
-    required=True,
+    default="queue.yaml",
+    show_default=True,
     type=click.Path(path_type=Path),
     help="The manifest; '-' is stdin.",
 )
@@ -110,7 +111,9 @@ def logs_to(board: Board) -> None:
     logger.propagate = False
 
 
-def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple[Manifest, ...]:
+def load_manifests(
+    file: Path, *, url: str | None = None, command: str | None = None, local: bool = True
+) -> tuple[Manifest, ...]:
     """All queues of a file. InvalidSpec with the errors of all documents; CommandError if the file cannot be read."""
     words = _words(command)
     manifests: list[Manifest] = []
@@ -118,7 +121,7 @@ def load_manifests(file: Path, *, url: str | None, command: str | None) -> tuple
     documents = _documents(file)
     for number, document in enumerate(documents, 1):
         try:
-            manifests.append(parse_manifest(document, local=True, redis_url=url, command=words))
+            manifests.append(parse_manifest(document, local=local, redis_url=url, command=words))
         except InvalidSpec as error:
             before = f"document {number}: " if len(documents) > 1 else ""
             problems += [Problem(f"{before}{one.field}", one.message) for one in error.problems]
@@ -162,7 +165,9 @@ def _documents(file: Path) -> list[Mapping[str, object]]:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CommandError(f"{file} cannot be read ({why}); name a manifest with -f", BAD_MANIFEST) from error
+        raise CommandError(
+            f"{file} cannot be read ({why}); give the path of a manifest", BAD_MANIFEST
+        ) from error
     try:
         documents = [one for one in yaml.load_all(text, _UniqueKeys) if one is not None]
     except yaml.YAMLError as error:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import click
 
+from claimq_cli.commands.context import output_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import UNAVAILABLE, CommandError
 from claimq_cli.kubectl import kubectl_json
@@ -30,7 +31,7 @@ _NO_DECISION = "no decision was made yet"
     "-n", "--namespace", help="Namespace of the ReliableQueue (default: that of kubectl's context)."
 )
 @click.option("--context", "cluster", help="Context of kubectl's configuration (default: the current one).")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("table")
 def why(name: str, data: Path | None, namespace: str | None, cluster: str | None, output: str) -> None:
     """Show why the queue NAME has its number of workers.
 
@@ -80,7 +81,7 @@ def _show(found: Json, answers: Answers) -> None:
     if "rule" not in found:
         message = f"{found['queue']}: {_NO_DECISION}; is the operator running?"
         raise CommandError(message, UNAVAILABLE)
-    if answers.is_json:
+    if answers.is_document:
         answers.give(found)
         return
     wanted = count(found["replicas"], "worker") if "replicas" in found else "the number is not changed"

@@ -127,7 +127,7 @@ async def _handler(
     context: Context, name: str, line: CommandLine, limits: Limits
 ) -> AsyncGenerator[tuple[claimq.ReliableQueue, ItemHandler]]:
     """The connected queue and the handler. Nothing that the programs have started is left after the block."""
-    stdout = _STDERR if context.answers.is_json else _STDOUT
+    stdout = _STDERR if context.answers.is_document else _STDOUT
     with Sink(stdout, "stdout") as out, Sink(_STDERR, "stderr") as errors:
         async with context.queue(name) as queue, Guard() as guard:
             yield queue, ItemHandler(name, line, limits, guard, (out, errors), os.environ)
@@ -162,7 +162,7 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
         "lost": consumed.lost,
         "stopped_by": consumed.stopped_by,
     }
-    if context.answers.is_json:
+    if context.answers.is_document:
         context.answers.give(document)
     else:
         others = f"{consumed.failed:,} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"

@@ -1,18 +1,22 @@
-"""Prints the result of a command: a table or lines for people, or one JSON document."""
+"""Prints the result of a command: a table or lines for people, or a document for programs."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import click
+import yaml
 
 from claimq.model import Item
 from claimq_cli.output import terminal
 from claimq_spec.duration import readable_duration
 
+FORMS = ("table", "json", "yaml", "ndjson")
+"""The formats: tables and lines for people; JSON; YAML; JSON with each row on a line of its own."""
 _SHOWN_PAYLOAD = 100
 
 
@@ -20,14 +24,21 @@ class Answers:
     """Prints results in the requested format."""
 
     def __init__(self, form: str) -> None:
-        self.is_json = form == "json"
+        self._form = form
+        self.is_document = form != "table"
+        """Whether programs read the result."""
 
     def give(self, document: Any, *lines: str) -> None:
-        """Prints the document as JSON, or the lines."""
-        if self.is_json:
-            click.echo(terminal.safe_json(document))
-        else:
-            terminal.say_lines(lines)
+        """Prints the document, or the lines."""
+        match self._form:
+            case "json":
+                click.echo(terminal.safe_json(document))
+            case "yaml":
+                click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+            case "ndjson":
+                click.echo(json.dumps(document))
+            case _:
+                terminal.say_lines(lines)
 
     def give_table(
         self,
@@ -36,9 +47,16 @@ class Answers:
         rows: Sequence[Sequence[str]],
         *,
         nothing: str = "nothing",
+        each: str = "",
     ) -> None:
-        """The document as JSON, or rows for people; for the columns see `terminal.say_table`."""
-        if self.is_json or not rows:
+        """The document, or rows for people; for the columns see `terminal.say_table`.
+
+        ``each``: the field of the document that has the rows, which are a line each in NDJSON.
+        """
+        if self._form == "ndjson":
+            for record in document[each] if each else [document]:
+                self.give(record)
+        elif self.is_document or not rows:
             self.give(document, nothing)
         else:
             terminal.say_table(columns, rows)

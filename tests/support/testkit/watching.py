@@ -4,7 +4,7 @@ import http.client
 import json
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from clusterkit import Cluster
@@ -27,25 +27,18 @@ def watched(cluster: Cluster, path: str) -> Generator[list[Json]]:
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
 
-    was_cut_off = threading.Event()
-    is_over = threading.Event()
-
     def read() -> None:
-        try:
+        with suppress(OSError, ValueError, http.client.HTTPException):  # the shutdown can come at any byte
             for line in answer:
                 states.append(json.loads(line)["object"])  # noqa: PERF401 - each is seen as soon as it is there
-        except (OSError, ValueError, http.client.HTTPException):
-            pass  # the shutdown can come at any byte
-        if not is_over.is_set():
-            was_cut_off.set()
 
     reader = threading.Thread(target=read, name="watch", daemon=True)
     reader.start()
     try:
         yield states
     finally:
-        is_over.set()
+        went_on = reader.is_alive()
         connection.shut_down()
         reader.join()
         connection.close()
-    assert not was_cut_off.is_set(), "the API server has ended the watch"
+    assert went_on, "the API server has ended the watch"

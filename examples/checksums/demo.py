@@ -27,7 +27,8 @@ from rich.console import Console
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
-from claimq_cli.commands.up import load_manifests, logs_to
+from claimq_cli.commands.manifest_files import load_manifests
+from claimq_cli.commands.up import logs_to
 from claimq_cli.commands.up_page import OFF, web_page
 from claimq_cli.errors import CommandError
 from claimq_cli.local.local_mode import LocalMode, Options, first_error

@@ -32,10 +32,8 @@ def payload_bytes(payload: object) -> bytes:
         return payload.tobytes()
     try:
         return _encoded(payload)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a lone surrogate, NaN, a list within itself, too many levels
+    # A lone surrogate, NaN, a list within itself, too many levels.
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"this payload cannot be stored as text or JSON ({error}); encode it to bytes yourself"
         ) from error

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from claimq.errors import InvalidSpec
-from claimq_cli.commands.up import load_manifests
+from claimq_cli.commands.manifest_files import load_manifests
 from claimq_cli.errors import BAD_MANIFEST, CommandError
 
 QUEUE = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from claimq_cli.commands.context import output_option
-from claimq_cli.commands.up import load_manifests
+from claimq_cli.commands.manifest_files import load_manifests
 from claimq_cli.output.answers import Answers
 
 

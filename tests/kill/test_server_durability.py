@@ -60,10 +60,13 @@ def test_sigkill_takes_at_most_the_last_items_where_the_file_is_stored_every_sec
 ) -> None:
     """The server puts off writing for up to two seconds while the disk is busy with the second before."""
     server = start_server(flavour, {**APPENDING, "appendfsync": "everysec"})
-    payloads = enqueued(server, 0, COUNT)
+    old = enqueued(server, 0, COUNT)
+    eventually_sync(lambda: old[-1].encode() in append_only_file(server).read_bytes(), why="they are written")
+    payloads = old + enqueued(server, COUNT, COUNT)
     kill_and_restart(server)
     found = kept(server)
     assert found == payloads[: len(found)]
+    assert len(found) >= COUNT
 
 
 def stored_bytes(server: Server) -> int:

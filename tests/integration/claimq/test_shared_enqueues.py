@@ -15,6 +15,7 @@ from claimq import (
     StoreMisused,
     StoreUnavailable,
 )
+from claimq.queue import shared_enqueues
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -46,7 +47,10 @@ async def test_enqueues_during_a_call_share_the_next_one_in_order(queue: Reliabl
     assert [one.length for one in stored] == [1] + [201] * 200 + [300] * 99
 
 
-async def test_tasks_that_go_on_together_stay_together(queue: ReliableQueue) -> None:
+async def test_tasks_that_go_on_together_stay_together(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_enqueues, "_PATIENCE", 60.0)  # a slow reply would begin another call
     before = (await queue.snapshot()).seq
 
     async def producer() -> None:

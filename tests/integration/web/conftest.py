@@ -20,7 +20,7 @@ from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import eventually_sync
 
-SCRIPT = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'{{7*7}}"
+SCRIPT = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'{{12345678*9}}"
 CLIENT = "<img/src=x/onerror=window.hit=1>"
 WORKER = "<img\tsrc=x>".replace("\t", "-onerror=hit-")
 ID = '"><svg/onload=window.hit=1>'

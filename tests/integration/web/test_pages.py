@@ -158,7 +158,7 @@ def test_no_page_has_foreign_text_as_markup(page_of_web: Any, media: str) -> Non
     texts.append(page_of_web.get("/?text=<script>no").text)
     for text in texts:
         assert not re.search(r"<script>|<img|<svg/|onload=[^&]*>", text.replace("&lt;", ""))
-        assert "49" not in re.findall(r"\{\{7\*7\}\}|49", text)[:1]
+        assert "111111102" not in text, "a template in foreign text was evaluated"
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def _up(asked: argparse.Namespace) -> int:
         return 0
     layout = Layout(asked.name)
     with locked(layout.lock, "bringing it up", wait=asked.wait):
-        is_new = lifecycle.up(layout, asked.nodes)
+        is_new = lifecycle.up(layout, asked.nodes, wait=asked.wait)
     print(
         f"the cluster {asked.name!r} is up{'' if is_new else ' already'}: make cluster-shell, make cluster-down"
     )

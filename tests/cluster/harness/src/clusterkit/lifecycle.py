@@ -22,7 +22,7 @@ from clusterkit.processes import DAEMONS, Processes
 from clusterkit.spaces import Space, create_switch, join_switch
 from clusterkit.state import State, boot_id, read_state, write_state
 from clusterkit.toolchain import exclusively, helm, install_packages, say
-from clusterkit.watches import shortage
+from clusterkit.watches import wait_for_watches
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
 API_PROXY = "api-proxy"
@@ -43,8 +43,12 @@ def why_impossible() -> str | None:
     return None
 
 
-def up(layout: Layout, nodes: int = 1, images: Callable[[], Iterable[BuiltImage]] = tuple) -> bool:
+def up(
+    layout: Layout, nodes: int = 1, images: Callable[[], Iterable[BuiltImage]] = tuple, *, wait: float = 0
+) -> bool:
     """Bring up the cluster with so many nodes, which start with `images()`; the caller holds the lock.
+
+    Waits up to `wait` seconds for other clusters to go if the kernel has too few inotify instances beside them.
 
     One that is up already is left as it is when it has as many nodes and all of it runs (the answer is then False).
     Anything else of that name is remains, and is cleared away first.
@@ -61,8 +65,7 @@ def up(layout: Layout, nodes: int = 1, images: Callable[[], Iterable[BuiltImage]
     archives = archives_of_nodes(images())
     if down(layout):
         say(f"cleared away what was left of the cluster {layout.name!r}")
-    if short := shortage(nodes):
-        raise HarnessError(short)
+    wait_for_watches(nodes, wait)
     try:
         _bring_up(layout, nodes, programs, archives)
     except BaseException:

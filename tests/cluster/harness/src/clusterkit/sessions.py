@@ -13,6 +13,9 @@ from clusterkit.layout import Layout
 from clusterkit.lock import locked
 from clusterkit.own_cluster import OwnCluster
 
+_PATIENCE = 900
+"""Seconds to wait for the clusters of other runs to go, if the kernel's limits do not allow one more."""
+
 
 def existing_context() -> str | None:
     """What KUBE_CONTEXT says; empty is the same as unset."""
@@ -51,7 +54,7 @@ def session(
     layout = Layout(name or os.environ.get("CLAIMQ_CLUSTER") or "claimq-tests")
     with locked(layout.lock, "testing with it", wait=float(os.environ.get("CLAIMQ_CLUSTER_WAIT") or 0)):
         try:
-            lifecycle.up(layout, nodes, images)
+            lifecycle.up(layout, nodes, images, wait=_PATIENCE)
             yield OwnCluster(layout)
         finally:
             if os.environ.get("CLAIMQ_CLUSTER_KEEP") != "1":

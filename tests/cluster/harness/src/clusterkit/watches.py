@@ -2,12 +2,29 @@
 
 import ctypes
 import os
+import time
 from pathlib import Path
+
+from clusterkit.errors import HarnessError
+from clusterkit.toolchain import say
 
 _LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 # Counted on clusters that run: a kubelet and its containerd hold 7, the control plane 8. Half as many again for pods.
 _PER_NODE = 11
 _PER_CLUSTER = 12
+
+
+def wait_for_watches(nodes: int, seconds: float) -> None:
+    """Waits until there are enough for a cluster of so many nodes; HarnessError if there are not after `seconds`."""
+    deadline = time.monotonic() + seconds
+    announced = False
+    while short := shortage(nodes):
+        if time.monotonic() >= deadline:
+            raise HarnessError(short)
+        if not announced:
+            say(f"waiting up to {seconds:g} s for other clusters to go: {short}")
+            announced = True
+        time.sleep(1)
 
 
 def shortage(nodes: int) -> str | None:

@@ -253,6 +253,28 @@ async def test_lost_lists_among_many_clients_are_no_longer_counted(
     assert len(await queue.peek(4_000)) == 3_001
 
 
+async def test_a_lost_count_of_the_items_of_many_clients_is_made_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """It is exact once no item arrives during a count."""
+    for begin in (0, 1000):
+        await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(begin, begin + 1000)])
+    server.call("DEL", "cq:{q}:stats")
+    for number in range(20):
+        await queue.enqueue("x", client=f"n{number}")
+        await queue.reap()
+    assert 2000 <= await queue.length() <= 2020
+    for _ in range(12):
+        await queue.reap()
+    assert await queue.length() == 2020
+    claimed = 0
+    while claims := await queue.claim(1000, wait=0):
+        claimed += len(claims)
+        await queue.done(claims)
+    assert claimed == 2020
+    assert await queue.length() == 0
+
+
 async def test_many_clients_are_not_counted_by_an_index_that_lacks_some(
     queue: ReliableQueue, server: Server
 ) -> None:

@@ -44,11 +44,13 @@ local function repair_failed(q, found)
 end
 
 -- Counts the items in the lists of many clients, about 1,000 clients in a call. Items come and go until all are counted, so what the lists hold
--- then is at most what was counted and what has come since the first call; `most` is that, at the end, unless heads lacks clients.
+-- then is at most what was counted and what has come since the first call, and at least what was counted if nothing has gone. At the end `most` is
+-- the first, unless heads lacks clients, and `least` the second.
 local COUNTED_CLIENTS = 1000
 local function count_clients(q, found, has_all)
-  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued')
-  local came, cursor, counted, came_before = 0, string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+)$')
+  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued', 'claimed', 'flushed')
+  local came, gone = 0, (tonumber(at[7]) or 0) + (tonumber(at[8]) or 0)
+  local cursor, counted, came_before, gone_before = string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
   for i = 2, 6 do came = came + (tonumber(at[i]) or 0) end
   local page = redis.pcall('ZSCAN', q.heads, cursor or '0', 'COUNT', COUNTED_CLIENTS)
   if page.err then return end  -- an earlier release's users may not run it
@@ -57,9 +59,12 @@ local function count_clients(q, found, has_all)
     local length = redis.pcall('LLEN', key_of(q, page[2][i]))
     if type(length) == 'number' then items = items + length end
   end
-  came_before = tonumber(came_before) or came
-  if page[1] == '0' and has_all then found.most = items + math.max(came - came_before, 0) end
-  local counting = format_text('%s %d %d', page[1], items, came_before)
+  came_before, gone_before = tonumber(came_before) or came, tonumber(gone_before) or gone
+  if page[1] == '0' then
+    if has_all then found.most = items + math.max(came - came_before, 0) end
+    if gone == gone_before then found.least = items end
+  end
+  local counting = format_text('%s %d %d %d', page[1], items, came_before, gone_before)
   if page[1] ~= '0' or cursor then found.counting = counting end
 end
 
@@ -72,7 +77,8 @@ local function check_ring(q, limit)
   local known = redis.call('ZCARD', heads) + (q.main_in_ring and 1 or 0)
   if size > 1000 then
     count_clients(q, found, known >= size)
-    if found.most and q.client_items > found.most then found.items = found.most end
+    if found.most and q.client_items > found.most then found.items = found.most
+    elseif found.least and q.client_items < found.least then found.items = found.least end
   end
   if size > 10000 or (size > 1000 and size >= known) then return found end
   local in_ring, items = {}, 0

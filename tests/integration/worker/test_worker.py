@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import EnqueuedItem, Item, NewItem, Refused, SidecarUnavailable, Worker
+from claimq.worker.wire import ANSWER_SECONDS
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -233,14 +235,28 @@ def test_a_verdict_waits_for_a_sidecar_that_restarts(
     starting.join()
 
 
-def test_patience_has_an_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_patience_has_an_end_and_no_call_gives_up_before_it(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("a")
     worker = claimq.worker.connect(sidecar.socket, patience=0.3)
     (item,) = worker.claim(wait=0)
     sidecar.kill9()
-    with pytest.raises(SidecarUnavailable, match="no process answers on the socket"):
-        item.done()
+    for call in (item.done, lambda: item.fail("x"), lambda: worker.enqueue("b")):
+        began = time.monotonic()
+        with pytest.raises(SidecarUnavailable, match="no process answers on the socket"):
+            call()
+        assert time.monotonic() - began >= 0.3
     assert worker.in_hand == [item]
+    worker.close()
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_a_loop_waits_for_the_sidecar_as_long_as_its_patience(session: bool, sidecar: Sidecar) -> None:
+    worker = claimq.worker.connect(sidecar.socket, session=session, patience=0.5)
+    sidecar.kill9()
+    began = time.monotonic()
+    with pytest.raises(SidecarUnavailable, match="no process answers on the socket"):
+        next(worker.items(handle_signals=False))
+    assert 0.5 <= time.monotonic() - began < ANSWER_SECONDS
     worker.close()
 
 

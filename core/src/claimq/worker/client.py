@@ -119,19 +119,18 @@ class Client(Generic[AnyItem]):
         sidecar does not answer, StoreUnavailable, Refused. Cancelling it loses nothing.
         """
         limit = optional_seconds("wait", wait)
-        return self._note_claim(await self._claim(max, limit, try_for=5.0), limit)
+        return self._note_claim(await self._claim(max, limit), limit)
 
-    async def _claim(
-        self, most: int, wait: float | None, *, try_for: float, stopping: Stopping | None = None
-    ) -> list[AnyItem]:
+    async def _claim(self, most: int, wait: float | None, stopping: Stopping | None = None) -> list[AnyItem]:
+        """``stopping``: of a loop, which waits for the sidecar for ``patience`` seconds."""
+        session_in = wire.ANSWER_SECONDS if stopping is None else self._patience
+        try_for = 5.0 if stopping is None else self._patience
         self._check_process()
         wait = await self._connections.default_wait(try_for) if wait is None else wait
         session: str | None = None
         for _ in range(3):
             if self._session is not None:
-                session = await self._session.id(
-                    wire.ANSWER_SECONDS, other_than=session, abandon=self.is_over
-                )
+                session = await self._session.id(session_in, other_than=session, abandon=self.is_over)
             body = wire.claim_body(most, wait, session)
             try:
                 reply, _ = await self._connections.call(
@@ -208,7 +207,7 @@ class Client(Generic[AnyItem]):
 
     async def _claim_through_outages(self, chunk: int, wait: float) -> list[AnyItem]:
         try:
-            return await self._claim(chunk, wait, try_for=self._patience, stopping=self._stopping)
+            return await self._claim(chunk, wait, self._stopping)
         except (StoreUnavailable, SidecarUnavailable) as error:
             if not self.is_over():
                 if isinstance(error, SidecarUnavailable):

@@ -113,10 +113,10 @@ class Connections:
                         raise failure from error
                 except StoreUnavailable as error:
                     failure, sent = error, True
-            pause = pauses.next()
-            if (stopping is not None and stopping.is_asked) or time.monotonic() + pause > give_up:
+            left = give_up - time.monotonic()
+            if (stopping is not None and stopping.is_asked) or left <= 0:
                 raise failure
-            await self._backend.sleep(pause)
+            await self._backend.sleep(min(pauses.next(), left))
 
     async def default_wait(self, try_for: float) -> float | None:
         """Seconds that a claim waits if it does not say how long, asked for at most every five seconds; None if the

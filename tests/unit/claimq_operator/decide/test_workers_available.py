@@ -82,6 +82,14 @@ def test_a_pod_that_starts_is_named_with_the_command_that_shows_why_it_waits(obs
     assert "`kubectl describe pod a --namespace=media`" in message
 
 
+def test_a_pod_that_still_starts_after_the_deadline_is_named_too(observed: Look) -> None:
+    look = observed(replicas=1, pods=[pod_body("a", ready=False)])
+    late = with_condition(look, type="Progressing", reason="ProgressDeadlineExceeded", message="too slow")
+    status, reason, message = found(late)
+    assert (status, reason) == ("False", "ProgressDeadlineExceeded")
+    assert "too slow; if this persists, run `kubectl describe pod a --namespace=media`" in message
+
+
 @pytest.mark.parametrize(
     ("ready", "wanted", "reason"), [(0, 0, "NoneWanted"), (1, 1, "AllReady"), (2, 1, "AllReady")]
 )

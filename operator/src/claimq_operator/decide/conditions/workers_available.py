@@ -36,7 +36,8 @@ def _without_left_out(view: View) -> Condition:
         cause = f"; {problem.reason}: {_text(problem)}" if problem else ""
         return Condition(TYPE, TRUE, "SomeReady", f"{ready} of {wanted} workers are ready{cause}")
     if problem is not None:
-        message = f"0 of {wanted} workers are ready: {_text(problem)}"
+        look = "" if problem.pod else _where_to_look(view)
+        message = f"0 of {wanted} workers are ready: {_text(problem)}{look}"
         return Condition(TYPE, FALSE, _reason(problem.reason), message)
     return Condition(
         TYPE, FALSE, STARTING, f"0 of {wanted} workers are ready, starting{_where_to_look(view)}"

@@ -11,14 +11,25 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import Claim, NewItem, OnExpiry, Policy, Reason, ReliableQueue, State, StoreMisused, Verdict
+from claimq import (
+    Claim,
+    NewItem,
+    OnExpiry,
+    Policy,
+    Reason,
+    ReliableQueue,
+    State,
+    StoreMisused,
+    Verdict,
+)
 from claimq.queue.internals import internals
-from claimq.queue.token_groups import MOVES
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import waiting
 from testkit.server import Server
 
+MOVES = 100
+"""Items that change their state in one call, as docs/guarantees.md says."""
 COUNT = 9
 LARGE = 600_000
 MOST = 4

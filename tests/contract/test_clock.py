@@ -61,6 +61,14 @@ async def test_the_grace_is_ten_seconds_at_most(queue: ReliableQueue) -> None:
     assert len((await queue.reap()).expired) == 1
 
 
+async def test_a_gap_of_more_than_five_seconds_gives_time_to_renew(queue: ReliableQueue) -> None:
+    token = await held(queue)
+    await move_clock(queue, 28)
+    await move_clock(queue, 5.1, gap=True)
+    assert (await queue.reap()).expired == ()
+    assert verdicts(await queue.renew(token)) == ["renewed"]
+
+
 async def test_a_short_silence_is_no_gap(queue: ReliableQueue) -> None:
     await held(queue)
     await move_clock(queue, 28)

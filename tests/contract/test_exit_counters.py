@@ -7,6 +7,7 @@ import pytest
 from claimq import FailedPolicy, Item, OnExpiry, Policy, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import lengths
+from testkit.server import Server
 
 
 async def fail_both(queue: ReliableQueue) -> None:
@@ -93,6 +94,16 @@ async def test_each_way_out_of_a_queue_is_counted(queue: ReliableQueue, way: str
     assert sum(await lengths(queue)) == 0
     gone = sum(stats[name] for name in ("done", "dropped", "failed_removed", "flushed"))
     assert stats["enqueued"] + stats["adopted"] == gone
+
+
+async def test_a_bare_payload_that_is_flushed_is_counted_as_flushed_alone(
+    server: Server, queue: ReliableQueue
+) -> None:
+    server.call("LPUSH", "cq:{q}:main", "a", "b")
+    await queue.enqueue("c")
+    await queue.flush()
+    stats = await queue.stats()
+    assert (stats["enqueued"], stats["adopted"], stats["flushed"]) == (1, 0, 3)
 
 
 async def test_a_deletion_returns_how_many_items_there_were(queue: ReliableQueue) -> None:

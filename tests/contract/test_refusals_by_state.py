@@ -1,8 +1,10 @@
 """Refusals that are not about a key's type: too large, full, stale, lost, known, read-only. None changes anything."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+import redis.asyncio
 
 import claimq
 from claimq import (
@@ -173,6 +175,35 @@ async def test_a_full_server_refuses_what_takes_memory_and_nothing_has_changed(
         with pytest.raises(StoreFull, match="give it more memory"):
             await refused
     assert changes(before, contents(server)) == {}
+
+
+class FullAfter:
+    """Stands for a client whose server is full after so many calls of scripts."""
+
+    def __init__(self, server: Server, client: redis.asyncio.Redis, calls: int) -> None:
+        self._server, self._client, self._left = server, client, calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def evalsha(self, *words: Any) -> Any:
+        """As the client's."""
+        if self._left == 0:
+            self._server.call("CONFIG", "SET", "maxmemory", "1")
+        self._left -= 1
+        call: Any = self._client.evalsha
+        return await call(*words)
+
+
+async def test_a_call_of_several_steps_keeps_those_before_the_refused_one(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("the server knows the script")
+    client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path))
+    async with client, claimq.connect(client=FullAfter(server, client, 2)) as store:
+        with pytest.raises(StoreFull):
+            await store.queue("q").enqueue_many([str(number) for number in range(2500)])
+    assert [item.text for item in await queue.peek(5000)][1:] == [str(number) for number in range(2000)]
 
 
 async def test_a_full_server_takes_a_policy_a_pause_and_the_end_of_the_queue(

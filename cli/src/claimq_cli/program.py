@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from claimq_cli import errors
 from claimq_cli.commands.change import delete, flush, pause, release, resume
@@ -55,7 +56,10 @@ def cli(context: click.Context, /, **given: object) -> None:
         return
     known = {parameter.name for one in _leaves(command) for parameter in one.params}
     for option in context.command.params:
-        if option.name in chosen and option.name not in known:
+        is_given = (
+            option.name in chosen and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        )
+        if is_given and option.name not in known:
             raise click.UsageError(f"`claimq {command.name}` has no option {option.opts[-1]}", context)
     context.default_map = {str(command.name): _defaults(command, chosen)}
 
@@ -106,17 +110,22 @@ for command in (
     cli.add_command(command)
 
 
-def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_cli.errors`)."""
+def run(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> NoReturn:
+    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_cli.errors`).
+
+    ``is_plugin``: as `kubectl claimq`, which uses the ReliableQueues of kubectl's current namespace by default.
+    """
+    name = "kubectl claimq" if is_plugin else "claimq"
+    defaults = {"namespace": ""} if is_plugin else {}
     try:
-        code = cli.main(arguments, prog_name="claimq", standalone_mode=False)
+        code = cli.main(arguments, prog_name=name, standalone_mode=False, default_map=defaults)
     except click.exceptions.Abort:
         sys.exit(errors.INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "claimq"
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
         terminal.say_error(f"{' '.join(error.format_message().split())} (see `{command} --help`)")
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):

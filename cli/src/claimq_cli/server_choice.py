@@ -1,10 +1,10 @@
-"""Chooses the server of a command: --redis, $CLAIMQ_REDIS_URL, or that of a running local mode."""
+"""Chooses the server of a command: --redis, a ReliableQueue, $CLAIMQ_REDIS_URL, or that of a running local mode."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import claimq
@@ -13,15 +13,22 @@ from claimq.default_server import settings_from
 from claimq_cli.errors import USAGE, CommandError
 
 RETRY_SECONDS = 3.0
-_ADVICE = "give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
+_ADVICE = (
+    "give --redis URL or --namespace NAMESPACE, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A server, and the queues that local mode runs on it."""
+    """A server, and the queues that local mode or ReliableQueues use on it."""
 
     settings: claimq.RedisSettings
-    queues: tuple[str, ...] = ()
+    queues: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names for commands -> names on the server. Empty: those of the server."""
+
+    def queue_name(self, name: str) -> str:
+        """The name of a queue on the server."""
+        return self.queues.get(name, name)
 
 
 def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
@@ -41,7 +48,7 @@ def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
             "the queues of the running local mode are on several servers; give the name of a queue", USAGE
         )
     found = urls.pop()
-    return Chosen(settings_for(found), tuple(name for name, where in queues.items() if where == found))
+    return Chosen(settings_for(found), {name: name for name, where in queues.items() if where == found})
 
 
 def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:

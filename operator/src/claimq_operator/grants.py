@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from claimq_spec.wildcards import matches
+
 RESTRICTIONS = (
     "HostNetwork",
     "HostPID",
@@ -31,12 +33,6 @@ class Grants:
     def patterns(self, namespace: str) -> tuple[str, ...]:
         """The patterns that apply to the queues of a namespace."""
         return tuple(pattern for namespaces, pattern in self.grants if matches(namespace, namespaces))
-
-
-def matches(text: str, pattern: str) -> bool:
-    """Whether the pattern matches the whole text. Only ``*`` and ``?`` are special."""
-    regex = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(regex, text) is not None
 
 
 NO_GRANTS = Grants()

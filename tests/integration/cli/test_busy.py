@@ -41,7 +41,7 @@ def test_busy_items_are_shown_with_the_longest_claim_first(on: Claimq, three_bus
 
 
 def test_the_table_of_busy_items_has_worker_lease_and_counters(on: Claimq, three_busy: None) -> None:
-    heading, _, first, *others = on("busy", "q", "-n", "2").out.splitlines()
+    heading, _, first, *others = on("busy", "q", "--limit", "2").out.splitlines()
     assert heading.split()[:6] == ["id", "worker", "busy", "for", "lease", "until"]
     assert heading.split()[6:] == ["requeued", "failed", "crashed", "interrupted", "payload"]
     assert first.split()[:2] == ["a", "w0"]
@@ -61,9 +61,11 @@ def test_the_longest_claim_is_found_behind_hundreds_of_others(on: Claimq, valkey
             return longest.item.id
 
     longest = asyncio.run(work())
-    by_lease = on("items", "q", "busy", "-n", "699", "-o", "json").json["items"]
+    by_lease = on("items", "q", "busy", "--limit", "699", "-o", "json").json["items"]
     assert longest not in [one["item"]["id"] for one in by_lease]
-    assert [one["item"]["id"] for one in on("busy", "q", "-n", "1", "-o", "json").json["items"]] == [longest]
+    assert [one["item"]["id"] for one in on("busy", "q", "--limit", "1", "-o", "json").json["items"]] == [
+        longest
+    ]
 
 
 def test_a_queue_without_claims_has_no_busy_items(on: Claimq) -> None:

@@ -20,7 +20,7 @@ def test_a_delayed_item_is_reported_with_the_time_when_it_is_due(on: Claimq) -> 
 def test_the_items_of_one_client_are_shown_and_removed(on: Claimq) -> None:
     on("enqueue", "q", "a1", "a2", "--client", "a")
     on("enqueue", "q", "b1", "--client", "b")
-    shown = on("peek", "q", "--client", "a", "-n", "1", "-o", "json").json
+    shown = on("peek", "q", "--client", "a", "--limit", "1", "-o", "json").json
     assert (shown["client"], shown["length"], [one["text"] for one in shown["items"]]) == ("a", 2, ["a1"])
     refused = on("flush", "q", "--client", "a")
     assert (refused.code, refused.err) == (
@@ -45,7 +45,7 @@ def test_clients_are_listed_with_their_items_most_items_first(on: Claimq) -> Non
             {"client": "a", "length": 1},
         ],
     }
-    first = on("clients", "q", "-n", "1", "-o", "json").json
+    first = on("clients", "q", "--limit", "1", "-o", "json").json
     assert (first["client_count"], first["clients"]) == (2, found["clients"][:1])
     assert [line.split() for line in on("clients", "q").out.splitlines()[2:]] == [
         ["b", "3"],

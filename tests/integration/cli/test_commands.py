@@ -284,7 +284,7 @@ def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: QueueDo) ->
     assert found == {
         "queue": "q", "worker": "w", "requeued": 2, "delayed": 0, "failed": 0, "unclaimed": 0, "total": 2,
     }  # fmt: skip
-    assert on("peek", "q", "-n", "1", "-o", "json").json["items"][0]["last_error"] == "its power failed"
+    assert on("peek", "q", "--limit", "1", "-o", "json").json["items"][0]["last_error"] == "its power failed"
     assert on("release", "q", "w").out == "q: 0 items given back\n"
 
 
@@ -314,7 +314,8 @@ def test_without_any_server_the_error_names_the_ways_to_give_one(claimq: Claimq)
     answer = claimq("status", "q")
     assert answer.code == 2
     assert answer.err == (
-        "claimq: no server is configured: give --redis URL, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first\n"
+        "claimq: no server is configured: give --redis URL or --namespace NAMESPACE, set CLAIMQ_REDIS_URL, or start "
+        "`claimq up -f FILE` first\n"
     )
 
 

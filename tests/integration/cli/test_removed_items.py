@@ -16,7 +16,7 @@ def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claim
         queue = server.queue("q")
         for claim in queue.claim(2):
             queue.drop(claim, "of no use")
-    (found,) = on("failed", "removed", "q", "-n", "1", "-o", "json").json["items"]
+    (found,) = on("failed", "removed", "q", "--limit", "1", "-o", "json").json["items"]
     assert (found["reason"], found["payload_size"], found["item"]["text"]) == ("on_failure", 3, "two")
     shown = on("failed", "removed", "q").out
     assert all(word in shown for word in ("one", "two", "on_failure", "of no use"))

@@ -56,4 +56,4 @@ def test_without_local_mode_and_without_kubectl_the_error_names_both(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = claimq("why", "thumbs")
     assert (found.code, found.out) == (1, "")
-    assert "no running `claimq up` has this queue, and kubectl" in found.err
+    assert "no running `claimq up` has this queue; kubectl" in found.err

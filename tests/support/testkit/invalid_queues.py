@@ -228,7 +228,7 @@ MISTAKES: dict[str, Mistake] = {
             containers=[{"name": APP, "volumeMounts": [{"name": "a", "mountPath": "/a"}]}],
         ),
         WORKERS,
-        ("False Starting",),
+        ("False Starting", "False ProgressDeadlineExceeded"),  # the latter after ten minutes
         ("kubectl describe pod", "a volume of spec.worker.template"),
         NO_TEMPLATE,
     ),

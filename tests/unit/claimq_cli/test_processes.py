@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from claimq import local_mode
+from claimq_cli import die_with_parent
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local import discovery, leftovers
-from claimq_cli.local.processes import die_with_parent, process_table
+from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.process_table import Identity
 from claimq_cli.local.state_directory import ROOM_FOR_NAME, Running, RunState, StateDirectory
 from claimq_cli.local.worker import socket_name

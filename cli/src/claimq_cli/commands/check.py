@@ -88,7 +88,7 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
 
 
 async def _report(context: Context) -> int:
-    async with claimq.connect(settings=context.chosen(None).settings) as server:
+    async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
         found = await server.report()
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [

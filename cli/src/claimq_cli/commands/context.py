@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -14,9 +14,13 @@ import click
 
 import claimq
 from claimq.codec import check_name
+from claimq_cli.cluster.access import ClusterAccess
+from claimq_cli.cluster.kubectl import selected
 from claimq_cli.commands.queue_names import check_exists, did_you_mean
+from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
-from claimq_cli.server_choice import Chosen, choose
+from claimq_cli.output.terminal import say_error
+from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,18 +33,41 @@ class Context:
     url: str | None
     data: Path | None
     answers: Answers
+    cluster: ClusterAccess | None = None
 
-    def chosen(self, queue: str | None) -> Chosen:
-        """The server of a queue (None: of no particular queue). CommandError if none can be found."""
+    async def servers(self, queue: str | None) -> list[Chosen]:
+        """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
+        namespace (for each that cannot be used it prints an error). CommandError if none can be found."""
         if queue is not None:
             check_name("queue", queue)
-        return choose(self.url, self.data, queue)
+        if self.cluster is None:
+            return [choose(self.url, self.data, queue)]
+        if queue is not None:
+            one = await self.cluster.queue(queue)
+            return [Chosen(one.settings, {one.name: one.queue_name})]
+        queues, problems = await self.cluster.all_queues()
+        for problem in problems:
+            say_error(problem)
+        found: dict[claimq.RedisSettings, dict[str, str]] = {}
+        for one in queues:
+            found.setdefault(one.settings, {})[one.name] = one.queue_name
+        return [Chosen(settings, queues) for settings, queues in found.items()]
+
+    async def chosen(self, queue: str | None) -> Chosen:
+        """Like :meth:`servers`, if there is only one; CommandError if there are several."""
+        servers = await self.servers(queue)
+        if len(servers) > 1:
+            raise CommandError(
+                f"the ReliableQueues of the namespace use {len(servers)} servers; give the name of one", USAGE
+            )
+        return servers[0]
 
     @asynccontextmanager
     async def queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
         """The queue, connected inside the block. CommandError if it does not exist."""
-        async with claimq.connect(settings=self.chosen(name).settings) as server:
-            queue = server.queue(name)
+        chosen = await self.chosen(name)
+        async with claimq.connect(settings=chosen.settings) as server:
+            queue = server.queue(chosen.queue_name(name))
             await check_exists(server, queue)
             yield queue
 
@@ -59,8 +86,9 @@ class Context:
 
         With ``is_dry`` it is not added to the list of `claimq queues`.
         """
-        async with claimq.connect(settings=self.chosen(name).settings) as server:
-            queue, new_queue = server.queue(name), ""
+        chosen = await self.chosen(name)
+        async with claimq.connect(settings=chosen.settings) as server:
+            queue, new_queue = server.queue(chosen.queue_name(name)), ""
             if not await queue.exists():
                 new_queue = f"a new queue{did_you_mean(name, await server.queues())}"
             yield queue, new_queue
@@ -80,11 +108,27 @@ def output_option(default: str | None) -> Callable[[F], F]:
     )
 
 
+def cluster_options(command: F) -> F:
+    """The options that select ReliableQueues of a cluster."""
+    command = click.option(
+        "--context",
+        "kube_context",
+        metavar="CONTEXT",
+        help="Use ReliableQueues, with this context of kubectl's configuration (default: the current one).",
+    )(command)
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="Use the ReliableQueues of this namespace (default with --context: that of the context).",
+    )(command)
+
+
 def common_options(*, output: str | None) -> Callable[[F], F]:
     """The options for the server, and that for the format with this default."""
 
     def decorate(command: F) -> F:
-        command = output_option(output)(command)
+        command = cluster_options(output_option(output)(command))
         command = click.option(
             "--data",
             type=click.Path(path_type=Path),
@@ -108,8 +152,22 @@ def with_context(
     @common_options(output="table")
     @functools.wraps(run)
     def command(
-        url: str | None, data: Path | None, output: str, *args: P.args, **kwargs: P.kwargs
+        url: str | None,
+        data: Path | None,
+        namespace: str | None,
+        kube_context: str | None,
+        output: str,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> int | None:
-        return asyncio.run(run(Context(url, data, Answers(output)), *args, **kwargs))
+        kubectl = None if url or data else selected(namespace, kube_context)
+        cluster = None if kubectl is None else ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
+
+        async def main() -> int | None:
+            async with cluster or nullcontext():
+                return await run(Context(url, data, Answers(output), cluster), *args, **kwargs)
+
+        with asyncio.Runner(loop_factory=None if cluster is None else cluster.event_loop) as runner:
+            return runner.run(main())
 
     return command

@@ -169,8 +169,8 @@ async def _portions(
 async def _opened(context: Context, name: str, target: Target) -> AsyncGenerator[Store]:
     """What writes items to the target; open inside the block."""
     if (key := target.key) is not None:
-        settings = settings_for_other(target.server) if target.server else context.chosen(name).settings
-        async with OtherServer(settings, "the server of the target") as server:
+        chosen = settings_for_other(target.server) if target.server else (await context.chosen(name)).settings
+        async with OtherServer(chosen, "the server of the target") as server:
 
             async def push(items: list[Located]) -> None:
                 await server.push(key, next_end=target.next_end, payloads=[one.item.payload for one in items])

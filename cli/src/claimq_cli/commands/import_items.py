@@ -159,8 +159,8 @@ async def _check_file(context: Context, name: str, file: ItemFile) -> int:
 
 
 async def _from_server(context: Context, name: str, layout: Layout, options: Options, pace: Pace) -> int:
-    chosen = context.chosen(name).settings
-    settings = chosen if options.source is None else settings_for_other(options.source)
+    chosen = await context.chosen(name)
+    settings = chosen.settings if options.source is None else settings_for_other(options.source)
     progress = Progress(is_shown=sys.stderr.isatty())
     async with (
         stopping() as stop,

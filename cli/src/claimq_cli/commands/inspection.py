@@ -24,18 +24,18 @@ STATES = click.Choice([state.value for state in State])
 @with_context
 async def status(context: Context, name: str | None) -> None:
     """Show lengths, ages and workers of one queue or all queues."""
-    chosen = context.chosen(name)
     found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
-    async with claimq.connect(settings=chosen.settings) as server:
-        names = (name,) if name is not None else chosen.queues or await server.queues()
-        if not names:
-            raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
-        for one in names:
-            queue = server.queue(one)
-            if name is not None:
-                await check_exists(server, queue)
-            snapshot = await queue.snapshot()
-            found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
+    for chosen in await context.servers(name):
+        async with claimq.connect(settings=chosen.settings) as server:
+            names = [name] if name is not None else [*chosen.queues] or await server.queues()
+            if not names:
+                raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
+            for one in names:
+                queue = server.queue(chosen.queue_name(one))
+                if name is not None:
+                    await check_exists(server, queue)
+                snapshot = await queue.snapshot()
+                found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
     statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
@@ -61,10 +61,12 @@ async def queues(context: Context) -> None:
 
     The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
     """
-    chosen = context.chosen(None)
-    async with claimq.connect(settings=chosen.settings) as server:
-        names = sorted({*chosen.queues, *await server.queues()})
-        found = [(name, await server.queue(name).snapshot()) for name in names]
+    found: list[tuple[str, Snapshot]] = []
+    for chosen in await context.servers(None):
+        async with claimq.connect(settings=chosen.settings) as server:
+            others = [] if context.cluster else await server.queues()
+            names = sorted({*chosen.queues, *others})
+            found += [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
     context.answers.give_table(
         {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],
@@ -157,7 +159,7 @@ async def busy(context: Context, name: str, number: int) -> None:
 
     \b
     claimq busy thumbnails
-    claimq busy thumbnails -n 5 --output json
+    claimq busy thumbnails --limit 5 --output json
     """
     async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
@@ -304,7 +306,11 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
 
     For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
     """
-    found = context.chosen(name).settings.url
+    if context.cluster is not None:
+        raise CommandError(
+            "the server of a ReliableQueue can be reached only while a command forwards its port", USAGE
+        )
+    found = (await context.chosen(name)).settings.url
     if parse_url(found).password is not None and not show_password:
         raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
     context.answers.give({"url": found}, found)

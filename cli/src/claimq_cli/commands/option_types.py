@@ -49,10 +49,9 @@ class Instant(click.ParamType[float]):
 
 
 def number_option(default: int) -> Callable[[Command], Command]:
-    """``-n``: how many items to show."""
+    """``--limit``: how many items to show."""
     return click.option(
-        "-n",
-        "--count",
+        "--limit",
         "number",
         type=click.IntRange(1, 1000),
         default=default,

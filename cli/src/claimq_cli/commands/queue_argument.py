@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 import claimq
+from claimq_cli.cluster.kubectl import selected
+from claimq_cli.cluster.reliable_queues import KIND
 from claimq_cli.server_choice import choose
 
 PATIENCE = 2.0
@@ -28,10 +31,28 @@ class QueueArgument(click.Argument):
         """The names of queues that begin with ``incomplete``."""
         try:
             with _time_limit():
-                names = asyncio.run(known_queues(ctx.params.get("url"), ctx.params.get("data")))
+                names = _names(ctx)
         except Exception:  # noqa: BLE001 - a message would appear in the middle of the line that the user types
             return []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _names(ctx: click.Context) -> list[str]:
+    """The names of the queues that the options before the argument select."""
+    url, data = _given(ctx, "url"), _given(ctx, "data")
+    kubectl = None if url or data else selected(_given(ctx, "namespace"), _given(ctx, "kube_context"))
+    if kubectl is None:
+        return asyncio.run(known_queues(url, data))
+    return [one["metadata"]["name"] for one in kubectl.get(KIND)["items"]]
+
+
+def _given(ctx: click.Context | None, option: str) -> Any:
+    """The value of an option of the command, or before the command; None without."""
+    while ctx is not None:
+        if (value := ctx.params.get(option)) is not None:
+            return value
+        ctx = ctx.parent
+    return None
 
 
 async def known_queues(url: str | None, data: Path | None) -> list[str]:

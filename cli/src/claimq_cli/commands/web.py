@@ -43,11 +43,14 @@ async def web(context: Context, names: tuple[str, ...], listen: str | None, with
 
     listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=without_login)
     with listening:
-        chosen = context.chosen(names[0] if names else None)
+        is_one = len(names) == 1 or (names and context.cluster is None)
+        chosen = await context.chosen(names[0] if is_one else None)
         async with claimq.connect(settings=chosen.settings) as server, stopping() as stop:
             await server.ping()
-            decisions = (lambda: local_decisions(context.data)) if chosen.queues else dict
-            site = Site(ServerQueues(server, names or chosen.queues, decisions))
+            shows_decisions = chosen.queues and context.cluster is None
+            decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
+            shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
+            site = Site(ServerQueues(server, shown, decisions))
             async with site.running(), served(site.app(host), listening):
                 url = url_of(listening)
                 context.answers.give({"url": url}, f"web page: {url} (Ctrl-C stops it)")

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import click
 
-from claimq_cli.commands.context import output_option
+from claimq_cli.cluster.kubectl import Kubectl, selected
+from claimq_cli.cluster.reliable_queues import KIND
+from claimq_cli.commands.context import cluster_options, output_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import UNAVAILABLE, CommandError
-from claimq_cli.kubectl import kubectl_json
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers, count, iso_instant
 from claimq_cli.output.decisions import decision_rows
@@ -27,19 +28,21 @@ _NO_DECISION = "no decision was made yet"
     type=click.Path(path_type=Path),
     help="Show the queue of the `claimq up` with this state directory.",
 )
-@click.option(
-    "-n", "--namespace", help="Namespace of the ReliableQueue (default: that of kubectl's context)."
-)
-@click.option("--context", "cluster", help="Context of kubectl's configuration (default: the current one).")
+@cluster_options
 @output_option("table")
-def why(name: str, data: Path | None, namespace: str | None, cluster: str | None, output: str) -> None:
+def why(name: str, data: Path | None, namespace: str | None, kube_context: str | None, output: str) -> None:
     """Show why the queue NAME has its number of workers.
 
     NAME is a queue of a running `claimq up`, or else a ReliableQueue, which is read with kubectl.
     """
-    found = None if namespace or cluster else _local(name, data)
-    if found is None:
-        found = _on_cluster(name, namespace, cluster)
+    kubectl = selected(namespace, kube_context)
+    found = _local(name, data) if kubectl is None else None
+    try:
+        found = found or _on_cluster(name, kubectl or Kubectl())
+    except CommandError as error:
+        if kubectl is not None:
+            raise
+        raise CommandError(f"no running `claimq up` has this queue; {error}", error.exit_code) from error
     _show(found, Answers(output))
 
 
@@ -59,10 +62,8 @@ def _with_instant(decision: Json) -> Json:
     return {**decision, "at": iso_instant(decision["at"])} if "at" in decision else decision
 
 
-def _on_cluster(name: str, namespace: str | None, cluster: str | None) -> Json:
-    where = [f"--namespace={namespace}"] if namespace else []
-    where += [f"--context={cluster}"] if cluster else []
-    body = kubectl_json("get", f"reliablequeues.claimq.dev/{name}", *where)
+def _on_cluster(name: str, kubectl: Kubectl) -> Json:
+    body = kubectl.get(f"{KIND}/{name}")
     metadata, status = cast("Json", body["metadata"]), cast("Json", body.get("status") or {})
     decision: Json = status.get("scaling") or {}
     listed: list[Json] = status.get("conditions") or []

@@ -35,37 +35,11 @@ def environment(redis: RedisSpec) -> list[Json]:
     return [{"name": name, "value": value} for name, value in found.items() if value is not None]
 
 
-def projections(redis: RedisSpec) -> list[tuple[str, str, str]]:
-    """The entries of Secrets that are needed: (Secret, key, file)."""
-    found: list[tuple[str, str, str]] = []
-    if redis.secret_ref is not None:
-        found.append((redis.secret_ref.name, redis.secret_ref.key, "url"))
-    if redis.password_secret_ref is not None:
-        found.append((redis.password_secret_ref.name, redis.password_secret_ref.key, "password"))
-    if redis.sentinel is not None and redis.sentinel.password_secret_ref is not None:
-        reference = redis.sentinel.password_secret_ref
-        found.append((reference.name, reference.key, "sentinel-password"))
-    if redis.tls is not None and redis.tls.ca_secret_ref is not None:
-        found.append((redis.tls.ca_secret_ref.name, redis.tls.ca_secret_ref.key, "ca.crt"))
-    if redis.tls is not None and redis.tls.cert_secret_ref is not None:
-        certificate = redis.tls.cert_secret_ref
-        found.append((certificate.name, certificate.cert_key, "tls.crt"))
-        found.append((certificate.name, certificate.private_key_key, "tls.key"))
-    return found
-
-
-def address_field(redis: RedisSpec) -> str:
-    """The field of the manifest that holds the server's address, for messages."""
-    if redis.secret_ref is None:
-        return "spec.redis.url"
-    return f'spec.redis.secretRef (key "{redis.secret_ref.key}" of the Secret "{redis.secret_ref.name}")'
-
-
 def volume(redis: RedisSpec) -> Json | None:
     """The volume with the files of the secrets; None if there are no secrets."""
     sources = [
         {"secret": {"name": secret, "items": [{"key": key, "path": file}]}}
-        for secret, key, file in projections(redis)
+        for secret, key, file in redis.secret_entries()
     ]
     return (
         {"name": SECRETS_VOLUME, "projected": {"defaultMode": 0o440, "sources": sources}} if sources else None

@@ -49,7 +49,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
     """The container; ``key`` is the queue's lifecycle key."""
     redis = spec.redis
     mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
-    if redis is not None and redis_secrets.projections(redis):
+    if redis is not None and redis.secret_entries():
         mounts.append({"name": SECRETS_VOLUME, "mountPath": SECRETS_DIRECTORY, "readOnly": True})
     return without_empty(
         {

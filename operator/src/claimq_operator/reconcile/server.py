@@ -9,7 +9,6 @@ from claimq.backoff import Backoff
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.model import ServerReport
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq_operator.children.redis_secrets import address_field
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.labels import TAKE_OVER
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
@@ -122,7 +121,7 @@ class QueueServer:
         if fault.reason == "Full":
             return fault
         how = "with TLS" if self._context.connections.uses_tls(resource.key) else "without TLS"
-        fix = f"the address comes from {address_field(redis)} and was used {how}; correct it, or repair the server"
+        fix = f"the address comes from {redis.address_field} and was used {how}; correct it, or repair the server"
         return replace(fault, message=f"{fault.message}; {fix}")
 
     def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> ServerState:

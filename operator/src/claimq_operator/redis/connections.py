@@ -18,7 +18,6 @@ from claimq.model import ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_url import Endpoint, parse_url
 from claimq.server import Server, connect
-from claimq_operator.children.redis_secrets import address_field, projections
 from claimq_operator.fault import Fault
 from claimq_operator.grants import NO_GRANTS, Grants
 from claimq_operator.kubernetes_api.port import (
@@ -32,14 +31,9 @@ from claimq_operator.kubernetes_api.port import (
 )
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.redis.certificates import CertificateRejected, Certificates
-from claimq_operator.redis.password_hosts import (
-    HOSTS_KEY,
-    forbidden,
-    is_allowed,
-    parse_hosts,
-    password_refs,
-)
+from claimq_operator.redis.password_hosts import forbidden
 from claimq_spec.manifest import RedisSpec
+from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
@@ -92,7 +86,7 @@ class RedisConnections:
 
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
         """The server of a queue, with the current values of its Secrets. Raises ServerAccessError."""
-        self._named[key] = {(key[0], secret) for secret, _, _ in projections(redis)}
+        self._named[key] = {(key[0], secret) for secret, _, _ in redis.secret_entries()}
         settings = await self._settings(key, redis)
         former = self._used.get(key)
         if former != settings:
@@ -111,7 +105,7 @@ class RedisConnections:
 
     def forget_secrets(self, key: Key, redis: RedisSpec) -> None:
         """Call it after a fault: the queue's Secrets are read again, since they may have been rotated."""
-        for secret, _, _ in projections(redis):
+        for secret, _, _ in redis.secret_entries():
             self._secrets.pop((key[0], secret), None)
 
     async def release(self, key: Key) -> None:
@@ -155,7 +149,7 @@ class RedisConnections:
     async def _settings(self, key: Key, redis: RedisSpec) -> RedisSettings:
         namespace = key[0]
         files: dict[str, bytes] = {}
-        for secret, name, file in projections(redis):
+        for secret, name, file in redis.secret_entries():
             files[file] = _entry(await self._secret(namespace, secret), secret, name)
         texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
         try:
@@ -182,7 +176,7 @@ class RedisConnections:
                 max_connections=_CONNECTIONS,
             )
         except ValueError as error:
-            message = f"{address_field(redis)}: {error}"
+            message = f"{redis.address_field}: {error}"
             raise ServerAccessError(Fault("AddressInvalid", message, needs_action=True)) from error
 
     async def _check_hosts(self, namespace: str, redis: RedisSpec, endpoint: Endpoint) -> None:

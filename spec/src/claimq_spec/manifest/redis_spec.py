@@ -203,6 +203,31 @@ class RedisSpec:
         absent="the authorities that the image trusts",
     )
 
+    def secret_entries(self) -> list[tuple[str, str, str]]:
+        """The entries of Secrets that a connection needs: (Secret, key, name of the file that holds the value)."""
+        found: list[tuple[str, str, str]] = []
+        if self.secret_ref is not None:
+            found.append((self.secret_ref.name, self.secret_ref.key, "url"))
+        if self.password_secret_ref is not None:
+            found.append((self.password_secret_ref.name, self.password_secret_ref.key, "password"))
+        if self.sentinel is not None and self.sentinel.password_secret_ref is not None:
+            reference = self.sentinel.password_secret_ref
+            found.append((reference.name, reference.key, "sentinel-password"))
+        if self.tls is not None and self.tls.ca_secret_ref is not None:
+            found.append((self.tls.ca_secret_ref.name, self.tls.ca_secret_ref.key, "ca.crt"))
+        if self.tls is not None and self.tls.cert_secret_ref is not None:
+            certificate = self.tls.cert_secret_ref
+            found.append((certificate.name, certificate.cert_key, "tls.crt"))
+            found.append((certificate.name, certificate.private_key_key, "tls.key"))
+        return found
+
+    @property
+    def address_field(self) -> str:
+        """The field that holds the server's address, for messages."""
+        if self.secret_ref is None:
+            return "spec.redis.url"
+        return f'spec.redis.secretRef (key "{self.secret_ref.key}" of the Secret "{self.secret_ref.name}")'
+
     def address(self, url: str | None = None) -> str | None:
         """The whole address: ``url`` (or the one from the Secret, given as argument) with what sentinel and
         cluster add.

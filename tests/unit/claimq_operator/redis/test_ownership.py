@@ -1,20 +1,17 @@
-"""Which names on the server a queue may use, and where its password may be sent."""
+"""Which names on the server a queue may use, and what a queue without access gets."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from claimq.redis_url import parse_url
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.grants import Grants
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.ownership import name_fault
-from claimq_operator.redis.password_hosts import is_allowed, parse_hosts, password_refs
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 
 Queue = Callable[..., QueueResource]
 Look = Callable[..., Observed]
@@ -45,54 +42,6 @@ def test_other_names_need_a_setting_for_the_namespace(
     assert f"media={name}" in said
     assert fault(made, settings, ("media", name)) == ""
     assert fault(made, settings, ("m*", name[:2] + "*")) == ""
-
-
-HOSTS = {
-    "redis": ["redis://redis", "redis://redis:7/3", "rediss://REDIS:6380"],
-    "redis:6379": ["redis://redis", "redis://redis:6379/2"],
-    "*.team.svc": ["redis://a.team.svc:1", "redis+sentinel://a.team.svc,b.team.svc/main"],
-    "rediss://redis": ["rediss://redis"],
-    "[::1]:6379": ["redis://[::1]"],
-}
-
-
-@pytest.mark.parametrize("entry", HOSTS)
-def test_a_password_goes_to_the_hosts_of_an_entry(entry: str) -> None:
-    for url in HOSTS[entry]:
-        assert is_allowed(parse_url(url), [entry])
-
-
-@pytest.mark.parametrize(
-    ("entry", "url"),
-    [
-        ("redis", "redis://redis.evil.example"),
-        ("redis", "redis://evil"),
-        ("redis:6379", "redis://redis:6380"),
-        ("rediss://redis", "redis://redis"),
-        ("*.team.svc", "redis://team.svc.evil"),
-        ("redis", "redis+cluster://redis,evil"),
-        ("redis", "redis+sentinel://redis,evil/main"),
-        ("*", "unix:///run/redis.sock"),
-        ("", "redis://redis"),
-    ],
-)
-def test_a_password_is_sent_to_no_other_host(entry: str, url: str) -> None:
-    assert not is_allowed(parse_url(url), parse_hosts(entry))
-
-
-def test_entries_are_separated_by_commas_blanks_and_lines() -> None:
-    assert parse_hosts(" a:1, b\n*.c\n") == ("a:1", "b", "*.c")
-
-
-def test_a_password_in_the_secret_of_the_address_goes_to_that_address() -> None:
-    password, other = PasswordSecretRef(name="redis"), PasswordSecretRef(name="watch")
-    sentinel = SentinelSpec(master_name="main", password_secret_ref=other)
-    together = RedisSpec(
-        secret_ref=UrlSecretRef(name="redis"), password_secret_ref=password, sentinel=sentinel
-    )
-    assert password_refs(together) == (other,)
-    assert password_refs(replace(together, secret_ref=None, url="redis://evil")) == (password, other)
-    assert password_refs(RedisSpec(url="redis://redis")) == ()
 
 
 def test_a_queue_without_access_gets_no_children_and_no_workers(

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq_cli.local.processes import die_with_parent, process_table
+from claimq_cli import die_with_parent
+from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.process_table import Identity, end_all
 
 _TAIL_BYTES = 4096

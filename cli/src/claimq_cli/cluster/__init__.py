@@ -1,0 +1,1 @@
+"""Finds the server of a queue by its ReliableQueue, and reaches servers inside the cluster, with kubectl."""

@@ -1,0 +1,71 @@
+"""The servers of the ReliableQueues of one namespace, as a command uses them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+from claimq.redis_url import parse_url
+from claimq_cli.cluster.event_loop import ForwardingEventLoop
+from claimq_cli.cluster.kubectl import Kubectl
+from claimq_cli.cluster.port_forwards import PortForwards
+from claimq_cli.cluster.reliable_queues import ClusterQueue, ReliableQueues
+from claimq_cli.errors import CommandError
+
+
+class ClusterAccess:
+    """Finds servers by their ReliableQueues and forwards ports to those inside the cluster, until it is closed."""
+
+    def __init__(self, kubectl: Kubectl, *, retry_for: float) -> None:
+        """``retry_for``: for the settings of connections, in seconds."""
+        self._directory = TemporaryDirectory(prefix="claimq-")  # readable only by this user
+        self._queues = ReliableQueues(kubectl, Path(self._directory.name), retry_for=retry_for)
+        self._forwards = PortForwards(kubectl)
+        self._namespace = kubectl.namespace
+        self._found: dict[str, ClusterQueue] = {}
+
+    def event_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which connections to the servers must be made."""
+        return ForwardingEventLoop(self._find_port)
+
+    async def queue(self, name: str) -> ClusterQueue:
+        """The queue of this ReliableQueue; the ports of its server are open. CommandError, InvalidSpec."""
+        if name not in self._found:
+            self._found[name] = found = await asyncio.to_thread(self._queues.read, name)
+            await self._open_ports(found)
+        return self._found[name]
+
+    async def all_queues(self) -> tuple[list[ClusterQueue], list[str]]:
+        """As :meth:`queue`, for all ReliableQueues of the namespace that can be used, and a line with the error of each
+        other one. CommandError if none can be used."""
+        found, problems = await asyncio.to_thread(self._queues.read_all)
+        usable: list[ClusterQueue] = []
+        for one in found:
+            try:
+                await self._open_ports(one)
+                usable.append(one)
+            except CommandError as error:
+                problems.append(f"{one.name}: {error}")
+        if not usable:
+            raise CommandError("; ".join(problems))
+        return usable, problems
+
+    async def _open_ports(self, queue: ClusterQueue) -> None:
+        self._namespace = queue.namespace
+        for host, port in parse_url(queue.settings.url).addresses:
+            await self._find_port(host, port)
+
+    async def _find_port(self, host: str, port: int) -> int | None:
+        return await self._forwards.local_port(host, port, self._namespace)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._forwards.close()
+        self._directory.cleanup()

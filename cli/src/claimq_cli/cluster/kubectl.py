@@ -1,0 +1,57 @@
+"""Runs kubectl with its own configuration, so that every way to log in to a cluster works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
+
+_SECONDS = 30
+
+
+def selected(namespace: str | None, context: str | None) -> Kubectl | None:
+    """kubectl for the options --namespace and --context of a command; None without both."""
+    return None if namespace is None and context is None else Kubectl(context or "", namespace or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl with a context and a namespace. An empty text is that of kubectl's configuration."""
+
+    context: str = ""
+    namespace: str = ""
+
+    def command(self, *words: str, namespace: str = "") -> list[str]:
+        """The command line of kubectl with these arguments."""
+        options = [f"--context={self.context}"] if self.context else []
+        where = namespace or self.namespace
+        options += [f"--namespace={where}"] if where else []
+        return ["kubectl", *words, *options]
+
+    def get(self, *words: str) -> Any:
+        """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
+        return json.loads(self._run(self.command("get", *words, "--output=json", "--request-timeout=10s")))
+
+    def has_service(self, name: str, namespace: str) -> bool:
+        """Whether this Service exists. CommandError if kubectl fails."""
+        words = ("get", f"service/{name}", "--output=name", "--ignore-not-found", "--request-timeout=10s")
+        return bool(self._run(self.command(*words, namespace=namespace)).strip())
+
+    def _run(self, command: list[str]) -> str:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        except FileNotFoundError as error:
+            raise CommandError(
+                "kubectl, which reads ReliableQueues from a cluster, is not installed"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandError(
+                f"kubectl did not respond within {_SECONDS} s; check its context", UNAVAILABLE
+            ) from error
+        if done.returncode:
+            message = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it printed no error"
+            raise CommandError(f"kubectl: {message}", NOT_DONE if "NotFound" in message else UNAVAILABLE)
+        return done.stdout

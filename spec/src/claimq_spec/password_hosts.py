@@ -1,0 +1,45 @@
+"""Which hosts a password may be sent to, by the list that its Secret contains. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from claimq.redis_url import Endpoint
+from claimq_spec.manifest import PasswordSecretRef, RedisSpec
+from claimq_spec.wildcards import matches
+
+HOSTS_KEY = "hosts"
+"""The key of a Secret that lists the hosts of its password, separated by commas or whitespace."""
+_TLS = "rediss://"
+
+
+def password_refs(redis: RedisSpec) -> tuple[PasswordSecretRef, ...]:
+    """The passwords that are not in the same Secret as the address."""
+    sentinel = None if redis.sentinel is None else redis.sentinel.password_secret_ref
+    address = None if redis.secret_ref is None else redis.secret_ref.name
+    return tuple(
+        one for one in (redis.password_secret_ref, sentinel) if one is not None and one.name != address
+    )
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Parses the key ``hosts`` of a Secret."""
+    return tuple(text.replace(",", " ").split())
+
+
+def is_allowed(endpoint: Endpoint, entries: Iterable[str]) -> bool:
+    """Whether an entry matches each address: ``HOST`` or ``HOST:PORT`` with ``*`` as a wildcard; ``rediss://`` in front
+    requires TLS. A Unix socket has no host, so no entry matches it."""
+    known = tuple(entries)
+    return bool(endpoint.addresses) and all(
+        any(_covers(entry, host, port, tls=endpoint.tls) for entry in known)
+        for host, port in endpoint.addresses
+    )
+
+
+def _covers(entry: str, host: str, port: int, *, tls: bool) -> bool:
+    if entry.startswith(_TLS) and not tls:
+        return False
+    pattern = entry.removeprefix(_TLS).lower()
+    shown = f"[{host}]" if ":" in host else host
+    return matches(shown.lower(), pattern) or matches(f"{shown.lower()}:{port}", pattern)

@@ -1,0 +1,89 @@
+"""The command line on a cluster: it forwards a port to the queue's server, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.queue_on_cluster import QueueOnCluster
+from testkit.waiting import eventually_sync
+
+pytestmark = pytest.mark.cluster
+
+
+def result(queue: QueueOnCluster, *arguments: str) -> Any:
+    where = f"--namespace={queue.namespace}"
+    done = queue.cluster.run(sys.executable, "-m", "claimq_cli", where, "--output=json", *arguments)
+    return json.loads(done.stdout)
+
+
+def port_forwards(parent: int) -> list[int]:
+    """The processes below this one that forward ports."""
+    found: list[int] = []
+    for child in _children(parent):
+        words = Path(f"/proc/{child}/cmdline").read_bytes()
+        found += [child] if b"\0port-forward\0" in words and b"kubectl" in words.split(b"\0")[0] else []
+        found += port_forwards(child)
+    return found
+
+
+def _children(parent: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def test_commands_reach_a_server_inside_the_cluster(queue: QueueOnCluster) -> None:
+    queue.apply(scaling={"mode": "Manual", "replicas": 0})
+    assert len(result(queue, "enqueue", queue.name, "a", "b")["ids"]) == 2
+    assert result(queue, "status", queue.name)["lengths"]["main"] == 2
+    assert queue.items.length() == 2
+    (only,) = result(queue, "status")["queues"]
+    assert (only["queue"], only["lengths"]["main"]) == (queue.name, 2)
+
+
+@contextmanager
+def recording(queue: QueueOnCluster) -> Generator[subprocess.Popen[bytes]]:
+    """`claimq record`, which has read the queue once and goes on for a long time."""
+    queue.apply(scaling={"mode": "Manual", "replicas": 0})
+    result(queue, "enqueue", queue.name, "a")
+    words = ("record", queue.name, "--seconds", "600", "--interval", "1s", f"--namespace={queue.namespace}")
+    command = [*queue.cluster.entering(), sys.executable, "-m", "claimq_cli", *words]
+    environment = queue.cluster.environment() | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith(b"# claimq record")
+        assert running.stdout.readline() == b"at,count,seconds\n"
+        try:
+            yield running
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+
+
+def test_a_command_that_is_killed_leaves_no_forwarded_port(queue: QueueOnCluster) -> None:
+    with recording(queue) as running:
+        forwards = port_forwards(running.pid)
+        assert len(forwards) == 1
+    eventually_sync(lambda: not any(Path(f"/proc/{one}").exists() for one in forwards))
+
+
+def test_a_forwarded_port_that_is_lost_is_opened_again(queue: QueueOnCluster) -> None:
+    with recording(queue) as running:
+        (forward,) = port_forwards(running.pid)
+        os.kill(forward, signal.SIGKILL)
+        queue.items.enqueue("b")
+        assert running.stdout is not None
+        _at, count, _seconds = running.stdout.readline().decode().split(",")
+        assert count == "1"
+        (another,) = port_forwards(running.pid)
+        assert another != forward

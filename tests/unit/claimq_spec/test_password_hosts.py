@@ -1,0 +1,56 @@
+"""Which hosts a password may be sent to."""
+
+from dataclasses import replace
+
+import pytest
+
+from claimq.redis_url import parse_url
+from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
+from claimq_spec.password_hosts import is_allowed, parse_hosts, password_refs
+
+HOSTS = {
+    "redis": ["redis://redis", "redis://redis:7/3", "rediss://REDIS:6380"],
+    "redis:6379": ["redis://redis", "redis://redis:6379/2"],
+    "*.team.svc": ["redis://a.team.svc:1", "redis+sentinel://a.team.svc,b.team.svc/main"],
+    "rediss://redis": ["rediss://redis"],
+    "[::1]:6379": ["redis://[::1]"],
+}
+
+
+@pytest.mark.parametrize("entry", HOSTS)
+def test_a_password_goes_to_the_hosts_of_an_entry(entry: str) -> None:
+    for url in HOSTS[entry]:
+        assert is_allowed(parse_url(url), [entry])
+
+
+@pytest.mark.parametrize(
+    ("entry", "url"),
+    [
+        ("redis", "redis://redis.evil.example"),
+        ("redis", "redis://evil"),
+        ("redis:6379", "redis://redis:6380"),
+        ("rediss://redis", "redis://redis"),
+        ("*.team.svc", "redis://team.svc.evil"),
+        ("redis", "redis+cluster://redis,evil"),
+        ("redis", "redis+sentinel://redis,evil/main"),
+        ("*", "unix:///run/redis.sock"),
+        ("", "redis://redis"),
+    ],
+)
+def test_a_password_is_sent_to_no_other_host(entry: str, url: str) -> None:
+    assert not is_allowed(parse_url(url), parse_hosts(entry))
+
+
+def test_entries_are_separated_by_commas_blanks_and_lines() -> None:
+    assert parse_hosts(" a:1, b\n*.c\n") == ("a:1", "b", "*.c")
+
+
+def test_a_password_in_the_secret_of_the_address_goes_to_that_address() -> None:
+    password, other = PasswordSecretRef(name="redis"), PasswordSecretRef(name="watch")
+    sentinel = SentinelSpec(master_name="main", password_secret_ref=other)
+    together = RedisSpec(
+        secret_ref=UrlSecretRef(name="redis"), password_secret_ref=password, sentinel=sentinel
+    )
+    assert password_refs(together) == (other,)
+    assert password_refs(replace(together, secret_ref=None, url="redis://evil")) == (password, other)
+    assert password_refs(RedisSpec(url="redis://redis")) == ()

@@ -10,12 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from claimq_operator.event_loops import run_in_loop, run_in_thread
 from claimq_operator.kubernetes_api.client import KubernetesClient
 from claimq_operator.kubernetes_api.leader_election import LeaderElection
-from claimq_operator.kubernetes_api.port import Cluster, ClusterUnavailable
+from claimq_operator.kubernetes_api.port import ClusterUnavailable
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -59,8 +61,6 @@ async def _run(settings: OperatorSettings) -> int:
     metrics, controller = Metrics(), Controller()
     liveness = Liveness(asyncio.get_running_loop().time)
     cluster = await KubernetesClient.connect(metrics.count_request)
-    # Its own connections: behind the requests of hundreds of queues, a renewal of the Lease could be late.
-    lease_client = await KubernetesClient.connect(metrics.count_request)
     with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
         connections = RedisConnections(cluster, Path(directory), settings.password_hosts)
         context = Context(
@@ -76,21 +76,20 @@ async def _run(settings: OperatorSettings) -> int:
         )
         controller.attach(context)
         try:
-            return await _run_until_stopped(context, controller, lease_client)
+            return await _run_until_stopped(context, controller)
         finally:
             await connections.close()
             await cluster.close()
-            await lease_client.close()
 
 
-async def _run_until_stopped(context: Context, controller: Controller, lease_client: Cluster) -> int:
+async def _run_until_stopped(context: Context, controller: Controller) -> int:
     """Runs all loops until a signal arrives or a loop ends by itself; returns the exit code."""
     settings, stop, stop_watching = context.settings, asyncio.Event(), asyncio.Event()
     server = HttpServer(context.metrics, context.liveness, controller.listed.is_set)
     loops: dict[str, Coroutine[Any, Any, None]] = {
         "resync": controller.resync(stop),
         "http": server.serve(settings.http_host, settings.http_port),
-        "lead": _lead(context, controller, lease_client),
+        "lead": _lead(context, controller),
         "tick": _tick(context.liveness),
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
@@ -133,19 +132,28 @@ async def _watch_when_listed(
     )
 
 
-async def _lead(context: Context, controller: Controller, lease_client: Cluster) -> None:
-    if not context.settings.elects_leader:
+async def _lead(context: Context, controller: Controller) -> None:
+    if context.settings.elects_leader:
+        await run_in_thread(partial(_elect, context, controller, asyncio.get_running_loop()), "election")
+    else:
         context.metrics.is_leader.set(1)
         await controller.lead()
-        return
-    duration = context.settings.lease_duration
+
+
+async def _elect(context: Context, controller: Controller, main_loop: asyncio.AbstractEventLoop) -> None:
+    """Runs in a thread with its own connections: behind the work of hundreds of queues, a renewal could be late."""
+    settings = context.settings
 
     def on_attempt(is_leader: bool) -> None:
         context.metrics.is_leader.set(is_leader)
-        context.liveness.beat("election", timeout=3 * duration)
+        context.liveness.beat("election", timeout=3 * settings.lease_duration)
 
-    election = LeaderElection(lease_client, context.settings, context.wall_clock)
-    await election.run(controller.lead, on_attempt)
+    client = await KubernetesClient.connect(context.metrics.count_request)
+    try:
+        election = LeaderElection(client, settings, context.wall_clock)
+        await election.run(lambda: run_in_loop(main_loop, controller.lead), on_attempt)
+    finally:
+        await client.close()
 
 
 async def _wait_for(event: asyncio.Event) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from claimq_operator import app
 from claimq_operator.kubernetes_api.port import LEASES, Kind
 from claimq_operator.settings import OperatorSettings
-from testkit.waiting import eventually
+from testkit.waiting import eventually, eventually_sync
 
 Json = dict[str, Any]
 
@@ -64,9 +65,9 @@ class Connections:
         """Nothing to close."""
 
 
-async def test_the_lease_is_renewed_while_other_requests_take_all_connections(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@asynccontextmanager
+async def running_operator(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
+    """The operator's whole process, which leads; ended with SIGTERM."""
     Connections.made = []
     monkeypatch.setattr(app, "KubernetesClient", Connections)
     settings = OperatorSettings(
@@ -74,16 +75,39 @@ async def test_the_lease_is_renewed_while_other_requests_take_all_connections(
     )
     running = asyncio.ensure_future(app._run(settings))  # pyright: ignore[reportPrivateUsage]  # the whole process is what begins there
     try:
-        await eventually(lambda: any(one.is_taken for one in Connections.made))
-        await eventually(
-            lambda: any(one.lease["spec"].get("holderIdentity") == "me" for one in Connections.made)
-        )
-        renewed = [one.lease for one in Connections.made]
-        await eventually(lambda: [one.lease for one in Connections.made] != renewed)
+        await eventually(lambda: "me" in holders())
+        yield
     finally:
         signal.raise_signal(signal.SIGTERM)
         code = await running
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)
     assert code == 0
-    assert [one.lease["spec"].get("holderIdentity", "") for one in Connections.made] == ["", ""]
+    assert holders() == ["", ""]
+
+
+def holders() -> list[str]:
+    """The holder of the Lease that each of the connections has written last."""
+    return [one.lease["spec"].get("holderIdentity", "") for one in Connections.made]
+
+
+def leases() -> list[Json]:
+    """The Leases that the connections have written last."""
+    return [one.lease for one in Connections.made]
+
+
+async def test_the_lease_is_renewed_while_other_requests_take_all_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_operator(monkeypatch):
+        await eventually(lambda: any(one.is_taken for one in Connections.made))
+        renewed = leases()
+        await eventually(lambda: leases() != renewed)
+
+
+async def test_the_lease_is_renewed_while_the_work_on_queues_takes_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_operator(monkeypatch):
+        renewed = leases()
+        eventually_sync(lambda: leases() != renewed, within=30)

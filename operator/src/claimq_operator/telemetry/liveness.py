@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Liveness:
-    """The last heartbeat of each loop, and the time until which the next one is expected."""
+    """The last heartbeat of each loop, and the time until which the next one is expected. Any thread may call it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -23,13 +23,13 @@ class Liveness:
     def ages(self) -> dict[str, float]:
         """Seconds since the last heartbeat of each loop."""
         now = self._clock()
-        return {loop: now - at for loop, (at, _) in self._beats.items()}
+        return {loop: now - at for loop, (at, _) in self._beats.copy().items()}
 
     def stuck(self) -> list[str]:
         """One line for each loop whose heartbeat is overdue."""
         now = self._clock()
         return [
             f"{loop}: no heartbeat for {now - at:.0f} s, expected within {timeout:.0f} s"
-            for loop, (at, timeout) in sorted(self._beats.items())
+            for loop, (at, timeout) in sorted(self._beats.copy().items())
             if now - at > timeout
         ]

@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Verdict
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome
 from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
+from claimq.worker.in_hand import InHand
 from claimq.worker.item import ClaimedItem
 from claimq.worker.loop import Loop
 from claimq.worker.session import Session
@@ -25,6 +26,7 @@ from claimq.worker.stopping import Stopping
 
 AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 _log = logging.getLogger("claimq.worker")
+_LOST = "another worker has it or will, unless the sidecar was killed right after it had applied the verdict"
 
 
 class Client(Generic[AnyItem]):
@@ -49,15 +51,20 @@ class Client(Generic[AnyItem]):
         self._block = "async with item" if hasattr(item, "__aenter__") else "with item"
         self._patience = seconds("patience", patience)
         self._connections = Connections(self.path, backend)
-        # Without a lock: each change of the dictionary is atomic, and copies are made by one call.
-        self._in_hand: dict[str, AnyItem] = {}
+        self._in_hand: InHand[AnyItem] = InHand()
         self._stopping = Stopping()
         self._drain_seen = False
         self._pid = os.getpid()
         self._steps = Steps(
-            self._connections, backend, self._patience, self._received, self._note_outcomes, self._unclaim
+            self._connections,
+            backend,
+            self._patience,
+            self._received,
+            self._in_hand.note_outcomes,
+            self._unclaim,
         )
-        self._session = Session(self.path, backend, self._tokens, self._note_lost) if session else None
+        in_hand = self._in_hand
+        self._session = Session(self.path, backend, in_hand.tokens, in_hand.note_lost) if session else None
 
     @property
     def draining(self) -> bool:
@@ -67,7 +74,7 @@ class Client(Generic[AnyItem]):
     @property
     def in_hand(self) -> list[AnyItem]:
         """Items that were claimed here and have no verdict yet."""
-        return list(self._in_hand.values())
+        return self._in_hand.items()
 
     def stop(self) -> None:
         """Ends :meth:`items` after the item in progress. Safe in a signal handler and in any thread."""
@@ -152,7 +159,7 @@ class Client(Generic[AnyItem]):
         """The items in a reply, which have no verdict yet."""
         self._drain_seen = self._drain_seen or bool(reply["draining"])
         items = [self._item(self, **values) for values in wire.read_claims(reply)]
-        self._in_hand.update((item.token, item) for item in items)
+        self._in_hand.add(items)
         return items
 
     async def _unclaim_late(self, reply: dict[str, Any]) -> None:
@@ -252,22 +259,16 @@ class Client(Generic[AnyItem]):
 
         Raises SidecarUnavailable, StoreUnavailable.
         """
-        return self._note_outcomes(await self._verdict(verb, _listed(items), words))
-
-    def _note_outcomes(self, outcomes: list[Outcome]) -> list[Outcome]:
-        for outcome in outcomes:
-            item = self._in_hand.pop(outcome.token, None)
-            if item is not None:
-                item.outcome = outcome
-        return outcomes
+        listed = _listed(items)
+        with self._in_hand.ending(_tokens(listed)):
+            return self._in_hand.note_outcomes(await self._verdict(verb, listed, words))
 
     async def _verdict(
         self, verb: str, items: Iterable[AnyItem | str], words: dict[str, object]
     ) -> list[Outcome]:
         self._check_process()
-        tokens = [item if isinstance(item, str) else item.token for item in items]
         outcomes: list[Outcome] = []
-        for body in wire.verdict_bodies(tokens, words):
+        for body in wire.verdict_bodies(_tokens(items), words):
             reply, repeated = await self._connections.call(
                 f"/v1/{verb}", body, answer_in=wire.ANSWER_SECONDS, try_for=self._patience
             )
@@ -293,7 +294,7 @@ class Client(Generic[AnyItem]):
         if error is None:
             (outcome,) = await self._end("done", item, {})
             if outcome.is_lost:
-                _log.warning("item %s was lost before it was done; another worker has it or will", item.id)
+                _log.warning("item %s was lost before it was done: %s", item.id, _LOST)
             return False
         if isinstance(error, asyncio.CancelledError) and not self._backend.is_cancelled():
             error = RuntimeError("something that the work waited for was cancelled (CancelledError)")
@@ -326,7 +327,8 @@ class Client(Generic[AnyItem]):
         session = self._session.present if self._session is not None else None
         if self._session is not None and session is None:  # a verdict waits for none
             return await self.settle(verb, [item], words)
-        outcome, items = await self._steps.step(verb, item.token, words, loop.chunk, session)
+        with self._in_hand.ending([item.token]):
+            outcome, items = await self._steps.step(verb, item.token, words, loop.chunk, session)
         loop.add(self._note_claim(items, 0))
         loop.note_end(time.monotonic())
         return [outcome]
@@ -375,19 +377,6 @@ class Client(Generic[AnyItem]):
             replies.append(reply)
         return wire.read_enqueued(replies)
 
-    def _tokens(self) -> list[str]:
-        return list(self._in_hand)
-
-    def _note_lost(self, tokens: Iterable[str]) -> None:
-        """The sidecar came back and these were not held any more."""
-        for token in tokens:
-            item = self._in_hand.pop(token, None)
-            if item is not None:
-                item.outcome = Outcome(token, Verdict.LOST)
-                _log.warning(
-                    "item %s was lost while the sidecar was away; another worker has it or will", item.id
-                )
-
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise SidecarUnavailable(
@@ -397,3 +386,7 @@ class Client(Generic[AnyItem]):
 
 def _listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str]:
     return [items] if isinstance(items, ClaimedItem | str) else several("items", items)
+
+
+def _tokens(items: Iterable[ClaimedItem | str]) -> list[str]:
+    return [item if isinstance(item, str) else item.token for item in items]

@@ -6,33 +6,49 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
-_MOST_REQUESTS = 64
+_MOST_CONNECTIONS = 64
 _REQUEST_SECONDS = 5.0
 """From the first byte of a request, or from the connection, to the end of the request's head."""
 
 
 class _TimedProtocol(H11Protocol):
-    """HTTP/1.1 with a limit on the time of a request. uvicorn itself closes only connections that send nothing after a
-    response.
+    """HTTP/1.1 with a limit on the time of a request, and room for a new connection when all are taken. uvicorn itself
+    closes only connections that send nothing after a response.
     """
 
     _late: asyncio.TimerHandle | None = None
+    idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Begins to wait for a request."""
+        """Begins to wait for a request. If there are too many connections, closes the one that has been without a
+        request for the longest time.
+        """
         super().connection_made(transport)
         self._late = self.loop.call_later(_REQUEST_SECONDS, transport.abort)
+        self.idle_since = self.loop.time()
+        if len(self.connections) >= _MOST_CONNECTIONS:
+            all_of_them = cast("set[_TimedProtocol]", self.connections)
+            idle = [one for one in all_of_them if not (one.is_busy or one.transport.is_closing())]
+            min(idle, key=lambda one: one.idle_since).transport.close()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a request whose response is not complete."""
+        is_answered: bool = getattr(self.cycle, "response_complete", True)  # None before the first request
+        return not is_answered
 
     def data_received(self, data: bytes) -> None:
         """Reads, and waits for the rest of a request that is not whole."""
         super().data_received(data)
-        if not getattr(self.cycle, "response_complete", True):  # None before the first request
+        if self.is_busy:
+            self.idle_since = self.loop.time()
             self._end_wait()
         elif self._late is None:
             self._late = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
@@ -54,7 +70,7 @@ async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]
     config = Config(
         app, http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
         timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False, server_header=False,
-        date_header=False, limit_concurrency=_MOST_REQUESTS,
+        date_header=False, limit_concurrency=_MOST_CONNECTIONS,
     )  # fmt: skip
     config.load()
     server = Server(config)

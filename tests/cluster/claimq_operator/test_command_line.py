@@ -1,8 +1,6 @@
 """The command line finds a queue by its ReliableQueue, on a real API server; its Secrets are read by the user."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,21 +12,8 @@ PASSWORD = "S3CRET-canary"
 PLUGIN = ("-c", "from claimq_cli.__main__ import kubectl_plugin; kubectl_plugin()")
 
 
-def run(world: World, *arguments: str, program: tuple[str, ...] = ("-m", "claimq_cli")) -> Any:
-    """Runs the command with kubectl's configuration for the API server."""
-    return subprocess.run(
-        [sys.executable, *program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=world.api.dir,
-        env=world.api.environment(),
-    )
-
-
 def result(world: World, *arguments: str) -> Any:
-    done = run(world, f"--namespace={world.namespace}", "--output=json", *arguments)
+    done = world.claimq(f"--namespace={world.namespace}", "--output=json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -56,7 +41,7 @@ def test_a_queue_is_found_by_its_reliable_queue(world: World) -> None:
     shown = {one["queue"]: one["lengths"]["main"] for one in result(world, "status")["queues"]}
     assert shown == {"thumbs": 0, "videos": 2}
     assert result(world, "failed", "list", "videos")["length"] == 0
-    films = run(world, "status", f"{world.namespace}.films", "--redis", world.redis.tcp_url, "-o", "json")
+    films = world.claimq("status", f"{world.namespace}.films", "--redis", world.redis.tcp_url, "-o", "json")
     assert json.loads(films.stdout)["lengths"]["main"] == 2
 
 
@@ -66,7 +51,7 @@ def test_queues_on_several_servers_are_shown_together(world: World) -> None:
     result(world, "enqueue", "videos", "a")
     shown = {one["queue"]: one["lengths"]["main"] for one in result(world, "status")["queues"]}
     assert shown == {"thumbs": 0, "videos": 1}
-    refused = run(world, "check", "-n", world.namespace)
+    refused = world.claimq("check", "-n", world.namespace)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "use 2 servers; give the name of one" in refused.stderr
 
@@ -75,14 +60,14 @@ def test_the_password_comes_from_the_secret(protected: World) -> None:
     create_secret(protected, f"password={PASSWORD}", "hosts=127.0.0.1")
     result(protected, "enqueue", "thumbs", "a")
     assert result(protected, "status", "thumbs")["lengths"]["main"] == 1
-    shown = run(protected, "url", "thumbs", "-n", protected.namespace)
+    shown = protected.claimq("url", "thumbs", "-n", protected.namespace)
     assert shown.returncode == 2
     assert PASSWORD not in shown.stdout + shown.stderr
 
 
 def test_a_password_is_sent_only_where_its_secret_or_the_operator_allows(protected: World) -> None:
     create_secret(protected, f"password={PASSWORD}", "hosts=redis.elsewhere")
-    refused = run(protected, "status", "thumbs", "-n", protected.namespace)
+    refused = protected.claimq("status", "thumbs", "-n", protected.namespace)
     assert (refused.returncode, refused.stdout) == (4, "")
     assert 'the Secret "db" does not allow its password to be sent to spec.redis.url' in refused.stderr
     # A setting of the operator allows the host: the status of this generation shows that it uses the server.
@@ -92,12 +77,12 @@ def test_a_password_is_sent_only_where_its_secret_or_the_operator_allows(protect
     # A changed address is not what the operator allowed, until it has used that too.
     protected.operators[0].process.kill9()
     protected.patch("rq", "thumbs", {"spec": {"redis": {"url": "redis://127.0.0.1:1/0"}}})
-    assert run(protected, "status", "thumbs", "-n", protected.namespace).returncode == 4
+    assert protected.claimq("status", "thumbs", "-n", protected.namespace).returncode == 4
 
 
 def test_a_queue_that_cannot_be_used_does_not_hide_the_others(protected: World) -> None:
     protected.queue("videos")
-    done = run(protected, "status", "-n", protected.namespace, "-o", "json")
+    done = protected.claimq("status", "-n", protected.namespace, "-o", "json")
     assert [one["queue"] for one in json.loads(done.stdout)["queues"]] == ["videos"]
     (error,) = done.stderr.splitlines()
     assert error.startswith("claimq: thumbs: ")
@@ -114,22 +99,22 @@ def test_an_address_in_a_secret_is_not_what_the_operator_allowed(protected: Worl
     protected.queue("videos", redis=redis)
     protected.operator(CLAIMQ_PASSWORD_HOSTS=f"{protected.namespace}=127.0.0.1")
     eventually_sync(lambda: protected.condition("RedisReachable", "videos").startswith("True "))
-    refused = run(protected, "status", "videos", "-n", protected.namespace)
+    refused = protected.claimq("status", "videos", "-n", protected.namespace)
     assert refused.returncode == 4
     assert 'the Secret "db" does not allow its password to be sent to spec.redis.secretRef' in refused.stderr
 
 
 def test_what_is_missing_is_one_line(protected: World) -> None:
-    absent = run(protected, "status", "thumbnails", "-n", protected.namespace)
+    absent = protected.claimq("status", "thumbnails", "-n", protected.namespace)
     assert (absent.returncode, absent.stdout) == (1, "")
     assert 'reliablequeues.claimq.dev "thumbnails" not found' in absent.stderr
-    without_secret = run(protected, "status", "thumbs", "-n", protected.namespace)
+    without_secret = protected.claimq("status", "thumbs", "-n", protected.namespace)
     assert (without_secret.returncode, without_secret.stdout) == (1, "")
     assert 'secrets "db" not found' in without_secret.stderr
     create_secret(protected, "other=1")
-    without_key = run(protected, "status", "thumbs", "-n", protected.namespace)
+    without_key = protected.claimq("status", "thumbs", "-n", protected.namespace)
     assert 'the Secret "db" has no key "password"' in without_key.stderr
-    empty = run(protected, "status", "-n", "default")
+    empty = protected.claimq("status", "-n", "default")
     assert "the namespace has no ReliableQueue" in empty.stderr
     for done in (absent, without_secret, without_key, empty):
         assert len(done.stderr.splitlines()) == 1
@@ -138,15 +123,15 @@ def test_what_is_missing_is_one_line(protected: World) -> None:
 def test_the_plugin_of_kubectl_uses_the_current_namespace(world: World) -> None:
     world.queue("thumbs")
     result(world, "enqueue", "thumbs", "a")
-    help_text = run(world, "--help", program=PLUGIN).stdout
+    help_text = world.claimq("--help", program=PLUGIN).stdout
     assert help_text.startswith("Usage: kubectl claimq ")
-    elsewhere = run(world, "status", "thumbs", program=PLUGIN)  # the current namespace is default
+    elsewhere = world.claimq("status", "thumbs", program=PLUGIN)  # the current namespace is default
     assert 'reliablequeues.claimq.dev "thumbs" not found' in elsewhere.stderr
-    done = run(world, "-n", world.namespace, "status", "thumbs", "-o", "json", program=PLUGIN)
+    done = world.claimq("-n", world.namespace, "status", "thumbs", "-o", "json", program=PLUGIN)
     assert json.loads(done.stdout)["queue"] == "thumbs"
-    by_url = run(world, "queues", "--redis", world.redis.tcp_url, program=PLUGIN)
+    by_url = world.claimq("queues", "--redis", world.redis.tcp_url, program=PLUGIN)
     assert by_url.returncode == 0
-    assert run(world, "simulate", "--help", program=PLUGIN).returncode == 0
+    assert world.claimq("simulate", "--help", program=PLUGIN).returncode == 0
 
 
 def test_names_of_reliable_queues_are_completed(world: World) -> None:
@@ -154,13 +139,5 @@ def test_names_of_reliable_queues_are_completed(world: World) -> None:
     world.queue("videos")
     words = f"claimq -n {world.namespace} status "
     environment = {"_CLAIMQ_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
-    done = subprocess.run(
-        [sys.executable, "-m", "claimq_cli"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=world.api.dir,
-        env={**world.api.environment(), **environment},
-    )
+    done = world.claimq(environment=environment)
     assert done.stdout.split() == ["plain,thumbs", "plain,videos"], done.stderr

@@ -1,8 +1,6 @@
 """What users see of a scaling decision, on a real API server: `kubectl describe`, `claimq why`, metrics."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,22 +11,8 @@ from testkit.waiting import eventually_sync
 Items = Callable[..., BlockingQueue]
 
 
-def why(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`claimq why thumbs`, with kubectl's configuration for the API server."""
-    command = [sys.executable, "-m", "claimq_cli", "why", "thumbs", *arguments]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=world.api.dir,
-        env=world.api.environment(),
-    )
-
-
 def why_json(world: World) -> Any:
-    done = why(world, f"--namespace={world.namespace}", "-o", "json")
+    done = world.claimq("why", "thumbs", f"--namespace={world.namespace}", "-o", "json")
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
@@ -58,7 +42,7 @@ def test_a_decision_is_shown_by_kubectl_by_the_command_and_as_metrics(world: Wor
     )
     assert found["demand"]["forItemsPerReplica"] == 100
     assert "workers are needed" in found["limited"]
-    table = why(world, f"--namespace={world.namespace}").stdout
+    table = world.claimq("why", "thumbs", f"--namespace={world.namespace}").stdout
     assert "workers for itemsPerReplica" in table, table
 
     of_queue = {"namespace": world.namespace}
@@ -70,10 +54,10 @@ def test_a_decision_is_shown_by_kubectl_by_the_command_and_as_metrics(world: Wor
 
 
 def test_a_queue_that_is_absent_or_has_no_decision_is_one_line(world: World) -> None:
-    absent = why(world, f"--namespace={world.namespace}")
+    absent = world.claimq("why", "thumbs", f"--namespace={world.namespace}")
     assert (absent.returncode, absent.stdout) == (1, "")
     assert "NotFound" in absent.stderr
     world.queue()  # no operator runs
-    undecided = why(world, f"--namespace={world.namespace}")
+    undecided = world.claimq("why", "thumbs", f"--namespace={world.namespace}")
     assert undecided.returncode == 3
     assert "no decision was made yet" in undecided.stderr

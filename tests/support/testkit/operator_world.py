@@ -1,8 +1,10 @@
 """The operator on a real API server without a cluster: it watches, applies and writes; the tests play the kubelet."""
 
 import subprocess
+import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, cast
 
@@ -147,6 +149,23 @@ class World:
         status, listed = self.api.request("GET", self._list("event"))
         assert status == 200, listed
         return {one["reason"]: one["message"] for one in listed["items"]}
+
+    def claimq(
+        self,
+        *arguments: str,
+        program: tuple[str, ...] = ("-m", "claimq_cli"),
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the command with kubectl's configuration for the API server."""
+        return subprocess.run(
+            [sys.executable, *program, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            cwd=self.api.dir,
+            env={**self.api.environment(), **(environment or {})},
+        )
 
     def reported(self) -> dict[str, str]:
         """For who reads a failure: title to text, of what each operator said and how the objects are."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.errors import NOT_DONE, REFUSED, CommandError, lines_of
 from claimq_spec.manifest import Manifest, RedisSpec, parse_manifest
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 Json = dict[str, Any]
 KIND = "reliablequeues.claimq.dev"
@@ -88,17 +87,14 @@ class ReliableQueues:
                 "the server is a Unix socket, which only its pods can reach; run claimq in a pod"
             )
         for reference in password_refs(redis):
-            hosts = parse_hosts(_text(self._secret(manifest.namespace, reference.name), HOSTS_KEY))
+            hosts = parse_hosts(read_text(self._secret(manifest.namespace, reference.name), HOSTS_KEY))
             is_shown = redis.secret_ref is None  # an address in a Secret can change without a new generation
             if not is_allowed(endpoint, hosts) and not (is_shown and _is_used_by_the_operator(body)):
                 raise CommandError(_forbidden(redis, reference.name), REFUSED)
         stored = self._stored(values)
         return claimq.RedisSettings(
             url,
-            username=redis.user,
-            password=texts.get("password"),
-            sentinel_username=None if redis.sentinel is None else redis.sentinel.user,
-            sentinel_password=texts.get("sentinel-password"),
+            **redis.credentials(texts),
             ca_file=stored.get("ca.crt"),
             cert_file=stored.get("tls.crt"),
             key_file=stored.get("tls.key"),
@@ -116,27 +112,16 @@ class ReliableQueues:
         return stored
 
     def _entry(self, namespace: str, secret: str, key: str) -> bytes:
-        data = self._secret(namespace, secret)
-        if key not in data:
-            raise CommandError(f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis')
         try:
-            return base64.b64decode(data[key] or "", validate=True)
-        except binascii.Error as error:
-            raise CommandError(f'the key "{key}" of the Secret "{secret}" is not base64') from error
+            return read_entry(self._secret(namespace, secret), secret, key)
+        except InvalidSecretEntry as error:
+            raise CommandError(str(error)) from error
 
     def _secret(self, namespace: str, name: str) -> Json:
         if name not in self._secrets:
             body = self._kubectl.get(f"secret/{name}", f"--namespace={namespace}")
             self._secrets[name] = body.get("data") or {}
         return self._secrets[name]
-
-
-def _text(data: Json, key: str) -> str:
-    """An entry of a Secret as text; empty if it is missing or invalid."""
-    try:
-        return base64.b64decode(data.get(key) or "", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
 
 
 def _is_used_by_the_operator(body: Json) -> bool:

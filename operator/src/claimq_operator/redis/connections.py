@@ -7,8 +7,6 @@ a restart and without permission to list or watch Secrets.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +32,7 @@ from claimq_operator.redis.certificates import CertificateRejected, Certificates
 from claimq_operator.redis.password_hosts import forbidden
 from claimq_spec.manifest import RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
@@ -163,10 +162,7 @@ class RedisConnections:
             )  # no await from here on: other queues delete files that no server uses
             return RedisSettings(
                 url or "",
-                username=redis.user,
-                password=texts.get("password"),
-                sentinel_username=None if redis.sentinel is None else redis.sentinel.user,
-                sentinel_password=texts.get("sentinel-password"),
+                **redis.credentials(texts),
                 ca_file=stored.get("ca.crt"),
                 cert_file=stored.get("tls.crt"),
                 key_file=stored.get("tls.key"),
@@ -182,7 +178,7 @@ class RedisConnections:
     async def _check_hosts(self, namespace: str, redis: RedisSpec, endpoint: Endpoint) -> None:
         """Raises ServerAccessError if a password must not be sent to these addresses."""
         for reference in password_refs(redis):
-            named = _text(await self._secret(namespace, reference.name), HOSTS_KEY)
+            named = read_text(await self._secret(namespace, reference.name), HOSTS_KEY)
             if not is_allowed(endpoint, (*parse_hosts(named), *self._hosts.patterns(namespace))):
                 raise ServerAccessError(forbidden(redis, reference.name, namespace))
 
@@ -212,22 +208,10 @@ class RedisConnections:
 
 
 def _entry(data: Json, secret: str, key: str) -> bytes:
-    if key not in data:
-        message = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
-        raise ServerAccessError(Fault("SecretKeyMissing", message, needs_action=True))
     try:
-        return base64.b64decode(data[key] or "", validate=True)
-    except binascii.Error as error:
-        message = f'the key "{key}" of the Secret "{secret}" is not base64'
-        raise ServerAccessError(Fault("SecretKeyInvalid", message, needs_action=True)) from error
-
-
-def _text(data: Json, key: str) -> str:
-    """An entry of a Secret as text; empty if it is missing or invalid."""
-    try:
-        return base64.b64decode(data.get(key) or "", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        return read_entry(data, secret, key)
+    except InvalidSecretEntry as error:
+        raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
 
 
 def _files(settings: RedisSettings) -> tuple[str | None, ...]:

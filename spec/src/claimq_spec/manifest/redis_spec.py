@@ -3,8 +3,9 @@
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from claimq.redis_url import split_address, split_url
 from claimq_spec.manifest.declaring import boolean, nested, text
@@ -145,6 +146,15 @@ class SentinelSpec:
     )
 
 
+class Credentials(TypedDict):
+    """These arguments of ``claimq.RedisSettings``."""
+
+    username: str | None
+    password: str | None
+    sentinel_username: str | None
+    sentinel_password: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisSpec:
     """The Redis or Valkey that holds the queue. Give either ``url`` or ``secretRef``."""
@@ -220,6 +230,15 @@ class RedisSpec:
             found.append((certificate.name, certificate.cert_key, "tls.crt"))
             found.append((certificate.name, certificate.private_key_key, "tls.key"))
         return found
+
+    def credentials(self, texts: Mapping[str, str]) -> Credentials:
+        """The users and passwords of a connection; ``texts``: the values of :meth:`secret_entries` by file."""
+        return {
+            "username": self.user,
+            "password": texts.get("password"),
+            "sentinel_username": None if self.sentinel is None else self.sentinel.user,
+            "sentinel_password": texts.get("sentinel-password"),
+        }
 
     @property
     def address_field(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from claimq_operator.kubernetes_api.port import Cluster
+from claimq_operator.reconcile.pass_limit import PassLimit
 from claimq_operator.redis.connections import RedisConnections
 from claimq_operator.redis.ownership import Ownership
 from claimq_operator.settings import OperatorSettings
@@ -28,3 +29,4 @@ class Context:
     metrics: Metrics
     liveness: Liveness
     wall_clock: Callable[[], float]
+    pass_limit: PassLimit = field(default_factory=PassLimit)

@@ -58,7 +58,7 @@ class Metrics:
         )
         self.pass_lag = Histogram(
             "claimq_pass_lag_seconds",
-            "Delay of a reconcile pass after its scheduled time.",
+            "Delay of a reconcile pass after its scheduled time, with the wait for its turn.",
             registry=self.registry,
             buckets=_SECONDS,
         )

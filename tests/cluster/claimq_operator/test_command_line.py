@@ -89,6 +89,19 @@ def test_a_queue_that_cannot_be_used_does_not_hide_the_others(protected: World) 
     assert 'secrets "db" not found' in error
 
 
+def test_a_server_that_does_not_answer_does_not_hide_the_others(world: World) -> None:
+    world.queue("thumbs", redis={"url": "redis://127.0.0.1:1/0"})
+    absent = world.claimq("status", "-n", world.namespace)
+    assert (absent.returncode, absent.stdout) == (3, "")
+    world.queue("videos")
+    for command in ("status", "queues"):
+        done = world.claimq(command, "-n", world.namespace, "-o", "json")
+        assert [one["queue"] for one in json.loads(done.stdout)["queues"]] == ["videos"]
+        (error,) = done.stderr.splitlines()
+        assert error.startswith("claimq: thumbs: ")
+        assert "no answer from the server" in error
+
+
 def test_an_address_in_a_secret_is_not_what_the_operator_allowed(protected: World) -> None:
     create_secret(protected, f"password={PASSWORD}")
     protected.api.kubectl(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import click
 
 import claimq
 from claimq.codec import check_name
+from claimq.errors import ClaimqError
 from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import selected
 from claimq_cli.commands.queue_names import check_exists, did_you_mean
@@ -23,6 +24,7 @@ from claimq_cli.output.terminal import say_error
 from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
 
 P = ParamSpec("P")
+R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -52,6 +54,33 @@ class Context:
         for one in queues:
             found.setdefault(one.settings, {})[one.name] = one.queue_name
         return [Chosen(settings, queues) for settings, queues in found.items()]
+
+    async def from_servers(
+        self, queue: str | None, read: Callable[[Chosen, claimq.Server], Awaitable[list[R]]]
+    ) -> list[R]:
+        """What ``read`` finds on all of :meth:`servers`. An error of one of several is printed with its queues; only if
+        all of them fail, the first error is raised.
+        """
+
+        async def read_one(chosen: Chosen) -> list[R] | ClaimqError:
+            try:
+                async with claimq.connect(settings=chosen.settings) as server:
+                    return await read(chosen, server)
+            except ClaimqError as error:
+                return error
+
+        servers = await self.servers(queue)
+        results = await asyncio.gather(*map(read_one, servers))
+        errors = [result for result in results if isinstance(result, ClaimqError)]
+        if errors and len(errors) == len(servers):
+            raise errors[0]
+        found: list[R] = []
+        for chosen, result in zip(servers, results, strict=True):
+            if isinstance(result, ClaimqError):
+                say_error(f"{', '.join(chosen.queues)}: {result}")
+            else:
+                found += result
+        return found
 
     async def chosen(self, queue: str | None) -> Chosen:
         """Like :meth:`servers`, if there is only one; CommandError if there are several."""

@@ -15,6 +15,7 @@ from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import age, instant, payload
 from claimq_cli.queue_reads import live_workers, longest_claims
+from claimq_cli.server_choice import Chosen
 
 STATES = click.Choice([state.value for state in State])
 
@@ -24,18 +25,21 @@ STATES = click.Choice([state.value for state in State])
 @with_context
 async def status(context: Context, name: str | None) -> None:
     """Show lengths, ages and workers of one queue or all queues."""
-    found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
-    for chosen in await context.servers(name):
-        async with claimq.connect(settings=chosen.settings) as server:
-            names = [name] if name is not None else [*chosen.queues] or await server.queues()
-            if not names:
-                raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
-            for one in names:
-                queue = server.queue(chosen.queue_name(one))
-                if name is not None:
-                    await check_exists(server, queue)
-                snapshot = await queue.snapshot()
-                found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
+
+    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
+        names = [name] if name is not None else [*chosen.queues] or await server.queues()
+        if not names:
+            raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
+        found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
+        for one in names:
+            queue = server.queue(chosen.queue_name(one))
+            if name is not None:
+                await check_exists(server, queue)
+            snapshot = await queue.snapshot()
+            found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
+        return found
+
+    found = await context.from_servers(name, read)
     statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
@@ -61,12 +65,13 @@ async def queues(context: Context) -> None:
 
     The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
     """
-    found: list[tuple[str, Snapshot]] = []
-    for chosen in await context.servers(None):
-        async with claimq.connect(settings=chosen.settings) as server:
-            others = [] if context.cluster else await server.queues()
-            names = sorted({*chosen.queues, *others})
-            found += [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
+
+    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot]]:
+        others = [] if context.cluster else await server.queues()
+        names = sorted({*chosen.queues, *others})
+        return [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
+
+    found = await context.from_servers(None, read)
     context.answers.give_table(
         {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],

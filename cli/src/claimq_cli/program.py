@@ -5,43 +5,67 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import NoReturn
 
 import click
 from click.core import ParameterSource
 
 from claimq_cli import errors
-from claimq_cli.commands.change import delete, flush, pause, release, resume
-from claimq_cli.commands.check import check
-from claimq_cli.commands.completion import completion
 from claimq_cli.commands.context import common_options
-from claimq_cli.commands.enqueue import enqueue
-from claimq_cli.commands.export_items import export_items
-from claimq_cli.commands.failed import failed
-from claimq_cli.commands.import_items import import_items
-from claimq_cli.commands.inspection import (
-    busy,
-    clients,
-    find,
-    items,
-    peek,
-    queues,
-    status,
-    url,
-    workers,
-)
-from claimq_cli.commands.policy import policy
-from claimq_cli.commands.record import record
-from claimq_cli.commands.simulate import simulate_command
-from claimq_cli.commands.up import up
-from claimq_cli.commands.validate import validate
-from claimq_cli.commands.web import web
-from claimq_cli.commands.why import why
-from claimq_cli.commands.worker import worker
 from claimq_cli.output import terminal
 
+_COMMANDS = {
+    "busy": "inspection:busy",
+    "check": "check:check",
+    "clients": "inspection:clients",
+    "completion": "completion:completion",
+    "delete": "change:delete",
+    "enqueue": "enqueue:enqueue",
+    "export": "export_items:export_items",
+    "failed": "failed:failed",
+    "find": "inspection:find",
+    "flush": "change:flush",
+    "import": "import_items:import_items",
+    "items": "inspection:items",
+    "pause": "change:pause",
+    "peek": "inspection:peek",
+    "policy": "policy:policy",
+    "queues": "inspection:queues",
+    "record": "record:record",
+    "release": "change:release",
+    "resume": "change:resume",
+    "simulate": "simulate:simulate_command",
+    "status": "inspection:status",
+    "up": "up:up",
+    "url": "inspection:url",
+    "validate": "validate:validate",
+    "web": "web:web",
+    "why": "why:why",
+    "worker": "worker:worker",
+    "workers": "inspection:workers",
+}
+"""Where each command is: the module in `claimq_cli.commands`, and its name there."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+class _LazyGroup(click.Group):
+    """Imports the module of a command when it is used: importing all of them takes longer than most commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in alphabetical order."""
+        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module, _, name = _COMMANDS[cmd_name].partition(":")
+            self.add_command(getattr(import_module(f"claimq_cli.commands.{module}"), name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="claimq-cli")
 @common_options(output=None)
 @click.pass_context
@@ -51,7 +75,7 @@ def cli(context: click.Context, /, **given: object) -> None:
     Options before the command apply to it unless they follow it too.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
-    command = cli.commands.get(context.invoked_subcommand or "")
+    command = cli.get_command(context, context.invoked_subcommand or "")
     if command is None or not chosen:
         return
     known = {parameter.name for one in _leaves(command) for parameter in one.params}
@@ -75,39 +99,6 @@ def _defaults(command: click.Command, chosen: Mapping[str, object]) -> Mapping[s
     if isinstance(command, click.Group):
         return {name: _defaults(one, chosen) for name, one in command.commands.items()}
     return chosen
-
-
-for command in (
-    up,
-    validate,
-    worker,
-    enqueue,
-    import_items,
-    export_items,
-    status,
-    peek,
-    items,
-    busy,
-    clients,
-    find,
-    failed,
-    pause,
-    resume,
-    policy,
-    workers,
-    release,
-    flush,
-    delete,
-    check,
-    url,
-    queues,
-    why,
-    web,
-    record,
-    simulate_command,
-    completion,
-):
-    cli.add_command(command)
 
 
 def run(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> NoReturn:

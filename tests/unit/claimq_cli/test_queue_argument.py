@@ -17,5 +17,9 @@ def test_every_name_of_a_queue_is_completed() -> None:
 def _arguments(command: click.Command) -> Iterator[click.Parameter]:
     yield from (one for one in command.params if isinstance(one, click.Argument))
     if isinstance(command, click.Group):
-        for inner in command.commands.values():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            assert inner.name == name
             yield from _arguments(inner)

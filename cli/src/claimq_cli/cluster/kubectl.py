@@ -9,6 +9,7 @@ from typing import Any
 
 from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
 
+KIND = "reliablequeues.claimq.dev"
 _SECONDS = 30
 
 

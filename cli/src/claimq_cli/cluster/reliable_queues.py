@@ -11,14 +11,13 @@ from typing import Any, cast
 import claimq
 from claimq.errors import InvalidSpec
 from claimq.redis_url import parse_url
-from claimq_cli.cluster.kubectl import Kubectl
+from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.errors import NOT_DONE, REFUSED, CommandError, lines_of
 from claimq_spec.manifest import Manifest, RedisSpec, parse_manifest
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 Json = dict[str, Any]
-KIND = "reliablequeues.claimq.dev"
 _CERTIFICATES = ("ca.crt", "tls.crt", "tls.key")
 
 

@@ -8,20 +8,22 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
-from claimq_cli.cluster.access import ClusterAccess
-from claimq_cli.cluster.kubectl import selected
+from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.queue_names import check_exists, did_you_mean
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
 from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
+
+if TYPE_CHECKING:
+    from claimq_cli.cluster.access import ClusterAccess
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,6 +127,14 @@ class Context:
                 await queue.add_to_index()
 
 
+def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
+    from claimq_cli.cluster.access import (
+        ClusterAccess,  # only for a cluster: it reads manifests, which takes long
+    )
+
+    return ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
+
+
 def output_option(default: str | None) -> Callable[[F], F]:
     """The option for the format of the output."""
     return click.option(
@@ -190,7 +200,7 @@ def with_context(
         **kwargs: P.kwargs,
     ) -> int | None:
         kubectl = None if url or data else selected(namespace, kube_context)
-        cluster = None if kubectl is None else ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
+        cluster = None if kubectl is None else _cluster_access(kubectl)
 
         async def main() -> int | None:
             async with cluster or nullcontext():

@@ -16,8 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import claimq
-from claimq_cli.cluster.kubectl import selected
-from claimq_cli.cluster.reliable_queues import KIND
+from claimq_cli.cluster.kubectl import KIND, selected
 from claimq_cli.server_choice import choose
 
 PATIENCE = 2.0

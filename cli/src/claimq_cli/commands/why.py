@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import click
 
-from claimq_cli.cluster.kubectl import Kubectl, selected
-from claimq_cli.cluster.reliable_queues import KIND
+from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
 from claimq_cli.commands.context import cluster_options, output_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import UNAVAILABLE, CommandError

@@ -90,7 +90,7 @@ async def _run_until_stopped(context: Context, controller: Controller) -> int:
         "resync": controller.resync(stop),
         "http": server.serve(settings.http_host, settings.http_port),
         "lead": _lead(context, controller),
-        "tick": _tick(context),
+        "tick": _tick(context.liveness),
     }
     tasks = {asyncio.create_task(loop, name=name) for name, loop in loops.items()}
     watching = asyncio.create_task(_watch_when_listed(context, controller, stop, stop_watching), name="watch")
@@ -160,11 +160,8 @@ async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _tick(context: Context) -> None:
-    """Sends a heartbeat of the event loop, so that a call that blocks it is detected, and measures how late it is."""
-    loop = asyncio.get_running_loop()
+async def _tick(liveness: Liveness) -> None:
+    """Sends a heartbeat of the event loop, so that a call that blocks it is detected."""
     while True:
-        context.liveness.beat("event-loop", timeout=15.0)
-        due = loop.time() + _TICK
+        liveness.beat("event-loop", timeout=15.0)
         await asyncio.sleep(_TICK)
-        context.pass_limit.adapt(loop.time() - due)

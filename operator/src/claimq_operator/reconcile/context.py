@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from claimq_operator.kubernetes_api.port import Cluster
-from claimq_operator.reconcile.pass_limit import PassLimit
 from claimq_operator.redis.connections import RedisConnections
 from claimq_operator.redis.ownership import Ownership
 from claimq_operator.settings import OperatorSettings
@@ -29,4 +28,3 @@ class Context:
     metrics: Metrics
     liveness: Liveness
     wall_clock: Callable[[], float]
-    pass_limit: PassLimit = field(default_factory=PassLimit)

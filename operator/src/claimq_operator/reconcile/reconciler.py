@@ -58,21 +58,17 @@ class Reconciler:
     async def run(self) -> None:
         """Runs passes forever. It may be cancelled at any point; the next leader continues from the same state."""
         context, loop = self._context, asyncio.get_running_loop()
-        due = loop.time()
         try:
             while True:
-                context.liveness.remove(self._loop_name)  # its turn may come late
-                async with context.pass_limit:
-                    context.liveness.beat(self._loop_name, timeout=2 * PASS_TIMEOUT)
-                    began = loop.time()
-                    context.metrics.pass_lag.observe(began - due)
-                    pause = await self._guarded_pass()
-                    context.metrics.pass_seconds.observe(loop.time() - began)
+                context.liveness.beat(self._loop_name, timeout=2 * PASS_TIMEOUT)
+                began = loop.time()
+                pause = await self._guarded_pass()
+                context.metrics.pass_seconds.observe(loop.time() - began)
                 # The configured pause may be longer than the timeout of a pass.
                 context.liveness.beat(self._loop_name, timeout=pause + 2 * PASS_TIMEOUT)
                 due = loop.time() + pause
-                if await self._wait(pause):
-                    due = loop.time()
+                if not await self._wait(pause):
+                    context.metrics.pass_lag.observe(max(loop.time() - due, 0.0))
         finally:
             context.liveness.remove(self._loop_name)
             context.metrics.forget_queue(self.key)

@@ -58,7 +58,7 @@ class Metrics:
         )
         self.pass_lag = Histogram(
             "claimq_pass_lag_seconds",
-            "Delay of a reconcile pass after its scheduled time, with the wait for its turn.",
+            "Delay of a reconcile pass after its scheduled time.",
             registry=self.registry,
             buckets=_SECONDS,
         )

@@ -7,11 +7,13 @@ stopping=
 trap 'stopping=1' TERM INT
 
 # Sends a request until it is answered with 200 or 4xx, and prints the status and the answer. To repeat one is harmless.
+# It runs in a subshell, which ends when the worker ($$) was killed.
 ask() {
   local answer
   until answer=$(curl -sS --unix-socket "$CLAIMQ_SOCKET" -w '\n%{http_code}' "http://claimq$1" -d "$2") &&
     [[ ${answer##*$'\n'} =~ ^(200|4[0-9][0-9])$ && ${answer##*$'\n'} != 429 ]]; do
     sleep 0.5
+    kill -0 $$ 2>/dev/null || exit
   done
   printf '%s\n' "$answer"
 }

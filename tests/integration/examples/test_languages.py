@@ -219,6 +219,26 @@ def test_a_worker_goes_on_with_a_sidecar_that_was_killed(
     assert run.sums == [sha256(b"content"), sha256(b"next")]
 
 
+def test_a_worker_that_is_killed_while_the_sidecar_is_away_leaves_no_process(
+    run: Run, queue: BlockingQueue, sidecar: Sidecar, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    run.produce(tmp_path / "file")
+    worker = run.start()
+    wait_until_done(queue)
+    sidecar.kill9()
+    worker.kill9()
+
+    def is_gone() -> bool:
+        try:
+            os.killpg(worker.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    eventually_sync(is_gone, within=60)
+
+
 def test_a_worker_that_is_terminated_finishes_its_item_first(
     run: Run, queue: BlockingQueue, pipe: Pipe, tmp_path: Path
 ) -> None:

@@ -218,7 +218,24 @@ def test_only_reading_is_allowed(page_of_web: Any, method: str) -> None:
 def test_another_site_can_link_to_the_page_but_not_load_it(page_of_web: Any) -> None:
     foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     assert page_of_web.get(headers=foreign).status == 403
-    assert page_of_web.get(headers=foreign | {"Sec-Fetch-Mode": "navigate"}).status == 200
+    link = foreign | {"Sec-Fetch-Mode": "navigate"}
+    assert page_of_web.get(headers=link | {"Sec-Fetch-Dest": "document"}).status == 200
+    assert page_of_web.get(headers=link | {"Sec-Fetch-Dest": "iframe"}).status == 403
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://evil.example", 403), ("null", 403), ("", 200)])
+def test_a_request_that_names_another_site_as_its_origin_is_refused(
+    page_of_web: Any, origin: str, status: int
+) -> None:
+    own = str(page_of_web.url).rstrip("/")
+    assert page_of_web.get(headers={"Origin": origin or own}).status == status
+
+
+def test_a_bare_payload_has_no_link_before_it_has_an_id(page_of_web: Any, valkey: Server) -> None:
+    valkey.call("LPUSH", "cq:{media}:main", "a bare payload")
+    shown = page_of_web.get("/queues/media/waiting").text
+    assert "a bare payload" in shown
+    assert "item?id=bare-" not in shown
 
 
 def test_no_page_and_no_output_shows_the_password(start_page: Any, start_server: Any) -> None:

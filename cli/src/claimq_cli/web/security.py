@@ -55,6 +55,9 @@ class Guarded:
         if method not in METHODS:
             return PlainTextResponse("this page only reads; use GET\n", 405, {"Allow": ", ".join(METHODS)})
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
-        if is_foreign and headers.get("sec-fetch-mode") != "navigate":
+        is_link = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == ["navigate", "document"]
+        # Browsers leave out the other headers where they do not trust the connection.
+        origin = headers.get("origin", f"http://{headers['host']}")
+        if (is_foreign and not is_link) or origin.partition("://")[2] != headers["host"]:
             return PlainTextResponse("this page cannot be used by other sites\n", 403)
         return None

@@ -208,9 +208,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Sends a problem document for data that is not HTTP or exceeds a limit."""
         if self._excess == "head":
             self._refuse_head()
-        elif self._excess:
-            detail = f"at most {MOST_PIPELINED} requests may wait on one connection; read the replies first"
-            self._refuse(429, "too-many-pipelined", "Too many requests at once", detail)
+        elif self._excess:  # a response would seem to be that of the first request that waits
+            self.transport.close()
         else:
             detail = "the request could not be parsed; send HTTP/1.1"
             self._refuse(400, "not-http", "This is not HTTP/1.1", detail)

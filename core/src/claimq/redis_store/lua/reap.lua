@@ -58,7 +58,8 @@ sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
-q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, is_lost and 0 or #items, #items
+local crashes = is_lost and 0 or #items
+q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due > 0 then close(q, q.counts) else touch(q) end
 return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or 2 * #expired < #page or not has_room(q, 0)) and 1 or 0, unpack(reply)}

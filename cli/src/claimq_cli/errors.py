@@ -4,7 +4,7 @@
 code means
 ==== =========================================================================================
 0    done
-1    not done: no such item, or local mode cannot continue
+1    not done: no such item, local mode cannot continue, or `claimq doctor` has found a problem
 2    the command line is wrong
 3    the server cannot be reached now; try again later
 4    refused by the server or a limit of the queue; it has to be changed first

@@ -21,6 +21,7 @@ _COMMANDS = {
     "clients": "inspection:clients",
     "completion": "completion:completion",
     "delete": "change:delete",
+    "doctor": "doctor:doctor",
     "enqueue": "enqueue:enqueue",
     "export": "export_items:export_items",
     "failed": "failed:failed",

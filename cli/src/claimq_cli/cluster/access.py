@@ -21,6 +21,7 @@ class ClusterAccess:
 
     def __init__(self, kubectl: Kubectl, *, retry_for: float) -> None:
         """``retry_for``: for the settings of connections, in seconds."""
+        self.kubectl = kubectl
         self._directory = TemporaryDirectory(prefix="claimq-")  # readable only by this user
         self._queues = ReliableQueues(kubectl, Path(self._directory.name), retry_for=retry_for)
         self._forwards = PortForwards(kubectl)
@@ -39,8 +40,15 @@ class ClusterAccess:
         return self._found[name]
 
     async def all_queues(self) -> tuple[list[ClusterQueue], list[str]]:
+        """As :meth:`usable_queues`. CommandError if none can be used."""
+        usable, problems = await self.usable_queues()
+        if not usable:
+            raise CommandError("; ".join(problems))
+        return usable, problems
+
+    async def usable_queues(self) -> tuple[list[ClusterQueue], list[str]]:
         """As :meth:`queue`, for all ReliableQueues of the namespace that can be used, and a line with the error of each
-        other one. CommandError if none can be used."""
+        other one. CommandError if kubectl fails or there is none."""
         found, problems = await asyncio.to_thread(self._queues.read_all)
         usable: list[ClusterQueue] = []
         for one in found:
@@ -49,8 +57,6 @@ class ClusterAccess:
                 usable.append(one)
             except CommandError as error:
                 problems.append(f"{one.name}: {error}")
-        if not usable:
-            raise CommandError("; ".join(problems))
         return usable, problems
 
     async def _open_ports(self, queue: ClusterQueue) -> None:

@@ -36,14 +36,33 @@ class Kubectl:
         """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
         return json.loads(self._run(self.command("get", *words, "--output=json", "--request-timeout=10s")))
 
+    def get_path(self, path: str) -> Any:
+        """The JSON at a path of the API. CommandError with kubectl's message if it fails."""
+        return json.loads(self._run(self.command("get", f"--raw={path}", "--request-timeout=10s")))
+
+    def may(self, verb: str, resource: str, subresource: str = "") -> bool:
+        """Whether the user has this permission in the namespace. CommandError if kubectl fails."""
+        words = [verb, resource, *([f"--subresource={subresource}"] if subresource else [])]
+        done = self._finished(self.command("auth", "can-i", *words, "--request-timeout=10s"))
+        answer = done.stdout.split()[:1]
+        if answer not in (["yes"], ["no"]):
+            raise _error_of(done)
+        return answer == ["yes"]
+
     def has_service(self, name: str, namespace: str) -> bool:
         """Whether this Service exists. CommandError if kubectl fails."""
         words = ("get", f"service/{name}", "--output=name", "--ignore-not-found", "--request-timeout=10s")
         return bool(self._run(self.command(*words, namespace=namespace)).strip())
 
     def _run(self, command: list[str]) -> str:
+        done = self._finished(command)
+        if done.returncode:
+            raise _error_of(done)
+        return done.stdout
+
+    def _finished(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except FileNotFoundError as error:
             raise CommandError(
                 "kubectl, which reads ReliableQueues from a cluster, is not installed"
@@ -52,7 +71,8 @@ class Kubectl:
             raise CommandError(
                 f"kubectl did not respond within {_SECONDS} s; check its context", UNAVAILABLE
             ) from error
-        if done.returncode:
-            message = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it printed no error"
-            raise CommandError(f"kubectl: {message}", NOT_DONE if "NotFound" in message else UNAVAILABLE)
-        return done.stdout
+
+
+def _error_of(done: subprocess.CompletedProcess[str]) -> CommandError:
+    message = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it printed no error"
+    return CommandError(f"kubectl: {message}", NOT_DONE if "NotFound" in message else UNAVAILABLE)

@@ -28,15 +28,16 @@ class Answers:
         self.is_document = form != "table"
         """Whether programs read the result."""
 
-    def give(self, document: Any, *lines: str) -> None:
-        """Prints the document, or the lines."""
+    def give(self, document: Any, *lines: str, each: str = "") -> None:
+        """Prints the document, or the lines. ``each``: the field that has the rows, which are a line each in NDJSON."""
         match self._form:
             case "json":
                 click.echo(terminal.safe_json(document))
             case "yaml":
                 click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
             case "ndjson":
-                click.echo(json.dumps(document))
+                for record in document[each] if each else [document]:
+                    click.echo(json.dumps(record))
             case _:
                 terminal.say_lines(lines)
 
@@ -49,15 +50,9 @@ class Answers:
         nothing: str = "nothing",
         each: str = "",
     ) -> None:
-        """The document, or rows for people; for the columns see `terminal.say_table`.
-
-        ``each``: the field of the document that has the rows, which are a line each in NDJSON.
-        """
-        if self._form == "ndjson":
-            for record in document[each] if each else [document]:
-                self.give(record)
-        elif self.is_document or not rows:
-            self.give(document, nothing)
+        """The document, or rows for people; for the columns see `terminal.say_table`, for ``each`` see :meth:`give`."""
+        if self.is_document or not rows:
+            self.give(document, nothing, each=each)
         else:
             terminal.say_table(columns, rows)
 

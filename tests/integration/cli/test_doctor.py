@@ -1,0 +1,93 @@
+"""`claimq doctor` on a real server."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from claimq.policy import Policy
+from testkit.server import Server, free_port
+
+Claimq = Callable[..., Any]
+QueueDo = Callable[..., Any]
+
+
+def by_check(answer: Any) -> dict[str, Any]:
+    return {one["check"]: one for one in answer.json["checks"]}
+
+
+def test_a_healthy_server_and_queue_have_no_problem(on: Claimq, queue_do: QueueDo) -> None:
+    on("enqueue", "q", "a", "b")
+
+    async def work(queue: Any) -> None:
+        await queue.set_policy(Policy(requeue_limit=0))
+        await queue.fail(await queue.claim(1), "no file 7")
+
+    queue_do(work)
+    answer = on("doctor", "q", "-o", "json")
+    assert (answer.code, answer.err) == (0, "")
+    checks = by_check(answer)
+    assert {one["state"] for one in checks.values()} == {"ok", "warning"}
+    assert checks["server"]["message"].startswith("reachable: valkey ")
+    for name in ("clock of the server", "memory of the server", "queue q: claims", "queue q: oldest item"):
+        assert (checks[name]["state"], checks[name]["fix"]) == ("ok", None)
+    assert checks["queue q: failed items"]["message"] == '1 item: 1 "no file #"'
+    text = on("doctor").out
+    assert "ok       server: reachable: valkey " in text
+    assert "\n         fix: " in text
+    assert "queue q" not in text
+    assert yaml.safe_load(on("doctor", "-o", "yaml").out)["checks"][0]["check"] == "server"
+    rows = [json.loads(line)["check"] for line in on("doctor", "q", "-o", "ndjson").out.splitlines()]
+    assert rows == [one["check"] for one in answer.json["checks"]]
+
+
+def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "q", "a")
+    on("pause", "q")
+    valkey.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    answer = on("doctor", "q", "-o", "json")
+    assert (answer.code, answer.err) == (1, "")
+    problems = [one for one in answer.json["checks"] if one["state"] == "problem"]
+    assert [one["check"] for one in problems] == ["settings of the server", "queue q: claims"]
+    shown = {one["message"] for one in on("check", "-o", "json").json["warnings"]}
+    assert problems[0]["message"].removeprefix("EvictionPolicy: ") in shown
+    assert problems[1]["fix"] == "claimq resume q"
+
+
+def test_a_server_that_cannot_be_used_is_a_problem(
+    on: Claimq, valkey: Server, claimq: Claimq, monkeypatch: Any
+) -> None:
+    for arguments in (["--redis", f"redis://127.0.0.1:{free_port()}/0"], ["--redis", valkey.url, "nowhere"]):
+        answer = on("doctor", *arguments, "-o", "json")
+        assert (answer.code, answer.err) == (1, "")
+        assert answer.json["checks"][-1]["state"] == "problem"
+    assert "no queue nowhere" in answer.json["checks"][-1]["message"]
+    monkeypatch.delenv("CLAIMQ_REDIS_URL")
+    (without,) = claimq("doctor", "-o", "json").json["checks"]
+    assert (without["state"], "no server is configured" in without["message"]) == ("problem", True)
+
+
+def test_it_changes_nothing(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "q", "a")
+
+    def stored() -> dict[str, object]:
+        keys: Any = valkey.call("KEYS", "*")
+        return {repr(key): valkey.call("DUMP", key) for key in keys}
+
+    before = stored()
+    assert [on("doctor").code, on("doctor", "q").code] == [0, 0]
+    assert stored() == before
+
+
+def test_what_the_user_may_not_read_hides_no_other_check(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "q", "a")
+    valkey.call("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-info", "-config")
+    url = valkey.tcp_url.replace("redis://", "redis://ann:pw@")
+    answer = on("doctor", "q", "--redis", url, "-o", "json")
+    assert (answer.code, answer.err) == (0, "")
+    checks = by_check(answer)
+    assert checks["server"]["message"].startswith("could not be checked: ")
+    assert checks["memory of the server"]["state"] == "warning"
+    assert checks["queue q: claims"]["state"] == "warning"
+    assert "pw" not in checks["queue q: claims"]["fix"]

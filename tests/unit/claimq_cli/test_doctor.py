@@ -1,0 +1,267 @@
+"""What `claimq doctor` decides from objects of Kubernetes, reports of a server and the state of a queue."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from claimq.model import COUNTERS, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq_cli.commands.cluster_checks import (
+    PERMISSIONS,
+    definition_check,
+    image_check,
+    permission_checks,
+    pod_checks,
+    status_checks,
+)
+from claimq_cli.commands.diagnosis import Check, Commands, failed, has_problem
+from claimq_cli.commands.server_checks import (
+    ObservedQueue,
+    clock_check,
+    memory_check,
+    queue_checks,
+    report_checks,
+)
+from claimq_cli.errors import CommandError
+from claimq_cli.web.item_lists import Group
+
+COMMANDS = Commands("claimq -n shop", "kubectl -n shop")
+GOOD = {
+    "Ready": ("True", "Working"),
+    "RedisReachable": ("True", "Reachable"),
+    "WorkersAvailable": ("True", "AllReady"),
+    "ScalingActive": ("True", "Auto"),
+    "ScalingLimited": ("False", "NotLimited"),
+    "Stalled": ("False", "NotStalled"),
+    "Suspended": ("False", "NotSuspended"),
+}
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def body(changed: Mapping[str, tuple[str, str]] = {}, *, generation: int = 1) -> dict[str, Any]:
+    conditions = [
+        {"type": kind, "status": status, "reason": reason, "message": f"about {reason}"}
+        for kind, (status, reason) in {**GOOD, **changed}.items()
+    ]
+    status = {"observedGeneration": 1, "conditions": conditions, "workers": {"summary": "2/2"}}
+    return {"metadata": {"name": "thumbs", "generation": generation}, "status": status}
+
+
+def states(checks: list[Check]) -> list[str]:
+    return [one.state.value for one in checks]
+
+
+def test_the_definition_must_serve_the_version_of_the_command() -> None:
+    assert definition_check({"versions": [{"version": "v2"}, {"version": "v1alpha1"}]}).state == "ok"
+    absent = definition_check(None)
+    assert (absent.state, absent.message) == ("problem", "it is not installed")
+    other = definition_check({"versions": [{"version": "v2"}]})
+    assert other.state == "problem"
+    assert "serves v2, and this command reads v1alpha1" in other.message
+
+
+def test_a_missing_permission_is_a_warning_with_what_does_not_work() -> None:
+    assert states(permission_checks([])) == ["ok"]
+    (one,) = permission_checks([PERMISSIONS[-1]])
+    assert one.state == "warning"
+    assert "create pods/portforward: a server inside the cluster cannot be reached" in one.message
+
+
+def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
+    (without,) = status_checks({"metadata": {"name": "thumbs", "generation": 1}}, COMMANDS)
+    assert (without.state, without.check) == ("problem", "ReliableQueue thumbs")
+    assert "no operator works on it" in without.message
+    (old,) = status_checks(body(generation=2), COMMANDS)
+    assert (old.state, "of generation 1 and the object has 2" in old.message) == ("problem", True)
+    (good,) = status_checks(body(), COMMANDS)
+    assert (good.state, good.message) == ("ok", "all conditions are good, 2/2 workers are ready")
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "text", "fix"),
+    [
+        ({"RedisReachable": ("False", "Unreachable")}, "problem", "about Unreachable", "#redisreachable"),
+        ({"RedisReachable": ("True", "ReachableWithWarnings")}, "warning", "RedisReachable", "describe rq thumbs"),
+        ({"WorkersAvailable": ("False", "CrashLoopBackOff")}, "problem", "CrashLoopBackOff", "#workersavailable"),
+        ({"WorkersAvailable": ("False", "Starting")}, "warning", "Starting", "kubectl -n shop describe"),
+        ({"Stalled": ("True", "SpecInvalid")}, "problem", "Stalled SpecInvalid", "#stalled"),
+        ({"Suspended": ("True", "PausedByHand")}, "warning", "PausedByHand", "claimq -n shop resume thumbs"),
+        ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
+        ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
+        ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_is_not_good(
+    changed: dict[str, tuple[str, str]], state: str, text: str, fix: str
+) -> None:
+    (one,) = status_checks(body(changed), COMMANDS)
+    assert one.state == state
+    assert text in one.message
+    assert fix in one.fix
+
+
+def test_two_conditions_with_the_same_reason_are_one_problem() -> None:
+    changed = {"Stalled": ("True", "SecretMissing"), "RedisReachable": ("False", "SecretMissing")}
+    assert states(status_checks(body(changed | {"ScalingActive": ("False", "Unknown")}), COMMANDS)) == [
+        "problem"
+    ]
+    both = status_checks(body(changed, generation=2), COMMANDS)
+    assert states(both) == ["problem", "problem"]
+
+
+def pod(name: str, *, since: str = "2025-12-31T23:50:00Z", **status: Any) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": since}
+    labels = {"claimq.dev/queue": "thumbs"}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"phase": "Pending", "conditions": [ready], **status},
+    }
+
+
+def waiting(reason: str) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": reason}}}]}
+
+
+def test_stuck_pods_are_shown_by_cause_with_the_command_that_shows_why() -> None:
+    recent = "2025-12-31T23:59:00Z"
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T23:00:00Z"}
+    not_ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2025-12-31T23:00:00Z"}
+    gone = pod("gone", **waiting("CrashLoopBackOff"))
+    gone["metadata"]["deletionTimestamp"] = recent
+    found = pod_checks(
+        [
+            pod("a", since=recent, **waiting("CrashLoopBackOff")),
+            pod("b", since=recent, **waiting("CrashLoopBackOff")),
+            pod("c", since=recent, **waiting("ImagePullBackOff")),
+            pod("d", conditions=[not_ready, unscheduled]),
+            pod("e", **waiting("ContainerCreating")),
+            pod("starting", since=recent, **waiting("ContainerCreating")),
+            pod("fine", conditions=[ready]),
+            pod("failed", phase="Failed"),
+            gone,
+        ],
+        NOW,
+        COMMANDS,
+    )
+    assert states(found) == ["problem"] * 4
+    assert [one.message for one in found] == [
+        "2 pods stuck: CrashLoopBackOff of container worker (first a)",
+        "1 pod stuck: ImagePullBackOff of container worker (first c)",
+        "1 pod stuck: Unschedulable: no cpu (first d)",
+        "1 pod stuck: Pending and not ready for more than 2 min (first e)",
+    ]
+    assert found[0].fix.startswith("kubectl -n shop logs a --container=worker --previous;")
+    assert found[1].fix.startswith("kubectl -n shop describe pod c;")
+    assert states(pod_checks([pod("fine", conditions=[ready])], NOW, COMMANDS)) == ["ok"]
+
+
+def deployment(name: str, image: str) -> dict[str, Any]:
+    containers = {
+        "containers": [{"name": "worker", "image": f"app-{name}"}],
+        "initContainers": [{"name": "claimq-sidecar", "image": image}],
+    }
+    return {"metadata": {"name": name}, "spec": {"template": {"spec": containers}}}
+
+
+def test_different_sidecar_images_are_a_warning() -> None:
+    same = image_check([deployment("a", "sidecar:2"), deployment("b", "sidecar:2")], COMMANDS)
+    assert (same.state, "sidecar:2" in same.message) == ("ok", True)
+    assert image_check([], COMMANDS).state == "ok"
+    mixed = image_check([deployment("a", "sidecar:2"), deployment("b", "sidecar:1")], COMMANDS)
+    assert mixed.state == "warning"
+    assert "sidecar:1: b; sidecar:2: a" in mixed.message
+
+
+def test_only_settings_that_lose_items_or_stop_queues_are_problems() -> None:
+    given = (ServerWarning("NoAppendOnly", "appendonly is off"), ServerWarning("EvictionPolicy", "evicts"))
+    found = report_checks("server", ServerReport("valkey", "9.0.1", "standalone", given))
+    assert states(found) == ["ok", "warning", "problem"]
+    assert found[0].message == "reachable: valkey 9.0.1, standalone"
+    assert found[2].message == "EvictionPolicy: evicts"
+    assert "CONFIG SET maxmemory-policy noeviction" in found[2].fix
+    assert states(report_checks("server", ServerReport("redis", "7.2", "cluster"))) == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("server_now", "state", "words"),
+    [
+        (100.5, "ok", "less than 5 s"),
+        (105.9, "ok", "less than"),
+        (106.5, "warning", "5.5 s ahead of"),
+        (95.0, "ok", "less than"),
+        (90.0, "warning", "10 s behind"),
+    ],
+)
+def test_the_clocks_may_differ_by_five_seconds(server_now: float, state: str, words: str) -> None:
+    one = clock_check("server", server_now, 100.0, 101.0)
+    assert (one.state, words in one.message) == (state, True)
+
+
+def test_memory_is_a_warning_before_it_is_full() -> None:
+    assert [memory_check("server", share).state for share in (None, 0.8, 0.81)] == ["ok", "ok", "warning"]
+
+
+def queue(
+    main: int = 0,
+    *,
+    age: float | None = None,
+    failed_items: int = 0,
+    paused: bool = False,
+    workers: tuple[WorkerInfo, ...] = (),
+    groups: tuple[Group, ...] = (),
+) -> list[Check]:
+    lengths = {State.MAIN: main, State.BUSY: 0, State.DELAYED: 0, State.FAILED: failed_items}
+    ages = {**dict.fromkeys(State), State.MAIN: age}
+    snapshot = Snapshot(1000.0, 1, lengths, ages, dict.fromkeys(COUNTERS, 0), None, paused)
+    grouped = sum(one.count for one in groups)
+    return queue_checks("q", ObservedQueue(snapshot, workers, 30.0, groups, grouped), COMMANDS)
+
+
+LIVE = WorkerInfo("w", 0, 999.0)
+
+
+def test_an_empty_queue_is_fine() -> None:
+    assert states(queue()) == ["ok"] * 4
+    assert states(queue(5, age=10.0, workers=(LIVE,))) == ["ok"] * 4
+
+
+def test_a_paused_queue_is_a_problem_only_if_items_wait() -> None:
+    assert queue(paused=True)[0].state == "warning"
+    paused = queue(2, age=1.0, paused=True, workers=(LIVE,))[0]
+    assert (paused.state, paused.fix) == ("problem", "claimq -n shop resume q; or set spec.suspend to false")
+    assert "no item is claimed; 2 items in main" in paused.message
+
+
+def test_items_that_wait_without_a_live_worker_become_a_problem() -> None:
+    silent = WorkerInfo("w", 0, 900.0)
+    assert queue(1, age=30.0, workers=(silent,))[0].state == "warning"
+    late = queue(1, age=61.0, workers=(silent,))[0]
+    assert (late.state, late.message) == ("problem", "1 item in main and no live worker")
+    assert "kubectl -n shop describe rq q" in late.fix
+    assert queue(1, age=301.0, workers=(LIVE,))[1].state == "warning"
+
+
+def test_failed_items_are_counted_by_reason() -> None:
+    groups = (Group("no file", 4), Group("b", 3), Group("c", 2), Group("d", 1))
+    found = queue(failed_items=12, groups=groups)[2]
+    assert found.state == "warning"
+    assert found.message == '12 items: 4 "no file", 3 "b", 2 "c" and 1 other reason (of the newest 10)'
+
+
+def test_workers_that_do_not_renew_their_claims_are_named() -> None:
+    assert queue(workers=(WorkerInfo("w", 2, 970.0),))[3].state == "ok"
+    found = queue(workers=(WorkerInfo("w 1", 2, 969.0), WorkerInfo("v", 0, 1.0)))[3]
+    assert found.state == "warning"
+    assert found.message == "1 worker not seen within busyExpiry (30 s): w 1 with 2 items, last seen 31 s ago"
+    assert found.fix.endswith("claimq -n shop release q 'w 1'")
+
+
+def test_an_error_is_a_problem_unless_a_permission_is_missing() -> None:
+    gone = failed("server", CommandError("kubectl: Error from server (NotFound): no"), "create it")
+    assert (gone.state, gone.fix) == ("problem", "create it")
+    denied = failed("server", CommandError("kubectl: Error from server (Forbidden): no"), "create it")
+    assert (denied.state, "could not be checked" in denied.message) == ("warning", True)
+    assert has_problem([denied, gone])
+    assert not has_problem([denied])
+    assert denied.lines[1].startswith("         fix: ask for the permission")

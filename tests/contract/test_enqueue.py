@@ -62,13 +62,13 @@ async def test_times_are_the_servers(server: Server, queue: ReliableQueue) -> No
 
 
 async def test_a_delayed_item_is_not_in_main_until_it_is_due(queue: ReliableQueue) -> None:
-    done = await queue.enqueue("later", delay=10)
+    done = await queue.enqueue("later", delay=1000)
     assert (bool(done.id), done.length) == (True, 0)
     assert await lengths(queue) == Lengths(delayed=1)
     assert await queue.claim(wait=0) == []
-    await move_clock(queue, 9.5)
+    await move_clock(queue, 500)
     assert await queue.claim(wait=0) == []
-    await move_clock(queue, 1)
+    await move_clock(queue, 501)
     assert texts(await queue.claim(wait=0)) == ["later"]
 
 

@@ -150,7 +150,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_unavailable_in_boun
 
 async def test_a_silent_server_is_given_up_after_the_reply_time(valkey: Server) -> None:
     loop = asyncio.get_running_loop()
-    async with connected(valkey.url, reply_timeout=0.2, connect_timeout=0.2) as queue:
+    async with connected(valkey.url, reply_timeout=2.0, connect_timeout=2.0) as queue:
         await queue.enqueue("a")
         valkey.sigstop()
         started = loop.time()
@@ -162,7 +162,10 @@ async def test_a_silent_server_is_given_up_after_the_reply_time(valkey: Server) 
 
 
 async def _main_length(queue: ReliableQueue) -> bool:
-    return sum((await queue.lengths()).values()) == 1
+    try:
+        return sum((await queue.lengths()).values()) == 1
+    except StoreUnavailable:
+        return False
 
 
 async def test_a_config_of_another_type_is_named_also_by_plain_commands(

@@ -30,7 +30,7 @@ async def test_large_items_come_and_go_over_a_slow_link(valkey: Server, start_pr
 
 async def test_a_silent_link_still_ends_a_call_in_time(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=settings(proxy.url, reply_timeout=0.2, retry_for=0.3)) as store:
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=2.0, retry_for=0.3)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue(b"x")
         proxy.black_hole("replies")
@@ -44,7 +44,7 @@ async def test_a_claim_that_did_not_get_through_is_followed_by_smaller_ones(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=settings(proxy.url, reply_timeout=0.3, retry_for=0.1)) as store:
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=2.0, retry_for=0.1)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many([b"%d" % number for number in range(40)])
         for _ in range(2):

@@ -64,10 +64,15 @@ def exit_code_of(error: Exception) -> int:
             return NOT_DONE
 
 
+def text_of(error: Exception) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def lines_of(error: Exception) -> list[str]:
     """What to print on stderr: one line, or one per error of a manifest."""
     if isinstance(error, InvalidSpec):
         return [str(problem) for problem in error.problems]
-    line = " ".join(str(error).split()) or type(error).__name__
+    line = text_of(error)
     is_away = isinstance(error, StoreUnavailable) and not isinstance(error, NotReplicated)
     return [f"{line} {_START_IT}" if is_away else line]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
 
 if TYPE_CHECKING:
     from claimq_cli.cluster.access import ClusterAccess
+    from claimq_cli.cluster.reliable_queues import ClusterQueue
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,15 +48,11 @@ class Context:
         if self.cluster is None:
             return [choose(self.url, self.data, queue)]
         if queue is not None:
-            one = await self.cluster.queue(queue)
-            return [Chosen(one.settings, {one.name: one.queue_name})]
+            return servers_of([await self.cluster.queue(queue)])
         queues, problems = await self.cluster.all_queues()
         for problem in problems:
             say_error(problem)
-        found: dict[claimq.RedisSettings, dict[str, str]] = {}
-        for one in queues:
-            found.setdefault(one.settings, {})[one.name] = one.queue_name
-        return [Chosen(settings, queues) for settings, queues in found.items()]
+        return servers_of(queues)
 
     async def from_servers(
         self, queue: str | None, read: Callable[[Chosen, claimq.Server], Awaitable[list[R]]]
@@ -127,10 +124,17 @@ class Context:
                 await queue.add_to_index()
 
 
+def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:
+    """The servers that the queues of ReliableQueues use."""
+    found: dict[claimq.RedisSettings, dict[str, str]] = {}
+    for one in queues:
+        found.setdefault(one.settings, {})[one.name] = one.queue_name
+    return [Chosen(settings, names) for settings, names in found.items()]
+
+
 def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
-    from claimq_cli.cluster.access import (
-        ClusterAccess,  # only for a cluster: it reads manifests, which takes long
-    )
+    # Only for a cluster: it reads manifests, which takes long.
+    from claimq_cli.cluster.access import ClusterAccess
 
     return ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from claimq_cli.errors import text_of
+
 _FORBIDDEN = "(Forbidden)"
 
 
@@ -78,11 +80,6 @@ def failed(check: str, error: Exception, fix: str) -> Check:
     if _FORBIDDEN in text:
         return not_checked(check, error, "ask for the permission that the message names")
     return problem(check, text, fix)
-
-
-def text_of(error: Exception) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def has_problem(checks: Iterable[Check]) -> bool:

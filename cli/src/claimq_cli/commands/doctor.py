@@ -16,7 +16,7 @@ from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.reliable_queues import ClusterQueue
 from claimq_cli.commands import cluster_checks, server_checks
-from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.context import Context, servers_of, with_context
 from claimq_cli.commands.diagnosis import (
     Check,
     Commands,
@@ -24,11 +24,10 @@ from claimq_cli.commands.diagnosis import (
     has_problem,
     not_checked,
     problem,
-    text_of,
 )
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
-from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError
+from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, text_of
 from claimq_cli.server_choice import Chosen
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
@@ -163,12 +162,9 @@ async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: C
         errors = [text_of(error)]
     fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, or your permissions"
     found = [failed("server", CommandError(one), fix) for one in errors]
-    by_server: dict[claimq.RedisSettings, dict[str, str]] = {}
-    for one in queues:
-        by_server.setdefault(one.settings, {})[one.name] = one.queue_name
-    for settings, names in by_server.items():
-        subject = f"server of {', '.join(names)}"
-        found += await _server_checks(subject, Chosen(settings, names), name, commands)
+    for chosen in servers_of(queues):
+        subject = f"server of {', '.join(chosen.queues)}"
+        found += await _server_checks(subject, chosen, name, commands)
     return found
 
 

@@ -246,7 +246,7 @@ class Client(Generic[AnyItem]):
     async def renew(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """Extends these leases; only needed without a session."""
         listed = _listed(items)
-        outcomes = await self._verdict("renew", listed, {})
+        outcomes = await self._verdict("renew", _tokens(listed), {})
         for item, outcome in zip(listed, outcomes, strict=True):
             if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
                 item.lease_until = outcome.lease_until
@@ -259,16 +259,14 @@ class Client(Generic[AnyItem]):
 
         Raises SidecarUnavailable, StoreUnavailable.
         """
-        listed = _listed(items)
-        with self._in_hand.ending(_tokens(listed)):
-            return self._in_hand.note_outcomes(await self._verdict(verb, listed, words))
+        tokens = _tokens(_listed(items))
+        with self._in_hand.ending(tokens):
+            return self._in_hand.note_outcomes(await self._verdict(verb, tokens, words))
 
-    async def _verdict(
-        self, verb: str, items: Iterable[AnyItem | str], words: dict[str, object]
-    ) -> list[Outcome]:
+    async def _verdict(self, verb: str, tokens: list[str], words: dict[str, object]) -> list[Outcome]:
         self._check_process()
         outcomes: list[Outcome] = []
-        for body in wire.verdict_bodies(_tokens(items), words):
+        for body in wire.verdict_bodies(tokens, words):
             reply, repeated = await self._connections.call(
                 f"/v1/{verb}", body, answer_in=wire.ANSWER_SECONDS, try_for=self._patience
             )

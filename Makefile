@@ -60,8 +60,9 @@ lint: setup
 
 .PHONY: types mypy pyright
 types: mypy pyright
+# Its cache lies outside the checkout, for every checkout of this user; it compares the sources' hashes.
 mypy: setup
-	$(BIN)/mypy
+	$(BIN)/mypy --cache-dir "$${XDG_CACHE_HOME:-$$HOME/.cache}/claimq/mypy"
 pyright: setup
 	$(BIN)/pyright --warnings
 

@@ -39,7 +39,7 @@ async def crowded(queue: ReliableQueue) -> ReliableQueue:
             await queue.enqueue_many([NewItem(name, client=name) for name in names[start : start + 650]])
     held = 0
     while held < 1200:
-        held += len(await queue.claim(600, wait=0))
+        held += len(await queue.claim(400, wait=0))
     await queue.enqueue_many(["none"] * 5)
     await queue.enqueue_many([NewItem("later", delay=60)] * 3)
     return queue

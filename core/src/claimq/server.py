@@ -81,7 +81,7 @@ class Server:
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
-        """Adds items to several queues in one atomic step, all or none: at most 1,000 items or 4 MiB to 100 queues, so
+        """Adds items to several queues in one atomic step, all or none: at most 1,000 items or 2 MiB to 100 queues, so
         that the step does not block the server for long.
 
         Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as

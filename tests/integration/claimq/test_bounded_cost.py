@@ -59,6 +59,21 @@ async def test_peeking_far_into_a_queue_of_many_clients_reads_only_what_it_retur
     assert times_called(valkey, "lindex") + times_called(valkey, "lrange") - before <= len(offsets) * 14
 
 
+async def test_one_claim_takes_500_items_of_several_clients_and_the_next_goes_on_in_turn(
+    queue: ReliableQueue,
+) -> None:
+    await queue.enqueue_many(
+        [NewItem(f"{turn}-{n}", client=f"c{n}") for turn in range(2) for n in range(600)]
+    )
+
+    batches = [[claim.item.text for claim in await queue.claim(1000, wait=0)] for _ in range(3)]
+
+    assert [len(batch) for batch in batches] == [500, 500, 200]
+    assert [text for batch in batches for text in batch] == [
+        f"{turn}-{n}" for turn in range(2) for n in range(600)
+    ]
+
+
 async def test_searching_a_long_list_reads_eight_items_at_once(valkey: Server, queue: ReliableQueue) -> None:
     for _ in range(3):
         await queue.enqueue_many(["x"] * 1000)
@@ -200,9 +215,9 @@ async def test_a_claim_that_may_not_wait_does_not_reap_for_long(queue: ReliableQ
 async def test_one_step_over_several_queues_is_bounded(
     valkey: Server, store: claimq.Server, queue: ReliableQueue
 ) -> None:
-    with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 1001 items"):
+    with pytest.raises(ValueError, match="takes 1000 items or 2 MiB, not 1001 items"):
         await store.enqueue({"q": ["x"] * 1001})
-    with pytest.raises(ValueError, match="takes 1000 items or 4 MiB, not 2 items of"):
+    with pytest.raises(ValueError, match="takes 1000 items or 2 MiB, not 2 items of"):
         await store.enqueue({"q": ["x" * 2**20 * 3, "y" * 2**20 * 2]})
     with pytest.raises(ValueError, match="takes 100 queues, not 101"):
         await store.enqueue({f"q{number}": ["x"] for number in range(101)})

@@ -18,7 +18,7 @@ from claimq.redis_store.durable import run_durably
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 
-_CALL_BYTES = 4 * 1024 * 1024
+_CALL_BYTES = 2 * 1024 * 1024
 _CALL_QUEUES = 100
 
 

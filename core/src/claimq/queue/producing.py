@@ -50,7 +50,7 @@ class Producing(QueuePart):
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
-        They go in calls of up to 1,000 items or 4 MiB, each of them atomic; after an error the items of earlier calls
+        They go in calls of up to 1,000 items or 2 MiB, each of them atomic; after an error the items of earlier calls
         are stored. Errors as :meth:`enqueue`. O(items).
         """
         listed = several("items", items)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: moves up to COUNT items (2 MiB; 250 that have counters or a history, or 128 KiB of their headers), oldest first and round robin over the clients, from main to busy under new leases.
+-- Purpose: moves up to COUNT items (2 MiB; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), oldest first and round robin over the clients, from main to busy under new leases.
 -- use: queue call envelope main take lease
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)

@@ -125,6 +125,9 @@ local function check_lists(q, want)
   for _, client in ipairs({'-', unpack(turn)}) do expect_list(key_of(q, client)) end
 end
 
+-- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients took 25 ms.
+local RING_ITEMS = 500
+
 -- Takes items of the clients of the ring; in_main: how many there are without a client.
 -- On demand: a queue need not have clients.
 local function take_in_turns(q, want, ring, in_main)
@@ -143,7 +146,7 @@ local function take_in_turns(q, want, ring, in_main)
     if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
     return got, ring
   end
-  q.are_plain = false
+  q.are_plain, want = false, math.min(want, RING_ITEMS)
   while #got < want and ring > 0 and not q.stopped do
     take_round(q, math.min(want - #got, ring), got)
     ring = redis.call('LLEN', clients)

@@ -81,10 +81,10 @@ def test_more_than_a_thousand_items_go_in_several_calls() -> None:
     assert len({item_id for batch in cut for item_id in batch.ids}) == 2500
 
 
-def test_four_mebibytes_go_in_one_call_and_a_larger_payload_alone() -> None:
+def test_two_mebibytes_go_in_one_call_and_a_larger_payload_alone() -> None:
     mebibyte = b"x" * (1024 * 1024)
-    assert [len(batch.ids) for batch in batches([mebibyte] * 20)] == [4, 4, 4, 4, 4]
-    assert [len(batch.ids) for batch in batches([b"a", mebibyte * 5, b"b"])] == [1, 1, 1]
+    assert [len(batch.ids) for batch in batches([mebibyte] * 5)] == [2, 2, 1]
+    assert [len(batch.ids) for batch in batches([b"a", mebibyte * 3, b"b"])] == [1, 1, 1]
 
 
 def test_an_atomic_call_is_never_cut() -> None:

@@ -14,7 +14,8 @@ import claimq
 from claimq import RedisSettings, StoreMisused
 from testkit import roles
 from testkit.contents import Contents, changes, contents
-from testkit.scenarios import SCENARIOS, World
+from testkit.scenario_world import World
+from testkit.scenarios import SCENARIOS
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 

@@ -12,7 +12,8 @@ import pytest
 import claimq
 from claimq import ReliableQueue, StoreMisused
 from testkit.contents import changes, contents
-from testkit.scenarios import CANDIDATES, SCENARIOS, World
+from testkit.scenario_world import CANDIDATES, World
+from testkit.scenarios import SCENARIOS
 from testkit.server import Server
 
 
@@ -57,8 +58,8 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
-        "claim", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue", "explain", "flush",
-        "flush_client", "give_back", "own",
+        "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue", "explain",
+        "flush", "flush_client", "give_back", "own",
         "reap", "release_worker", "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

@@ -281,6 +281,22 @@ class Operations(RuleBasedStateMachine):
     def find(self, name: str, wanted: str) -> None:
         self.world.find(name, wanted)
 
+    @rule(name=queues, worker=workers, wanted=st.sampled_from(("x", "y", "f1", "x#2")))
+    def claim_item(self, name: str, worker: str, wanted: str) -> None:
+        self.world.claim_item(name, worker, wanted)
+
+    @rule(name=queues, worker=workers, pick=st.integers(0, 9), kind=st.sampled_from(GIVEN_BACK))
+    def act_on_an_item(self, name: str, worker: str, pick: int, kind: str) -> None:
+        model = self.world.models[name]
+        waiting = [
+            item.id for item in (*model.in_claim_order(), *(item for _, item in model.delayed)) if item.id
+        ]
+        if waiting:
+            before = set(model.busy)
+            self.world.claim_item(name, worker, waiting[pick % len(waiting)])
+            claimed = [token for token in model.busy if token not in before]
+            self.world.give_back(name, claimed, kind, "no", None)
+
     @rule(name=queues, client=clients.filter(bool))
     def flush_client(self, name: str, client: str) -> None:
         self.world.flush_client(name, client)

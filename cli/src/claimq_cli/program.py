@@ -28,6 +28,7 @@ _COMMANDS = {
     "find": "inspection:find",
     "flush": "change:flush",
     "import": "import_items:import_items",
+    "item": "item:item",
     "items": "inspection:items",
     "pause": "change:pause",
     "peek": "inspection:peek",

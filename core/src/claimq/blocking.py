@@ -99,6 +99,7 @@ class BlockingQueue:
     enqueue = _Blocking(ReliableQueue.enqueue)
     enqueue_many = _Blocking(ReliableQueue.enqueue_many)
     claim = _Blocking(ReliableQueue.claim)
+    claim_item = _Blocking(ReliableQueue.claim_item)
     done = _Blocking(ReliableQueue.done)
     fail = _Blocking(ReliableQueue.fail)
     drop = _Blocking(ReliableQueue.drop)

@@ -76,6 +76,13 @@ class PayloadError(ClaimqError):
     """The payload is not text or JSON, as which the caller reads it. The item itself is unchanged."""
 
 
+class ItemOutOfReach(ClaimqError):
+    """The item waits behind so many others that taking it out would block the server. Try again when fewer wait.
+
+    Nothing was changed.
+    """
+
+
 class InvalidName(ValueError, ClaimqError):
     """An invalid name of a queue, worker, client or item. The message says which rule it breaks."""
 

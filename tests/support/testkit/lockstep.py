@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,9 +19,9 @@ from claimq.tokens import number_of
 from testkit.clock import offset_for_leap
 from testkit.comparing import differences
 from testkit.frozen_clock import FrozenClock
-from testkit.lockstep_failed import FailedItemsWorld
-from testkit.model import Order, QueueModel
-from testkit.model_item import ModelItem
+from testkit.lockstep_items import ItemsWorld
+from testkit.model import QueueModel
+from testkit.model_item import ModelItem, Order
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
 
@@ -31,7 +31,7 @@ New = tuple[bytes, str | None, str | None, float | None]
 """What a producer says of an item: payload, its own id, client, delay in seconds."""
 
 
-class World(FailedItemsWorld):
+class World(ItemsWorld):
     """Some queues on one server, used by some workers, each with a connection object of its own."""
 
     def __init__(
@@ -136,7 +136,7 @@ class World(FailedItemsWorld):
         """At once."""
         claims = self.run(self.queue(name, worker).claim(count, wait=0))
         nonce = claims[0].token[-8:] if claims else ""
-        self._compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce))
+        self.compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce))
 
     def done_and_claim(self, name: str, worker: str, tokens: list[str], count: int) -> None:
         """Both in one step."""
@@ -144,11 +144,12 @@ class World(FailedItemsWorld):
         outcomes, claims = self.run(operation.done_and_claim(tokens, count))
         assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
         nonce = claims[0].token[-8:] if claims else ""
-        self._compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce, once=True))
+        self.compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce, once=True))
 
-    def _compare_claims(
+    def compare_claims(
         self, name: str, worker: str, claims: list[Claim], expected: list[tuple[str, ModelItem]]
     ) -> None:
+        """What the server handed out is what the model did."""
         ends = {token: held.lease_end for token, held in self.models[name].busy.items()}
         assert [(claim.token, claim.item.payload) for claim in claims] == [
             (token, item.payload) for token, item in expected
@@ -359,19 +360,6 @@ class World(FailedItemsWorld):
         assert {one.worker: (one.busy, one.last_seen_at) for one in workers} == {
             worker: (holding.count(worker), at / 1000) for worker, at in model.workers.items()
         }
-
-    def find(self, name: str, wanted: str) -> None:
-        """Where an item is."""
-        model = self.models[name]
-        places: dict[str, Iterable[ModelItem]] = {
-            "main": [item for items in model.lists.values() for item in items],
-            "busy": [held.item for held in model.busy.values()],
-            "delayed": [item for _, item in model.delayed],
-            "failed": [item for _, item in model.failed.values()],
-        }
-        states = {state for state, items in places.items() if any(item.id == wanted for item in items)}
-        found = self.run(self.queue(name).find(wanted))
-        assert (found.state if found else None) in (states or (None,))
 
 
 async def _with_what_follows(work: Coroutine[Any, Any, T]) -> T:

@@ -2,35 +2,13 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from claimq.policy import Match, Policy
 from claimq.tokens import make_token
-from testkit.model_item import COUNTED, ModelItem, decide, numbers
+from testkit.model_item import COUNTED, Held, ModelItem, Order, decide, numbers
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
-
-
-@dataclass
-class Held:
-    """A live claim."""
-
-    item: ModelItem
-    worker: str
-    claimed_at: int
-    lease_end: int
-
-
-@dataclass(frozen=True)
-class Order:
-    """One item to enqueue: `due` None for now, else an instant in ms."""
-
-    payload: bytes
-    id: str
-    client: str = "-"
-    due: int | None = None
-    own: bool = False
 
 
 class QueueModel:
@@ -41,7 +19,7 @@ class QueueModel:
         self.name, self.now, self.grace_until, self.grace_from = name, now, 0, 0
         self.policy, self.is_paused = Policy(), False
         self.counts: Counter[str] = Counter()
-        self.batch, self.arrivals = 0, 0
+        self.batch = 0
         self.workers: dict[str, int] = {}
         self.all_tokens: list[str] = []
         self.number = 0
@@ -86,19 +64,20 @@ class QueueModel:
         items = self.lists.setdefault(item.client, deque())
         if not items and item.client != "-":
             self.ring.append(item.client)
-        self.arrivals += 1
-        item.arrival = self.arrivals
+        item.place = None
         items.append(item)
 
     def _head(self, items: Sequence[ModelItem]) -> None:
-        """Each client's items stand in the order in which they entered the tail, whatever is given back first; a client
-        without items has the next turn."""
+        """A client's items that were given back stand before its others, in the order of their first claims since they
+        entered the tail, whatever is given back first; a client without items has the next turn."""
+        for item in items:
+            item.place = item.place or item.number
         for client in reversed(dict.fromkeys(item.client for item in items)):
             waiting = self.lists.setdefault(client, deque())
             if not waiting and client != "-":
                 self.ring.insert(0, client)
             waiting.extend(item for item in items if item.client == client)
-            self.lists[client] = deque(sorted(waiting, key=lambda item: item.arrival))
+            self.lists[client] = deque(sorted(waiting, key=lambda item: (item.place is None, item.place)))
 
     # The producer's side.
     def known(self, orders: Sequence[Order]) -> list[bool]:
@@ -144,12 +123,18 @@ class QueueModel:
 
     # The worker's side.
     def claim(
-        self, worker: str, count: int, nonce: str, *, once: bool = False
+        self,
+        worker: str,
+        count: int,
+        nonce: str,
+        *,
+        once: bool = False,
+        chosen: ModelItem | None = None,
     ) -> list[tuple[str, ModelItem]]:
         """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``."""
         while True:
             overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
-            got = [] if self.is_paused else self._take(count)
+            got = self._take_out(chosen) if chosen else [] if self.is_paused else self._take(count)
             if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
                 self.workers[worker] = self.now
             claims = [self._hold(worker, item, nonce) for item in got]
@@ -157,12 +142,23 @@ class QueueModel:
             if claims or once or not any(reaped):
                 return claims
 
+    def _take_out(self, chosen: ModelItem) -> list[ModelItem]:
+        """One item, wherever it waits."""
+        self.delayed = [entry for entry in self.delayed if entry[1] is not chosen]
+        for client, items in self.lists.items():
+            if any(item is chosen for item in items):
+                self.lists[client] = deque(item for item in items if item is not chosen)
+                if len(items) == 1 and client in self.ring:
+                    self.ring.remove(client)
+        return [chosen]
+
     def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:
         self.counts["claimed"] += 1
         self.number = number = max(self.number + 1, self.now * 1000)
         if item.is_bare:
             item.adopt(f"bare-{number}", self.now)
             self.counts["adopted"] += 1
+        item.number = number
         token = make_token(worker, number, nonce)
         self.busy[token] = Held(item, worker, self.now, self.now + round(self.policy.busy_expiry * 1000))
         self.all_tokens.append(token)

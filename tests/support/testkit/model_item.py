@@ -26,8 +26,10 @@ class ModelItem:
     first_at: int | None = None
     error: str | None = None
     history: list[str] = field(default_factory=list[str])
-    arrival: int = 0
-    """It entered the tail of main as so many-th of the queue."""
+    number: int = 0
+    """That of its last claim."""
+    place: int | None = None
+    """The number of its first claim since it entered the tail, once it was given back to the head."""
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 
@@ -78,6 +80,27 @@ class ModelItem:
             [line["kind"] for line in meta.get("history", [])],
         )  # fmt: skip
         return None if mine == theirs else f"expected {mine}, stored {theirs}"
+
+
+@dataclass
+class Held:
+    """A live claim."""
+
+    item: ModelItem
+    worker: str
+    claimed_at: int
+    lease_end: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """One item to enqueue: `due` None for now, else an instant in ms."""
+
+    payload: bytes
+    id: str
+    client: str = "-"
+    due: int | None = None
+    own: bool = False
 
 
 def decide(

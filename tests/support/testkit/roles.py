@@ -90,6 +90,9 @@ async def operate(store: claimq.Server) -> None:
     await queue.claim(2)
     for located in await queue.items("busy"):
         await queue.find(located.item.id)
+    await queue.enqueue("chosen", id="chosen", client="alone")
+    for verdict in (queue.unclaim, queue.requeue, queue.done):
+        await verdict([claim for claim in [await queue.claim_item("chosen")] if claim])
     await queue.update_policy(id_window=60)
     await queue.removed_items()
     await queue.enqueue("x", client="leaving")

@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
-import claimq
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
 from claimq.owner import Owner
 from claimq.queue.claiming import new_nonce
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
-from testkit.server import Server
+from testkit.scenario_world import World
 
 Call = Callable[[], Awaitable[object]]
-FIXED = (
-    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
-    "stats", "wake", "ids", "removed",
-)  # fmt: skip
-CANDIDATES = [
-    *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
-    *(f"other:{part}" for part in (*FIXED, "main:ann")),
-]  # fmt: skip
-"""Keys by their part of the name; `other:` is a second queue, `INSTANCE` the calling connection's."""
-
-
-@dataclass
-class World:
-    """Two queues and two workers of one server."""
-
-    server: Server
-    store: claimq.Server
-    first: ReliableQueue
-    second: ReliableQueue
-    other: ReliableQueue
-    tokens: dict[str, str] = field(default_factory=dict[str, str])
-
-    def key(self, part: str) -> str:
-        queue = "cq:{other}:" if part.startswith("other:") else "cq:{q}:"
-        return queue + part.removeprefix("other:").replace("INSTANCE", self.store._connection.instance)
-
-    def put_in_the_way(self, part: str) -> None:
-        self.server.call("DEL", self.key(part))
-        self.server.call("SET", self.key(part), "in the way")
-
-    async def start_again(self) -> None:
-        """An empty server, once what a claim found to be due has been done."""
-        await asyncio.gather(*self.store._connection._background)
-        self.server.call("FLUSHALL")
-        self.store._connection._calls = [number + 1 for number in self.store._connection._calls]
-
-
 SCENARIOS: dict[str, tuple[Callable[[World], Awaitable[Call]], frozenset[str]]] = {}
 STATS_AND_CALLS = "stats calls:INSTANCE "
 GIVING_BACK = "stats config wake delayed failed failed:items removed leases busy:w1 main "
@@ -146,6 +106,27 @@ async def claim_after_a_list_in_the_ring_was_deleted(world: World) -> Call:
 @scenario(STATS_AND_CALLS + "config claims clients main wake leases workers delayed busy:w1")
 async def claim_of_nothing(world: World) -> Call:
     return lambda: world.first.claim(1, wait=0)
+
+
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+async def claim_one_item_without_a_client(world: World) -> Call:
+    await world.first.enqueue_many([NewItem(name, id=name) for name in ("a", "b", "c")])
+    return lambda: world.first.claim_item("b")
+
+
+@scenario(
+    STATS_AND_CALLS + "config main main:cid clients heads main:bob claims wake leases workers delayed busy:w1"
+)
+async def claim_the_last_item_of_a_client(world: World) -> Call:
+    await world.first.enqueue_many([NewItem(name, id=name, client=name) for name in ("ann", "bob", "cid")])
+    await world.first.claim(1, wait=0)
+    return lambda: world.first.claim_item("bob")
+
+
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+async def claim_one_delayed_item(world: World) -> Call:
+    await world.first.enqueue("later", id="later", delay=60)
+    return lambda: world.first.claim_item("later")
 
 
 async def _held(world: World, *clients: str) -> list[str]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from claimq.policy import Policy
 from testkit.history import Audit, Event, Finding, Kill, check
-from testkit.model import Order, QueueModel
+from testkit.model import QueueModel
+from testkit.model_item import Order
 
 LIMIT = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from claimq.arguments import choice, text
@@ -17,6 +18,18 @@ from claimq.tokens import read_token
 _STRETCH = 1000
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a search found an item: the client whose list it is in ("-": none), its position from the oldest item, its
+    token and score (busy), its score (delayed), and the stored item."""
+
+    client: str | bytes
+    position: int
+    name: bytes
+    score: bytes
+    raw: bytes
 
 
 class Inspecting(FailedItems):
@@ -202,6 +215,16 @@ class Inspecting(FailedItems):
         return await self.failed_item(id)
 
     async def _find_in(self, state: State, wanted: str) -> Located | None:
+        place = await self._place_in(state, wanted)
+        if place is None:
+            return None
+        if state is State.MAIN:
+            return Located(read_envelope(place.raw), state)
+        claimed = await self._claim_calls([place.name]) if state is State.BUSY else {}
+        return self._located(state, place.name, place.score, place.raw, claimed)
+
+    async def _place_in(self, state: State, wanted: str) -> Place | None:
+        """Where the item is in main, busy or delayed. It may move at any time."""
         clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
             clients += await self._clients()
@@ -211,11 +234,7 @@ class Inspecting(FailedItems):
                 args: list[Arg] = [wanted, state.value, client, skip, _STRETCH]
                 reply = await self._connection.run("find", [self._keys.main], args)
                 if reply[0] == b"FOUND":
-                    name, score, raw = reply[2:5]
-                    if state is State.MAIN:
-                        return Located(read_envelope(raw), state)
-                    claimed = await self._claim_calls([name]) if state is State.BUSY else {}
-                    return self._located(state, name, score, raw, claimed)
+                    return Place(client, *reply[1:5])
                 if not reply[2]:
                     break
                 skip += int(reply[1])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from claimq.queue.claiming_items import ClaimingItems
 from claimq.queue.consuming import Consuming
-from claimq.queue.inspecting import Inspecting
 from claimq.queue.maintaining import Maintaining
 from claimq.queue.producing import Producing
 
 
-class ReliableQueue(Producing, Consuming, Inspecting, Maintaining):
+class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining):
     """A reliable FIFO queue. :meth:`claimq.Server.queue` makes it; it is cheap, so make as many as you like.
 
     ======================  ====================================================================================
     to produce              ``enqueue``, ``enqueue_many``
     to work                 ``claim``, ``renew``, ``done``, ``fail``, ``requeue``, ``unclaim``, ``drop``, ``crash``;
-                            or ``consume``, which does all of it
+                            or ``consume``, which does all of it; ``claim_item`` for a chosen item
     to look                 ``snapshot``, ``length``, ``lengths``, ``age``, ``stats``, ``peek``, ``items``, ``find``,
                             ``workers``, ``exists``, ``clients``, ``client_length``, ``has_client``,
                             ``memory_usage``, ``memory_share``

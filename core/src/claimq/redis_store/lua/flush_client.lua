@@ -4,9 +4,7 @@
 -- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, clients (LIST), heads (ZSET), stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
--- Cost: the server frees the items in the background (up to 64 of them at once). The client's entry in the ring is searched for where the ring has at
---   most 500,000 entries (up to 6 ms); in a longer one a claim removes it when its turn comes.
-local RING_SEARCH = 500000
+-- Cost: the server frees the items in the background (up to 64 of them at once), and searches a ring of up to 500,000 entries
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
@@ -14,7 +12,7 @@ local client = ARGV[4]
 local count = length_of(q, client)
 if count == 0 then return {'OK', '0'} end
 redis.call('UNLINK', key_of(q, client))
-if q.ring <= RING_SEARCH then redis.call('LREM', q.clients, 0, client) end
+leave_ring(q, client)
 redis.call('ZREM', q.heads, client)
 close(q, {client_items = -count, flushed = count})
 local text = whole(count)

@@ -28,10 +28,12 @@ local function lost_reply(q, count, nonce)
   return {'LOST', q.incarnation}
 end
 
+-- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
+local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
+
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
-  -- Numbers grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
-  q.first = math.max(q.totals.number + 1, q.now * 1000)
+  q.first = next_number(q)
   local envelopes = not c.paused and take(q, count) or {}
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
   return envelopes

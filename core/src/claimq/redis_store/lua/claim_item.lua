@@ -1,0 +1,58 @@
+#!lua flags=allow-oom
+-- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
+-- use: queue call envelope main take lease
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
+--   busy:WORKER, config, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
+-- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
+--   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.
+-- Cost: finding and removing it from its list: O(places to the nearer end), at most 200,000; O(log delayed) in delayed
+local NEAR, FAR = 100, 200000
+local q = open(KEYS[1])
+local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARGV[10]
+local position = tonumber(ARGV[11])
+local kept = kept_reply(q)
+if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
+check_permission(q.base, 'HDEL')  -- as in claim
+check_permission(q.base, 'LINDEX')
+local c = before_claim(q, worker)
+if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
+local list = key_of(q, client)
+
+-- The envelope that begins with this id, at the place where it was found or near it, and its place.
+local function found_near()
+  local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
+  local function at(from, count)
+    local page = state == 'main' and read_oldest(q, list, from, count) or read_within(q, count, function(read, more)
+      return redis.call('ZRANGE', q.delayed, from + read, from + read + more - 1)
+    end)
+    for i, envelope in ipairs(page) do
+      local start = string.sub(envelope, 1, #plain)
+      if start == plain or start == marked then return envelope, from + i - 1 end
+    end
+  end
+  local envelope, place = at(position, 1)
+  if envelope then return envelope, place end
+  return at(math.max(position - NEAR, 0), 2 * NEAR)
+end
+
+local envelope, place = found_near()
+if not envelope then return {'MOVED'} end
+if state == 'main' then
+  local length = length_of(q, client)
+  local to_nearer_end = math.min(place, length - 1 - place)
+  if to_nearer_end > FAR then return {'FAR', to_nearer_end} end
+  -- A list has no command that removes the element at an index: give it a value that no other has, and remove that.
+  redis.call('LSET', list, -1 - place, nonce)
+  redis.call('LREM', list, to_nearer_end == place and -1 or 1, nonce)
+  q.lengths[client] = length - 1
+  if client ~= '-' then settle_client(q, client, 1) end
+  if length == 1 and (client ~= '-' or q.main_in_ring) then leave_ring(q, client) end
+else redis.call('ZREM', q.delayed, envelope) end
+if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
+note_size(q, #envelope)
+q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
+local text = lease(q, c, {envelope}, nonce)
+close(q, counts_of(q, {envelope}, {}))
+keep_reply(q, text)
+return {'OK', text, envelope}

@@ -1,0 +1,208 @@
+"""`claimq item`: what on-call engineers do with one item, in whatever state it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import claimq
+import claimq.blocking
+from claimq import NewItem, Verdict
+from claimq.blocking import BlockingQueue as Queue
+from claimq_cli import item_actions
+from claimq_cli.errors import CommandError
+from testkit.server import Server
+
+Claimq = Callable[..., Any]
+STATES = ("main", "delayed", "busy", "failed")
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Any:
+    """`q` with an item `x` that each test brings into a state, and two others in main."""
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q", worker="w1")
+        queue.enqueue_many([NewItem("first", id="a"), NewItem("second", id="b")])
+        yield queue
+
+
+def bring(queue: Queue, state: str) -> claimq.Claim | None:
+    """An item `x` in this state; its claim, if it is busy."""
+    queue.enqueue("payload", id="x", client="ann", delay=3600 if state == "delayed" else None)
+    if state not in {"busy", "failed"}:
+        return None
+    claim = queue.claim_item("x")
+    assert claim is not None
+    if state == "busy":
+        return claim
+    queue.fail(claim, "broken", permanent=True)
+    return None
+
+
+def state_of(queue: Queue) -> str | None:
+    found = queue.find("x")
+    return found.state.value if found else None
+
+
+def verdict_of(queue: Queue, claim: claimq.Claim | None) -> Verdict | None:
+    return (queue.done(claim))[0].verdict if claim else None
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_show_prints_an_item_in_any_state(on: Claimq, queue: Queue, state: str) -> None:
+    bring(queue, state)
+    document = on("item", "show", "q", "x", "-o", "json").json
+    assert (document["item"]["id"], document["state"], document["item"]["client"]) == ("x", state, "ann")
+
+
+@pytest.mark.parametrize("state", ["main", "delayed", "busy"])
+def test_cancel_moves_an_item_to_failed_and_its_worker_loses_it(on: Claimq, queue: Queue, state: str) -> None:
+    claim = bring(queue, state)
+    answer = on("item", "cancel", "q", "x", "--error", "withdrawn")
+    assert answer.out == "q: x cancelled; it is in failed now\n"
+    found = queue.failed_item("x")
+    assert found is not None
+    assert found.item.last_error == "withdrawn"
+    assert verdict_of(queue, claim) in {None, Verdict.LOST}
+
+
+def test_cancel_leaves_a_failed_item_as_it_is(on: Claimq, queue: Queue) -> None:
+    bring(queue, "failed")
+    answer = on("item", "cancel", "q", "x")
+    assert (answer.code, answer.err) == (1, "claimq: x has failed already; `claimq failed show` shows why\n")
+    found = queue.failed_item("x")
+    assert found is not None
+    assert found.item.last_error == "broken"
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_remove_takes_an_item_out_of_any_state(on: Claimq, queue: Queue, state: str) -> None:
+    claim = bring(queue, state)
+    assert on("item", "remove", "q", "x").out == "q: x removed\n"
+    assert state_of(queue) is None
+    assert verdict_of(queue, claim) in {None, Verdict.LOST}
+    assert [one.item.id for one in queue.removed_items()] == ([] if state == "failed" else ["x"])
+    assert queue.length() == 2
+
+
+@pytest.mark.parametrize("state", ["main", "delayed", "failed"])
+def test_run_now_makes_an_item_the_next_of_its_client(on: Claimq, queue: Queue, state: str) -> None:
+    queue.enqueue_many([NewItem(name, id=name, client="ann") for name in ("c", "d")])
+    bring(queue, state)
+    assert on("item", "run-now", "q", "x").out == "q: x is next\n"
+    assert [item.id for item in queue.peek(9, client="ann")] == ["x", "c", "d"]
+
+
+@pytest.mark.parametrize("action", ["run-now", "move"])
+def test_an_item_that_a_worker_has_is_left_to_it(
+    on: Claimq, queue: Queue, valkey: Server, action: str
+) -> None:
+    on("enqueue", "other", "something")
+    claim = bring(queue, "busy")
+    answer = on("item", action, "q", *(["other"] if action == "move" else []), "x")
+    assert answer.code == 1
+    assert answer.err == "claimq: the worker w1 has x; cancel or requeue it, or wait until it ends\n"
+    assert verdict_of(queue, claim) is Verdict.DONE
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_requeue_puts_an_item_of_any_state_at_the_tail(on: Claimq, queue: Queue, state: str) -> None:
+    claim = bring(queue, state)
+    queue.enqueue("c", id="c", client="ann")
+    assert on("item", "requeue", "q", "x").out == "q: x requeued\n"
+    assert [item.id for item in queue.peek(9, client="ann")] == ["c", "x"]
+    assert verdict_of(queue, claim) in {None, Verdict.LOST}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_requeue_with_a_delay_delays_an_item_of_any_state(on: Claimq, queue: Queue, state: str) -> None:
+    bring(queue, state)
+    assert on("item", "requeue", "q", "x", "--delay", "2h").out == "q: x delayed\n"
+    (located,) = queue.items("delayed")
+    assert located.item.id == "x"
+    assert located.due_at is not None
+    assert located.due_at - (queue.snapshot()).now > 7000
+
+
+@pytest.mark.parametrize("state", ["main", "delayed", "failed"])
+def test_move_takes_an_item_to_another_queue_with_its_id_client_and_due_time(
+    on: Claimq, queue: Queue, valkey: Server, state: str
+) -> None:
+    on("enqueue", "other", "something")
+    bring(queue, state)
+    before = queue.find("x")
+    assert on("item", "move", "q", "other", "x").out == "q: x moved to other\n"
+    assert state_of(queue) is None
+    document = on("item", "show", "other", "x", "-o", "json").json
+    moved = document["item"]
+    assert (document["state"], moved["client"], moved["text"]) == (
+        "delayed" if state == "delayed" else "main",
+        "ann",
+        "payload",
+    )
+    assert before is not None
+    with claimq.blocking.connect(valkey.url) as server:
+        found = server.queue("other").find("x")
+    assert found is not None
+    assert found.due_at == before.due_at
+
+
+def test_move_changes_nothing_if_the_other_queue_knows_the_id(on: Claimq, queue: Queue) -> None:
+    on("enqueue", "other", "something", "--id", "x")
+    bring(queue, "main")
+    answer = on("item", "move", "q", "other", "x")
+    assert answer.code == 1
+    assert "other has had an item x within its id window, so x was not moved" in answer.err
+    assert state_of(queue) == "main"
+    assert on("status", "other", "-o", "json").json["lengths"]["main"] == 1
+
+
+def test_move_puts_an_item_back_that_is_too_large_for_the_other_queue(on: Claimq, queue: Queue) -> None:
+    on("enqueue", "other", "s")
+    on("policy", "other", "max_payload=3")
+    bring(queue, "main")
+    answer = on("item", "move", "q", "other", "x")
+    assert answer.code == 4
+    assert "the queue takes at most 3" in answer.err
+    assert state_of(queue) == "main"
+
+
+def test_several_items_are_changed_and_errors_leave_the_others(on: Claimq, queue: Queue) -> None:
+    answer = on("item", "remove", "q", "a", "nothing", "b", "-o", "json")
+    assert answer.code == 1
+    assert answer.json == {"queue": "q", "changed": ["a", "b"], "unchanged": ["nothing"]}
+    assert answer.err == "claimq: q has no item nothing: it is done, was removed, or never existed\n"
+    assert queue.length() == 0
+
+
+def test_an_item_of_a_paused_queue_can_be_removed(on: Claimq, queue: Queue) -> None:
+    queue.pause()
+    assert on("item", "remove", "q", "b").code == 0
+    assert [item.id for item in queue.peek(9)] == ["a"]
+
+
+def test_the_two_queues_of_a_move_differ_and_exist(on: Claimq, queue: Queue) -> None:
+    assert on("item", "move", "q", "q", "a").err == "claimq: NAME and TARGET are the same queue\n"
+    assert "there is no queue qq on this server" in on("item", "move", "q", "qq", "a").err
+    assert queue.length() == 2
+
+
+def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Queue) -> None:
+    token = getattr(bring(queue, "busy"), "token", "")
+
+    class Late(claimq.ReliableQueue):
+        async def fail(self, *args: Any, **options: Any) -> Any:
+            await self.done(token)
+            return await super().fail(*args, **options)
+
+    async def cancel() -> None:
+        async with claimq.connect(valkey.url) as server:
+            late = server.queue("q")
+            late.__class__ = Late
+            await item_actions.cancel(late, "x", "no")
+
+    with pytest.raises(CommandError, match="x changed its state at the same time; try again"):
+        asyncio.run(cancel())

@@ -1,0 +1,46 @@
+"""The servers and queues that the scenarios of refused calls begin with."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import claimq
+from claimq import ReliableQueue
+from testkit.server import Server
+
+FIXED = (
+    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
+    "stats", "wake", "ids", "removed",
+)  # fmt: skip
+CANDIDATES = [
+    *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
+    *(f"other:{part}" for part in (*FIXED, "main:ann")),
+]  # fmt: skip
+"""Keys by their part of the name; `other:` is a second queue, `INSTANCE` the calling connection's."""
+
+
+@dataclass
+class World:
+    """Two queues and two workers of one server."""
+
+    server: Server
+    store: claimq.Server
+    first: ReliableQueue
+    second: ReliableQueue
+    other: ReliableQueue
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    def key(self, part: str) -> str:
+        queue = "cq:{other}:" if part.startswith("other:") else "cq:{q}:"
+        return queue + part.removeprefix("other:").replace("INSTANCE", self.store._connection.instance)
+
+    def put_in_the_way(self, part: str) -> None:
+        self.server.call("DEL", self.key(part))
+        self.server.call("SET", self.key(part), "in the way")
+
+    async def start_again(self) -> None:
+        """An empty server, once what a claim found to be due has been done."""
+        await asyncio.gather(*self.store._connection._background)
+        self.server.call("FLUSHALL")
+        self.store._connection._calls = [number + 1 for number in self.store._connection._calls]

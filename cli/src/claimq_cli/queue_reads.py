@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from claimq.tokens import number_of
 LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
 _PAGE = 500
-"""How many busy items are in memory at once, beside those to show."""
+"""How many busy or failed items are in memory at once, beside those to show."""
 
 
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
@@ -31,6 +32,20 @@ async def longest_claims(queue: claimq.ReliableQueue, number: int, length: int) 
         by_token = found | {one.name: one for one in page}
         found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
     return list(found.values())
+
+
+async def first_matching(
+    queue: claimq.ReliableQueue, matches: Callable[[Located], bool], number: int, offset: int
+) -> list[Located]:
+    """The failed items that match, oldest failure first, after the first ``offset`` of these. Items that leave failed
+    during the search can hide others."""
+    found: list[Located] = []
+    for start in itertools.count(0, _PAGE):
+        page = await queue.failed_items(_PAGE, offset=start)
+        found += filter(matches, page)
+        if len(page) < _PAGE or len(found) >= offset + number:
+            break
+    return found[offset : offset + number]
 
 
 def _claim_order(one: Located) -> tuple[float, int]:

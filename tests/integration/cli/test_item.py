@@ -178,6 +178,35 @@ def test_several_items_are_changed_and_errors_leave_the_others(on: Claimq, queue
     assert queue.length() == 0
 
 
+def test_the_names_that_a_list_prints_can_be_acted_on(on: Claimq, queue: Queue) -> None:
+    names = on("peek", "q", "-o", "name").out
+    assert names == "a\nb\n"
+    assert on("item", "cancel", "q", *names.split(), "-o", "name").out == names
+    assert on("failed", "list", "q", "-o", "name").out == names
+
+
+def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queue) -> None:
+    queue.enqueue_many([NewItem("x", id=f"i{n}", client="ann" if n % 2 else None) for n in range(600)])
+    for _ in range(3):
+        queue.fail(queue.claim(100, wait=0), "Timeout: 5 s", permanent=True)
+    while claims := queue.claim(100, wait=0):
+        queue.fail(claims, "refused", permanent=True)
+    lines = [
+        on("failed", "list", "q", *words, "-o", "name").out.split()
+        for words in (
+            ["--error", "TIMEOUT", "--limit", "1000"],
+            ["--error", "refused", "--limit", "5", "--offset", "1"],
+            ["--error", "refused", "--client", "ann", "--limit", "1000"],
+            ["--min-age", "1h"],
+        )
+    ]
+    assert [len(one) for one in lines] == [300, 5, 150, 0]
+    everything = [one.name for one in queue.failed_items(1000)]
+    assert lines[1] == everything[301:306]
+    assert set(lines[0]) == set(everything[:300])
+    assert all(int(name[1:]) % 2 for name in lines[2])
+
+
 def test_an_item_of_a_paused_queue_can_be_removed(on: Claimq, queue: Queue) -> None:
     queue.pause()
     assert on("item", "remove", "q", "b").code == 0

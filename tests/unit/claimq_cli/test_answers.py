@@ -66,6 +66,26 @@ def test_a_table_in_a_pipe_cuts_nothing_off(capsys: pytest.CaptureFixture[str]) 
     assert second == second.rstrip()
 
 
+def test_a_wide_table_is_not_fitted_to_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("claimq_cli.output.terminal._terminal_width", lambda: 30)
+    for form, is_whole in (("table", False), ("wide", True)):
+        Answers(form).give_table({}, ["id", "~error"], [["a", "e" * 50]])
+        assert ("e" * 50 in capsys.readouterr().out) is is_whole
+
+
+def test_names_are_a_line_each_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = Answers("name")
+    answers.give_table({}, ["queue", ">main"], [["a (paused)", "1"], ["b", "2"]])
+    answers.give_table({"queue": "q"}, ["id"], [], nothing="q: nothing in main")
+    answers.give({"queue": "q", "ids": ["x", "y"]}, "q: 2 items enqueued")
+    answers.give({"queue": "q", "changed": ["z"], "unchanged": []}, "q: z removed")
+    answers.give({"queue": "q", "paused": True}, "q: paused")
+    answers.give({"server": "Valkey"}, "Valkey 9")
+    assert capsys.readouterr().out.splitlines() == ["a", "b", "x", "y", "z", "q", "Valkey 9"]
+
+
 def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     Answers("table").give_table({}, ["id"], [], nothing="q: nothing in main")
     assert capsys.readouterr().out == "q: nothing in main\n"

@@ -16,6 +16,7 @@ from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
 from claimq_cli.output.owners import owner_note
+from claimq_cli.queue_reads import first_matching
 
 
 @click.group()
@@ -27,11 +28,35 @@ def failed() -> None:
 @queue_argument
 @number_option(20)
 @offset_option
+@click.option(
+    "--error", default="", metavar="TEXT", help="Only items whose last error has this text, in any case."
+)
+@click.option("--client", metavar="CLIENT", help="Only the items of this client.")
+@click.option(
+    "--min-age", type=Duration(), default=0.0, help="Only items that failed at least this long ago."
+)
 @with_context
-async def list_failed(context: Context, name: str, number: int, offset: int) -> None:
-    """List the failed items of the queue NAME, oldest failure first."""
+async def list_failed(
+    context: Context, name: str, number: int, offset: int, error: str, client: str | None, min_age: float
+) -> None:
+    """List the failed items of the queue NAME, oldest failure first.
+
+    With -o name only their ids are printed, for other commands:
+
+    \b
+    claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
+    """
     async with context.queue(name) as queue:
-        found = await queue.failed_items(number, offset=offset)
+        before = (await queue.snapshot()).now - min_age
+
+        def matches(one: Located) -> bool:
+            return (
+                error.casefold() in (one.item.last_error or "").casefold()
+                and client in {None, one.item.client}
+                and (one.failed_at or 0.0) <= before
+            )
+
+        found = await first_matching(queue, matches, number, offset)
         total = await queue.length("failed")
     context.answers.give_table(
         {"queue": name, "length": total, "items": [documents.located(one) for one in found]},

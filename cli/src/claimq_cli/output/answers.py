@@ -15,8 +15,10 @@ from claimq.model import Item
 from claimq_cli.output import terminal
 from claimq_spec.duration import readable_duration
 
-FORMS = ("table", "json", "yaml", "ndjson")
-"""The formats: tables and lines for people; JSON; YAML; JSON with each row on a line of its own."""
+FORMS = ("table", "wide", "name", "json", "yaml", "ndjson")
+"""The formats: tables and lines for people; the same with whole columns; only names, a line each; JSON; YAML; JSON with
+each row on a line of its own."""
+_DOCUMENTS = frozenset({"json", "yaml", "ndjson"})
 _SHOWN_PAYLOAD = 100
 
 
@@ -25,8 +27,8 @@ class Answers:
 
     def __init__(self, form: str) -> None:
         self._form = form
-        self.is_document = form != "table"
-        """Whether programs read the result."""
+        self.is_document = form in _DOCUMENTS
+        """Whether the result is printed as a document."""
 
     def give(self, document: Any, *lines: str, each: str = "") -> None:
         """Prints the document, or the lines. ``each``: the field that has the rows, which are a line each in NDJSON."""
@@ -38,6 +40,8 @@ class Answers:
             case "ndjson":
                 for record in document[each] if each else [document]:
                     click.echo(json.dumps(record))
+            case "name" if (names := _names(document)) is not None:
+                terminal.say_lines(names)
             case _:
                 terminal.say_lines(lines)
 
@@ -51,10 +55,20 @@ class Answers:
         each: str = "",
     ) -> None:
         """The document, or rows for people; for the columns see `terminal.say_table`, for ``each`` see :meth:`give`."""
-        if self.is_document or not rows:
+        if self._form == "name":
+            terminal.say_lines([row[0].partition(" ")[0] for row in rows])  # no name has a blank
+        elif self.is_document or not rows:
             self.give(document, nothing, each=each)
         else:
-            terminal.say_table(columns, rows)
+            terminal.say_table(columns, rows, is_wide=self._form == "wide")
+
+
+def _names(document: Any) -> list[str] | None:
+    """The ids of the items that a command has enqueued or changed, or the name of its queue; None without these."""
+    for field in ("ids", "changed"):
+        if field in document:
+            return list(document[field])
+    return [document["queue"]] if document.get("queue") else None
 
 
 def payload(item: Item) -> str:

@@ -51,8 +51,8 @@ def say_error(text: str) -> None:
     click.echo(f"claimq: {safe(text)}", err=True)
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table that fits the terminal; in a pipe it has its natural width.
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = False) -> None:
+    """Prints a table that fits the terminal; in a pipe, and with ``is_wide``, it has its natural width.
 
     Columns whose names begin with '>' are right-aligned. Only those that begin with '~' may be cut, with a '…'. If the
     table is still too wide, each row is printed as a block of lines.
@@ -60,7 +60,7 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     names = [name.lstrip(">~") for name in columns]
     cells = [[safe(cell) for cell in row] for row in rows]
     natural = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    widths = _fitting(natural, ["~" in name for name in columns], _terminal_width())
+    widths = _fitting(natural, ["~" in name for name in columns], None if is_wide else _terminal_width())
     if widths is None:
         _say_blocks(names, cells)
         return

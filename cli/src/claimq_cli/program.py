@@ -39,6 +39,7 @@ _COMMANDS = {
     "resume": "change:resume",
     "simulate": "simulate:simulate_command",
     "status": "inspection:status",
+    "top": "top:top",
     "up": "up:up",
     "url": "inspection:url",
     "validate": "validate:validate",

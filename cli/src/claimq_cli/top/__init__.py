@@ -1,0 +1,1 @@
+"""`claimq top`: a live view of queues on a terminal."""

@@ -1,0 +1,149 @@
+"""What `claimq top` shows, and how keys change it. No input, no output, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from claimq.model import Located, Snapshot, State
+
+RATE_SECONDS = 10.0
+"""Rates are averages over this time, by the server's clock."""
+_KEPT = 64
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """A queue as it was last read. ``problem`` is set if its server does not answer."""
+
+    name: str
+    snapshot: Snapshot | None = None
+    problem: str = ""
+    _seen: deque[Snapshot] = field(default_factory=lambda: deque[Snapshot](maxlen=_KEPT))
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Records a reading. After a loss of the server's data the rates start over."""
+        if self._seen and snapshot.counters["enqueued"] < self._seen[-1].counters["enqueued"]:
+            self._seen.clear()
+        self.snapshot, self.problem = snapshot, ""
+        self._seen.append(snapshot)
+
+    def rate(self, counter: str) -> float:
+        """How much a counter grew per second; 0 before the second reading."""
+        if not self._seen:
+            return 0.0
+        last = self._seen[-1]
+        first = next(one for one in self._seen if last.now - one.now <= RATE_SECONDS)
+        seconds = last.now - first.now
+        return (last.counters[counter] - first.counters[counter]) / seconds if seconds > 0 else 0.0
+
+    def length(self, state: State) -> int:
+        """Items in a state; 0 if unknown."""
+        return self.snapshot.lengths[state] if self.snapshot else 0
+
+    @property
+    def oldest(self) -> float:
+        """Age of the oldest item in main, in seconds; 0 without one."""
+        return (self.snapshot.ages[State.MAIN] or 0.0) if self.snapshot else 0.0
+
+
+SORTS: Mapping[str, Callable[[QueueRow], float]] = {
+    "main": lambda row: row.length(State.MAIN),
+    "oldest": lambda row: row.oldest,
+    "busy": lambda row: row.length(State.BUSY),
+    "failed": lambda row: row.length(State.FAILED),
+    "done/s": lambda row: row.rate("done"),
+    "queue": lambda _: 0.0,
+}
+"""The columns to sort by, largest value first; equal ones by name."""
+
+
+@dataclass(slots=True)
+class View:
+    """The rows, and what the user has chosen. ``opened``: the queue whose busy items are shown, if any."""
+
+    rows: dict[str, QueueRow] = field(default_factory=dict[str, QueueRow])
+    sort: str = "main"
+    filter: str = ""
+    is_typing: bool = False
+    selected: str = ""
+    opened: str = ""
+    claims: Sequence[Located] = ()
+    note: str = ""
+    is_ended: bool = False
+
+    def shown(self) -> list[QueueRow]:
+        """The rows that pass the filter, sorted."""
+        rows = [row for row in self.rows.values() if self.filter.casefold() in row.name.casefold()]
+        value = SORTS[self.sort]
+        return sorted(rows, key=lambda row: (-value(row), row.name))
+
+    def press(self, key: str) -> None:
+        """Handles a key: a character, or ``up``, ``down``, ``enter``, ``escape``, ``backspace``."""
+        if self.is_typing:
+            self._type(key)
+        elif key == "q":
+            self.is_ended = True
+        elif self.opened:
+            if key in {"escape", "backspace"}:
+                self.opened, self.claims = "", ()
+        else:
+            self._press_in_list(key)
+
+    def _press_in_list(self, key: str) -> None:
+        if key in {"up", "k"}:
+            self._select(-1)
+        elif key in {"down", "j"}:
+            self._select(1)
+        elif key == "enter":
+            names = [row.name for row in self.shown()]
+            self.opened = self.selected if self.selected in names else (names[0] if names else "")
+        elif key == "s":
+            names = list(SORTS)
+            self.sort = names[(names.index(self.sort) + 1) % len(names)]
+        elif key == "/":
+            self.is_typing = True
+        elif key == "escape":
+            self.filter = ""
+
+    def _type(self, key: str) -> None:
+        if key == "enter":
+            self.is_typing = False
+        elif key == "escape":
+            self.is_typing, self.filter = False, ""
+        elif key == "backspace":
+            self.filter = self.filter[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self.filter += key
+
+    def _select(self, step: int) -> None:
+        names = [row.name for row in self.shown()]
+        if names:
+            place = names.index(self.selected) + step if self.selected in names else 0
+            self.selected = names[max(0, min(place, len(names) - 1))]
+
+
+_SEQUENCES = {
+    b"\x1b[A": "up", b"\x1bOA": "up", b"\x1b[B": "down", b"\x1bOB": "down",
+    b"\r": "enter", b"\n": "enter", b"\x7f": "backspace", b"\x08": "backspace", b"\x1b": "escape",
+}  # fmt: skip
+
+
+def keys_in(typed: bytes) -> list[str]:
+    """The keys in what a terminal sent at once. Unknown sequences are left out."""
+    found: list[str] = []
+    while typed:
+        sequence = next(
+            (one for one in sorted(_SEQUENCES, key=len, reverse=True) if typed.startswith(one)), b""
+        )
+        if sequence == b"\x1b" and typed[1:2] in {b"[", b"O"}:  # an unknown sequence
+            break
+        if sequence:
+            found.append(_SEQUENCES[sequence])
+            typed = typed[len(sequence) :]
+        else:
+            text = typed.decode(errors="ignore")
+            found += text[:1]
+            typed = text[1:].encode()
+    return found

@@ -19,7 +19,8 @@ async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_w
     waiting = asyncio.ensure_future(internals(queue).wait_for_work(30.0))
     await asyncio.sleep(0)
     await other_worker.enqueue("a")
-    assert await asyncio.wait_for(waiting, PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        assert await waiting
 
 
 async def test_the_wake_token_is_still_there_for_a_claimer(queue: ReliableQueue, server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Background tasks that log their errors, and periodic loops."""
+"""Background tasks that log their errors, periodic loops, and calls that end when they are cancelled."""
 
 from __future__ import annotations
 
@@ -57,6 +57,18 @@ async def run_every(
             await asyncio.sleep(0)
             continue
         try:
-            await asyncio.wait_for(stop.wait(), backoff.next())
+            async with asyncio.timeout(backoff.next()):
+                await stop.wait()
         except TimeoutError:
             continue
+
+
+async def or_cancelled(call: Awaitable[T]) -> T:
+    """The result of the call, or the CancelledError that it has lost: on Python 3.11, a cancellation that meets
+    ``asyncio.wait_for`` as its work ends has no effect (fixed in 3.12), and redis-py writes each command with it."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    result = await call
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return result

@@ -144,7 +144,8 @@ async def test_waiting_for_a_cancelled_claim_ends_when_its_items_are_back(
     waiting = asyncio.create_task(internals(other).lost_claims_recovered())
     assert not await finished_in(waiting, 0.2)
     proxy.heal()
-    await asyncio.wait_for(waiting, PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        await waiting
     assert await main_and_busy(queue) == (1, 0)
 
 
@@ -166,7 +167,8 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
             await other.claim(1)
         assert await main_and_busy(queue) == (1, 1)
         proxy.heal()
-        await asyncio.wait_for(internals(other).lost_claims_recovered(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await internals(other).lost_claims_recovered()
         assert await main_and_busy(queue) == (2, 0)
         assert [item.text for item in await queue.peek(2)] == ["a", "b"]
 
@@ -183,4 +185,5 @@ async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
         waiting = asyncio.create_task(internals(short.queue("q", worker="w2")).lost_claims_recovered())
         assert not await finished_in(waiting, 0.1)
     assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
-    await asyncio.wait_for(waiting, PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        await waiting

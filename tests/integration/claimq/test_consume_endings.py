@@ -18,7 +18,8 @@ async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item
     def handler(item: Item) -> object:
         return next(iter(()))
 
-    consumed = await asyncio.wait_for(queue.consume(handler, max_items=1), PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        consumed = await queue.consume(handler, max_items=1)
 
     assert consumed.failed == 1
     assert (await queue.peek())[0].last_error == "StopIteration: "
@@ -65,7 +66,8 @@ async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queu
     may_end.set()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.shield(consuming), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.shield(consuming)
     assert await queue.length(State.MAIN) == 3
 
 
@@ -76,4 +78,5 @@ async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: Re
     await store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
-        await asyncio.wait_for(consuming, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await consuming

@@ -67,7 +67,8 @@ async def test_a_blocked_claim_wakes_at_an_enqueue(store: claimq.Server) -> None
     waiting = asyncio.create_task(queue.claim(wait=20))
     await eventually(lambda: len(asyncio.all_tasks()) > 1)
     await queue.enqueue(b"x")
-    claims = await asyncio.wait_for(waiting, PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        claims = await waiting
     assert [claim.item.payload for claim in claims] == [b"x"]
 
 

@@ -134,7 +134,8 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
             server.call("CLIENT", "KILL", "USER", "worker", "SKIPME", "yes")
             assert [one.verdict for one in await new.queue(roles.QUEUE).done(second)] == [Verdict.DONE]
             with pytest.raises(StoreMisused, match="refuses this user and password"):
-                await asyncio.wait_for(queue.done(third), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await queue.done(third)
             await new.queue(roles.QUEUE).release_worker("old", Reason.INTERRUPTED)
             assert len(await new.queue(roles.QUEUE, worker="new").claim(5)) == 2
 

@@ -34,7 +34,8 @@ async def serving(socket: Path, answer: bytes, *, closes: bool = True) -> AsyncG
     try:
         yield asked
     finally:
-        await asyncio.wait_for(ended.wait(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await ended.wait()
         server.close()
         await server.wait_closed()
 

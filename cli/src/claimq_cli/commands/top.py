@@ -37,10 +37,10 @@ _SHOWN_CLAIMS = 100
 @click.option("--interval", type=Duration(), default=2.0, help="Time between two readings.  [default: 2s]")
 @with_context
 async def top(context: Context, name: str | None, interval: float) -> int | None:
-    """Show the queues live: lengths, age of the oldest item, rates, and what is in progress.
+    """Show queues live on a terminal.
 
-    With NAME this queue alone. Keys: arrows select a queue and Enter opens it, `s` sorts by the next column, `/`
-    filters by name, `q` ends. It only reads.
+    Lengths, age of the oldest item, rates, and what is in progress; with NAME of this queue alone. Keys: arrows select
+    a queue and Enter opens it, `s` sorts by the next column, `/` filters by name, `q` ends. It changes no queue.
 
     \b
     claimq top
@@ -85,7 +85,7 @@ async def _show(
             draw()
 
         async def keep_reading() -> None:
-            while not view.is_ended:  # on Python 3.11, asyncio.wait_for may swallow the cancellation
+            while not view.is_ended:
                 changed.clear()
                 await _read(view, servers, is_cluster=is_cluster)
                 draw()

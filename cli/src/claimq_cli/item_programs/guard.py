@@ -52,7 +52,8 @@ class Guard:
         """Kills what is left of the programs, and waits for that."""
         os.close(self._write_end)
         try:
-            await asyncio.wait_for(self._process.wait(), _LONGEST_WAIT)
+            async with asyncio.timeout(_LONGEST_WAIT):
+                await self._process.wait()
         except TimeoutError:
             return
 

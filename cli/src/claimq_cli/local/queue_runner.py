@@ -134,7 +134,8 @@ class QueueRunner:
     async def _pause(self) -> None:
         is_steady = bool(self.workers) and all(worker.seen(0).is_ready for worker in self.workers.values())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._look.wait(), PERIOD / 2 if is_steady else _WHILE_STARTING)
+            async with asyncio.timeout(PERIOD / 2 if is_steady else _WHILE_STARTING):
+                await self._look.wait()
 
     async def _observe(self) -> None:
         try:

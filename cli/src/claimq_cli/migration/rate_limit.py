@@ -27,7 +27,8 @@ class Pace:
         seconds = self._begun + self._count / self._rate - time.monotonic()
         if seconds > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await stop.wait()
 
 
 UNLIMITED = Pace(None)

@@ -61,6 +61,7 @@ class QueueCalls:
 async def wait(stop: asyncio.Event, seconds: float) -> None:
     """Waits for the event, at most ``seconds``."""
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return

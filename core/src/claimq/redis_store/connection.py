@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
+from claimq.background_work import or_cancelled
 from claimq.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client, read
@@ -278,7 +279,7 @@ class Connection:
             if isinstance(client, DirectClient):  # which has a timeout of its own
                 return await client.blpop([key], timeout=seconds) is not None
             async with asyncio.timeout(seconds + self.settings.reply_timeout):
-                return await client.blpop([key], timeout=seconds) is not None
+                return await or_cancelled(client.blpop([key], timeout=seconds)) is not None
         except _FOREIGN as error:
             raise translate(error, doing="waiting for items") from error
 
@@ -292,7 +293,7 @@ class Connection:
         backoff: Backoff | None = None
         while True:
             try:
-                return await call(self.client(use))
+                return await or_cancelled(call(self.client(use)))
             except asyncio.CancelledError:
                 self._may_come_late = True
                 raise

@@ -55,15 +55,18 @@ async def test_a_client_that_reads_nothing_of_its_response_is_cut_off(tmp_path: 
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(tmp_path / "s"))
             client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
-            connection = await asyncio.wait_for(api.seen.get(), PATIENCE)
-            await asyncio.wait_for(connection.gone.wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                connection = await api.seen.get()
+            async with asyncio.timeout(PATIENCE):
+                await connection.gone.wait()
 
 
 async def test_a_client_that_reads_gets_the_whole_response(tmp_path: Path) -> None:
     async with serving(tmp_path / "s", BoundedProtocol):
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
         assert answer.endswith(LONG)
         writer.close()
 
@@ -72,7 +75,8 @@ async def test_a_body_that_does_not_arrive_in_time_is_answered_with_408(tmp_path
     async with serving(tmp_path / "s", BoundedProtocol, body_seconds=0.01):
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
-        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"urn:claimq:problem:body-too-slow" in answer
         writer.close()

@@ -110,7 +110,8 @@ class Child:
         """Sends SIGTERM, and SIGKILL after ``grace`` seconds; returns when it has ended."""
         self.send(signal.SIGTERM)
         try:
-            await asyncio.wait_for(asyncio.shield(self.watching), grace)
+            async with asyncio.timeout(grace):
+                await asyncio.shield(self.watching)
         except TimeoutError:
             self.send(signal.SIGKILL)
             await self.watching

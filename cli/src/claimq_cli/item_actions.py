@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import claimq
 from claimq.errors import ClaimqError
-from claimq.model import Claim, Located, NewItem, Outcome, State, Verdict
+from claimq.model import Claim, Located, Outcome, State, Verdict
 from claimq_cli.errors import CommandError
 
 _ATTEMPTS = 3
@@ -77,10 +77,9 @@ async def move(queue: claimq.ReliableQueue, item_id: str, target: claimq.Reliabl
     found, claim = await _take(queue, item_id)
     _check_not_busy(found)
     item = found.item
-    new = NewItem(item.payload, id=item.id, client=item.client, at=found.due_at)
     try:
-        enqueued = await target.enqueue_many([new])
-        if enqueued.duplicates:
+        enqueued = await target.enqueue(item.payload, id=item.id, client=item.client, at=found.due_at)
+        if enqueued.is_duplicate:
             raise CommandError(
                 f"{target.name} has had an item {item_id} within its id window, so {item_id} was not moved; "
                 "if both are the same, remove this one with `claimq item remove`"

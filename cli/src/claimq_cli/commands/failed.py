@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import click
 
-from claimq.model import Located
+from claimq.model import Located, State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import described
@@ -47,7 +47,8 @@ async def list_failed(
     claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
     """
     async with context.queue(name) as queue:
-        before = (await queue.snapshot()).now - min_age
+        snapshot = await queue.snapshot()
+        before = snapshot.now - min_age
 
         def matches(one: Located) -> bool:
             return (
@@ -56,8 +57,11 @@ async def list_failed(
                 and (one.failed_at or 0.0) <= before
             )
 
-        found = await first_matching(queue, matches, number, offset)
-        total = await queue.length("failed")
+        if error or client or min_age:
+            found = await first_matching(queue, matches, number, offset)
+        else:
+            found = await queue.failed_items(number, offset=offset)
+        total = snapshot.lengths[State.FAILED]
     context.answers.give_table(
         {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
         ["id", "failed", ">requeued", ">given up", "~error", "~payload"],

@@ -19,16 +19,12 @@ local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
 local list = key_of(q, client)
 
--- The envelope that begins with this id, at the place where it was found or near it, and its place.
+-- The item of this id at the place where it was found or near it, and its place.
 local function found_near()
-  local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
+  local is_it = new_id_check(id)
   local function at(from, count)
-    local page = state == 'main' and read_oldest(q, list, from, count) or read_within(q, count, function(read, more)
-      return redis.call('ZRANGE', q.delayed, from + read, from + read + more - 1)
-    end)
-    for i, envelope in ipairs(page) do
-      local start = string.sub(envelope, 1, #plain)
-      if start == plain or start == marked then return envelope, from + i - 1 end
+    for i, envelope in ipairs(read_waiting(q, state, list, from, count)) do
+      if is_it(envelope) then return envelope, from + i - 1 end
     end
   end
   local envelope, place = at(position, 1)

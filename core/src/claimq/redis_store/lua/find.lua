@@ -7,26 +7,20 @@
 -- Cost: O(count), and finding them in a list of main, which counts as bytes of the 2 MiB
 local q = open(KEYS[1])
 local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARGV[5], 1)
-local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
-local function is_it(envelope)
-  local start = envelope and string.sub(envelope, 1, #plain)
-  return start == plain or start == marked
-end
+local is_it = new_id_check(id)
 if state == 'busy' then
   local wanted = math.min(count, busy_count(q) - skip)  -- the last of the leases is KEEPER
   local page = wanted > 0 and redis.call('ZRANGE', q.leases, skip, skip + wanted - 1, 'WITHSCORES') or {}
   local looked = 0
   for i = 1, #page, 2 do
     local envelope = redis.call('HGET', q.base .. 'busy:' .. (string.match(page[i], '^(.*)/') or ''), page[i])
-    if is_it(envelope) then return {'FOUND', skip + looked, page[i], page[i + 1], envelope} end
+    if envelope and is_it(envelope) then return {'FOUND', skip + looked, page[i], page[i + 1], envelope} end
     looked = looked + 1
     if not has_room(q, #(envelope or '')) then return {'NEXT', looked, 1} end
   end
   return {'NEXT', looked, looked == count and 1 or 0}
 end
-local page = state == 'main' and read_oldest(q, key_of(q, ARGV[3]), skip, count, largest_in(q, ARGV[3])) or read_within(q, count, function(read, more)
-  return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
-end)
+local page = read_waiting(q, state, key_of(q, ARGV[3]), skip, count, state == 'main' and largest_in(q, ARGV[3]) or nil)
 for i, envelope in ipairs(page) do
   if is_it(envelope) then
     local due = state == 'delayed' and redis.call('ZSCORE', q.delayed, envelope) or ''

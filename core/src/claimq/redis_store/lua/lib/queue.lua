@@ -101,6 +101,23 @@ local function read_oldest(q, list, skip, want, largest)
   end, largest, is_far and want or MOST_NEAR)
 end
 
+-- The same of one state that waits: main (of one client) or delayed.
+local function read_waiting(q, state, list, skip, count, largest)
+  if state == 'main' then return read_oldest(q, list, skip, count, largest) end
+  return read_within(q, count, function(read, more)
+    return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
+  end)
+end
+
+-- Returns a function that says whether a stored item has this id.
+local function new_id_check(id)
+  local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
+  return function(envelope)
+    local start = string.sub(envelope, 1, #plain)
+    return start == plain or start == marked
+  end
+end
+
 -- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).
 local function setting(text, default, least, most)
   local value = tonumber(text)

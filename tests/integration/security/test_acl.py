@@ -1,13 +1,15 @@
 """docs/acl.md: what it gives a role is enough, all of it is needed, and it opens nothing else."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 import claimq
-from claimq import Durability, NotReplicated, Policy, Verdict
+from claimq import Durability, NewItem, NotReplicated, Policy, Verdict
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.model import Reason
+from claimq.queue.next_claims import next_claims
 from testkit import roles
 from testkit.contents import changes, contents
 from testkit.resp import Connection, ReplyError
@@ -114,6 +116,25 @@ async def test_a_right_taken_away_in_the_middle_is_said_and_given_back_it_goes_o
             await queue.done(claims)
         server.call("ACL", "SETUSER", "worker", "+hdel")
         assert [one.verdict for one in await queue.done(claims)] == [Verdict.DONE, Verdict.DONE]
+
+
+async def test_a_user_who_could_not_end_a_claim_claims_nothing(server: Server) -> None:
+    roles.give(server, "worker", roles.documented("worker"))
+    async with claimq.connect(roles.url(server, "worker")) as store:
+        queue = store.queue(roles.QUEUE, worker="w")
+        await queue.enqueue_many([NewItem(name, id=name) for name in ("1", "2")])
+        await queue.unclaim(await queue.claim(1))  # a claim that knows the queue's data
+        server.call("ACL", "SETUSER", "worker", "-hdel")
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: queue.claim(1, wait=0),
+            lambda: queue.claim_item("2"),
+            lambda: next_claims(queue).done_and_claim([], 1),
+        ]
+        before = contents(server)
+        for call in calls:
+            with pytest.raises(StoreMisused, match="may not do this"):
+                await call()
+        assert changes(before, contents(server)) == {}
 
 
 async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:

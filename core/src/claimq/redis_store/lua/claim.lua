@@ -16,7 +16,6 @@ local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
-check_permission(q.base, 'HDEL')  -- every verdict needs it: what could not be ended is not claimed
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = take_for(q, c, count)

@@ -13,7 +13,6 @@ local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARG
 local position = tonumber(ARGV[11])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
-check_permission(q.base, 'HDEL')  -- as in claim
 check_permission(q.base, 'LINDEX')
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end

@@ -1,8 +1,9 @@
 -- Claiming, for the scripts that do: what a claim reads before anything is written, the leases of what it took, and its reply when it is sent again.
 -- The record c: what the call knows of its worker and of the claims that are held.
 
--- Reads all that a claim needs beside the items, and checks the types of the keys. Reads only.
+-- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads only.
 local function before_claim(q, worker)
+  check_permission(q.base, 'HDEL')  -- every verdict needs it: what could not be ended is not claimed
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]

@@ -10,6 +10,7 @@ import pytest
 from click import Context
 
 import claimq as library
+from claimq import NewItem
 from claimq.policy import Policy
 from claimq_cli.program import cli
 from testkit.server import Server
@@ -25,7 +26,8 @@ def two_failed(on: Claimq, queue_do: QueueDo) -> list[str]:
 
     async def fail(queue: library.ReliableQueue) -> list[str]:
         await queue.set_policy(Policy(requeue_limit=0))
-        done = await queue.enqueue_many(["one", "two"])
+        # The server sorts items that failed in the same millisecond by their ids.
+        done = await queue.enqueue_many([NewItem(name, id=name) for name in ("one", "two")])
         await queue.fail(await queue.claim(2), "it is broken")
         return list(done.ids)
 

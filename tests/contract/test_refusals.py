@@ -60,6 +60,6 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     assert writing == {
         "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue", "explain",
         "flush", "flush_client", "give_back", "own",
-        "reap", "release_worker", "recount", "remove_failed",
+        "reap", "record_action", "release_worker", "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Actions on one item, in whatever state it is. A process that dies in the middle loses nothing: repeat the action."""
+"""Actions on single items, in whatever state they are. A process that dies in the middle loses nothing: repeat the
+action."""
 
 from __future__ import annotations
 
@@ -12,87 +13,101 @@ from claimq_cli.errors import CommandError
 _ATTEMPTS = 3
 
 
-async def cancel(queue: claimq.ReliableQueue, item_id: str, error: str) -> str:
-    """Moves an item that waits or is in progress to failed. Its worker, if any, loses the claim.
-
-    Returns what was done. CommandError if there is no such item, or it has failed already.
+class ItemActions:
+    """What a person can do with single items of a queue. Each action is recorded in the queue's audit log before it is
+    taken, as one of ``actor``; CommandError and ClaimqError otherwise.
     """
-    found, claim = await _take(queue, item_id)
-    if found.state is State.FAILED:
-        raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
-    _check(item_id, await queue.fail(claim or found.name, error, permanent=True))
-    return f"{item_id} cancelled; it is in failed now"
 
+    def __init__(self, queue: claimq.ReliableQueue, actor: str) -> None:
+        self._queue = queue
+        self._actor = actor
 
-async def remove(queue: claimq.ReliableQueue, item_id: str) -> str:
-    """Removes an item in any state; all but failed ones are then in the log of removed items.
+    async def cancel(self, item_id: str, error: str) -> str:
+        """Moves an item that waits or is in progress to failed. Its worker, if any, loses the claim.
 
-    CommandError if there is no such item.
-    """
-    found, claim = await _take(queue, item_id)
-    if found.state is State.FAILED:
-        if not await queue.remove_failed_item(found.name):
-            raise _moved(item_id)
-    else:
-        _check(item_id, await queue.drop(claim or found.name, "removed by hand"))
-    return f"{item_id} removed"
+        Returns what was done. CommandError if there is no such item, or it has failed already.
+        """
+        found, claim = await self._begin("cancel", item_id)
+        if found.state is State.FAILED:
+            raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
+        _check(item_id, await self._queue.fail(claim or found.name, error, permanent=True))
+        return f"{item_id} cancelled; it is in failed now"
 
+    async def remove(self, item_id: str) -> str:
+        """Removes an item in any state; all but failed ones are then in the log of removed items.
 
-async def run_now(queue: claimq.ReliableQueue, item_id: str) -> str:
-    """Puts an item that is delayed, waits or has failed before all that no worker has had.
+        CommandError if there is no such item.
+        """
+        found, claim = await self._begin("remove", item_id)
+        if found.state is State.FAILED:
+            if not await self._queue.remove_failed_item(found.name):
+                raise _moved(item_id)
+        else:
+            _check(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
+        return f"{item_id} removed"
 
-    CommandError if there is no such item, or a worker has it.
-    """
-    found, claim = await _take(queue, item_id)
-    _check_not_busy(found)
-    if found.state is State.FAILED:
-        claim = await _requeue_failed(queue, found, claimed=True)
-    if claim:
-        _check(item_id, await queue.unclaim(claim, why="run now"))
-    return f"{item_id} is next"
+    async def run_now(self, item_id: str) -> str:
+        """Puts an item that is delayed, waits or has failed before all that no worker has had.
 
-
-async def requeue(queue: claimq.ReliableQueue, item_id: str, delay: float | None) -> str:
-    """Puts an item in any state at the tail of main, or delays it. A worker that has it loses the claim.
-
-    CommandError if there is no such item.
-    """
-    found, claim = await _take(queue, item_id)
-    if found.state is State.FAILED:
-        claim = await _requeue_failed(queue, found, claimed=delay is not None)
-        if claim is None:
-            return f"{item_id} requeued"
-    (outcome,) = outcomes = await queue.requeue(claim or found.name, delay=delay)
-    _check(item_id, outcomes)
-    return f"{item_id} {outcome.verdict.value}"
-
-
-async def move(queue: claimq.ReliableQueue, item_id: str, target: claimq.ReliableQueue) -> str:
-    """Moves an item that waits, is delayed or has failed to another queue, with its id, client and due time.
-
-    Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
-
-    CommandError if there is no such item, a worker has it, or the other queue already knows the id.
-    """
-    found, claim = await _take(queue, item_id)
-    _check_not_busy(found)
-    item = found.item
-    try:
-        enqueued = await target.enqueue(item.payload, id=item.id, client=item.client, at=found.due_at)
-        if enqueued.is_duplicate:
-            raise CommandError(
-                f"{target.name} has had an item {item_id} within its id window, so {item_id} was not moved; "
-                "if both are the same, remove this one with `claimq item remove`"
-            )
-    except (ClaimqError, CommandError):
+        CommandError if there is no such item, or a worker has it.
+        """
+        found, claim = await self._begin("run-now", item_id)
+        _check_not_busy(found)
+        if found.state is State.FAILED:
+            claim = await _requeue_failed(self._queue, found, claimed=True)
         if claim:
-            await queue.unclaim(claim, why="it could not be moved")
-        raise
-    if claim:
-        _check(item_id, await queue.done(claim))
-    else:
-        await queue.remove_failed_item(found.name)
-    return f"{item_id} moved to {target.name}"
+            _check(item_id, await self._queue.unclaim(claim, why="run now"))
+        return f"{item_id} is next"
+
+    async def requeue(self, item_id: str, delay: float | None) -> str:
+        """Puts an item in any state at the tail of main, or delays it. A worker that has it loses the claim.
+
+        CommandError if there is no such item.
+        """
+        found, claim = await self._begin("requeue", item_id)
+        if found.state is State.FAILED:
+            claim = await _requeue_failed(self._queue, found, claimed=delay is not None)
+            if claim is None:
+                return f"{item_id} requeued"
+        (outcome,) = outcomes = await self._queue.requeue(claim or found.name, delay=delay)
+        _check(item_id, outcomes)
+        return f"{item_id} {outcome.verdict.value}"
+
+    async def move(self, item_id: str, target: claimq.ReliableQueue) -> str:
+        """Moves an item that waits, is delayed or has failed to another queue, with its id, client and due time.
+
+        Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
+
+        CommandError if there is no such item, a worker has it, or the other queue already knows the id.
+        """
+        found, claim = await self._begin(f"move to {target.name}", item_id)
+        _check_not_busy(found)
+        try:
+            await copy_to(target, found)
+        except (ClaimqError, CommandError):
+            if claim:
+                await self._queue.unclaim(claim, why="it could not be moved")
+            raise
+        if claim:
+            _check(item_id, await self._queue.done(claim))
+        else:
+            await self._queue.remove_failed_item(found.name)
+        return f"{item_id} moved to {target.name}"
+
+    async def _begin(self, action: str, item_id: str) -> tuple[Located, Claim | None]:
+        await self._queue.record_action(self._actor, action, item_id, count=1)
+        return await _take(self._queue, item_id)
+
+
+async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
+    """Enqueues an item in another queue with its id, client and due time. CommandError if that queue knows the id."""
+    item = found.item
+    enqueued = await target.enqueue(item.payload, id=item.id, client=item.client, at=found.due_at)
+    if enqueued.is_duplicate:
+        raise CommandError(
+            f"{target.name} has had an item {item.id} within its id window, so {item.id} was not moved; "
+            "if both are the same, remove this one with `claimq item remove`"
+        )
 
 
 async def _take(queue: claimq.ReliableQueue, item_id: str) -> tuple[Located, Claim | None]:

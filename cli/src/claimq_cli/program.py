@@ -16,6 +16,7 @@ from claimq_cli.commands.context import common_options
 from claimq_cli.output import terminal
 
 _COMMANDS = {
+    "audit": "audit:audit",
     "busy": "inspection:busy",
     "check": "check:check",
     "clients": "inspection:clients",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import heapq
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import claimq
 from claimq import local_mode
-from claimq.model import Located, State, WorkerInfo
+from claimq.model import Item, Located, State, WorkerInfo
 from claimq.tokens import number_of
 
 LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
 _PAGE = 500
-"""How many busy or failed items are in memory at once, beside those to show."""
+"""How many busy or failed items are read at once, if they are small."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of items after which a list ends early. The last call may exceed it by one item of the largest size."""
+_FIRST, _LARGEST = 8, 250
 
 
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
@@ -24,14 +26,50 @@ def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
     return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
 
 
+async def within_bytes(
+    read: Callable[[int, int], Awaitable[Sequence[Located]]], begin: int, end: int, *, backward: bool = False
+) -> tuple[list[Located], bool]:
+    """The items from ``begin`` to before ``end``, or from the end to the beginning, and whether the bytes cut them off.
+
+    ``read(count, offset)`` is asked for few items first, and for more if these are small.
+    """
+    found: list[Located] = []
+    used, size = 0, _FIRST
+    while begin < end:
+        size = min(size, end - begin)
+        page = await read(size, end - size if backward else begin)
+        found += reversed(page) if backward else page
+        used += sum(_bytes_of(one.item) for one in page)
+        begin, end = (begin, end - size) if backward else (begin + size, end)
+        if len(page) < size and not backward:
+            break
+        if used >= MOST_BYTES:
+            return found, begin < end
+        size = max(1, min(_LARGEST, (MOST_BYTES - used) * len(found) // max(1, used)))
+    return found, False
+
+
 async def longest_claims(queue: claimq.ReliableQueue, number: int, length: int) -> list[Located]:
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
     found: dict[str, Located] = {}
-    for offset in range(0, length, _PAGE):
-        page = await queue.items(State.BUSY, _PAGE, offset=offset)
+    offset = 0
+
+    async def read(count: int, begin: int) -> list[Located]:
+        return await queue.items(State.BUSY, count, offset=begin)
+
+    while page := (await within_bytes(read, offset, min(offset + _PAGE, length)))[0]:
         by_token = found | {one.name: one for one in page}
         found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
+        offset += len(page)
     return list(found.values())
+
+
+async def failed_page(queue: claimq.ReliableQueue, begin: int) -> list[Located]:
+    """Some failed items, oldest failure first, after the first ``begin``; none at the end."""
+    found, _ = await within_bytes(
+        lambda count, offset: queue.failed_items(count, offset=offset), begin, begin + _PAGE
+    )
+    return found
 
 
 async def first_matching(
@@ -40,11 +78,10 @@ async def first_matching(
     """The failed items that match, oldest failure first, after the first ``offset`` of these. Items that leave failed
     during the search can hide others."""
     found: list[Located] = []
-    for start in itertools.count(0, _PAGE):
-        page = await queue.failed_items(_PAGE, offset=start)
+    start = 0
+    while len(found) < offset + number and (page := await failed_page(queue, start)):
         found += filter(matches, page)
-        if len(page) < _PAGE or len(found) >= offset + number:
-            break
+        start += len(page)
     return found[offset : offset + number]
 
 
@@ -64,3 +101,8 @@ def local_decisions(data: Path | None) -> dict[str, dict[str, Any]]:
         decisions: Mapping[str, dict[str, Any]] = (state or {}).get("decisions") or {}
         found = {name: {"source": str(place), **one} for name, one in decisions.items()} | found
     return found
+
+
+def _bytes_of(item: Item) -> int:
+    texts = [item.last_error, item.error_detail, *(entry.error for entry in item.history)]
+    return len(item.payload) + sum(len(text) for text in texts if text) + 200

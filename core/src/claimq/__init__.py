@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from claimq.model import (
         COUNTERS,
+        AuditRecord,
         Claim,
         ClientInfo,
         Enqueued,
@@ -83,6 +84,7 @@ _HOMES = {
     ),
     "claimq.model": (
         "COUNTERS",
+        "AuditRecord",
         "Claim",
         "ClientInfo",
         "Enqueued",
@@ -117,6 +119,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "COUNTERS",
     "DEFAULT",
+    "AuditRecord",
     "Claim",
     "ClaimqError",
     "ClientInfo",

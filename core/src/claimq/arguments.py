@@ -72,6 +72,12 @@ def of_type(name: str, value: object, kind: type[T] | tuple[type[T], ...], wante
     return value
 
 
+def is_page(count_: object, offset: object) -> bool:
+    """Whether a page of ``count`` items can have any. Raises TypeError or ValueError for invalid numbers."""
+    count("offset", offset)
+    return count("count", count_, least=-1_000_000_000) > 0
+
+
 def text(name: str, value: object) -> str:
     """A text. Raises TypeError that names the argument."""
     return of_type(name, value, str, "text")

@@ -121,6 +121,8 @@ class BlockingQueue:
     failed_items = _Blocking(ReliableQueue.failed_items)
     failed_item = _Blocking(ReliableQueue.failed_item)
     removed_items = _Blocking(ReliableQueue.removed_items)
+    record_action = _Blocking(ReliableQueue.record_action)
+    audit_log = _Blocking(ReliableQueue.audit_log)
     apply_failed_policy = _Blocking(ReliableQueue.apply_failed_policy)
     snapshot = _Blocking(ReliableQueue.snapshot)
     exists = _Blocking(ReliableQueue.exists)

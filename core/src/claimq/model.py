@@ -253,6 +253,20 @@ class RemovedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An entry of a queue's audit log: who did what by hand, to what, and to how many items (None: not known).
+
+    ``at`` is by the queue's clock, in seconds since 1970.
+    """
+
+    at: float
+    actor: str
+    action: str
+    target: str
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FailedPass:
     """Result of one pass of the policy for failed items."""
 

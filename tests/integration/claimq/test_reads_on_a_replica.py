@@ -29,6 +29,7 @@ READS: dict[str, Callable[[ReliableQueue], Awaitable[object]]] = {
     "age": lambda queue: queue.age("main"),
     "failed_items": lambda queue: queue.failed_items(),
     "failed_item": lambda queue: queue.failed_item("x"),
+    "audit_log": lambda queue: queue.audit_log(),
     "removed_items": lambda queue: queue.removed_items(),
     "memory_usage": lambda queue: queue.memory_usage(),
 }

@@ -217,7 +217,10 @@ def test_failed_items_are_listed_and_shown_with_their_reason(on: Claimq, two_fai
 
 def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two_failed: list[str]) -> None:
     answer = on("failed", "requeue", "q", two_failed[0], "other", "-o", "json")
-    assert (answer.code, answer.json) == (1, {"queue": "q", "requeued": 1, "missing": ["other"]})
+    assert (answer.code, answer.json) == (
+        1,
+        {"queue": "q", "requeued": 1, "missing": ["other"], "problems": []},
+    )
     assert answer.err == "claimq: q has no failed item other; see `claimq failed list q`\n"
     assert on("status", "q", "-o", "json").json["lengths"] == {
         "main": 1,
@@ -244,6 +247,7 @@ def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: lis
         "queue": "q",
         "removed": 1,
         "missing": [],
+        "problems": [],
     }
     asked = on("failed", "remove", "q", "--all")
     assert (asked.code, asked.err) == (
@@ -266,7 +270,7 @@ def test_failed_items_are_named_or_all_never_neither_never_both(on: Claimq, verb
     filtered = on("failed", verb, "q", "some", "--min-age", "1s")
     assert (filtered.code, filtered.err) == (
         2,
-        "claimq: the filters need --all; omit them, or the ids\n",
+        "claimq: the filters, --dry-run and --rate need --all; omit them, or the ids\n",
     )
 
 

@@ -95,6 +95,8 @@ async def operate(store: claimq.Server) -> None:
         await verdict([claim for claim in [await queue.claim_item("chosen")] if claim])
     await queue.update_policy(id_window=60)
     await queue.removed_items()
+    await queue.record_action("ann", "pause")
+    await queue.audit_log()
     await queue.enqueue("x", client="leaving")
     await queue.clients()
     await queue.flush_client("leaving")

@@ -11,7 +11,7 @@ from testkit.server import Server
 
 FIXED = (
     "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
-    "stats", "wake", "ids", "removed",
+    "stats", "wake", "ids", "removed", "audit",
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",

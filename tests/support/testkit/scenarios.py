@@ -373,6 +373,11 @@ async def recount(world: World) -> Call:
     return lambda: internals(world.first).recount("w1", "worker ended: evicted")
 
 
+@scenario("stats audit calls:INSTANCE")
+async def record_action(world: World) -> Call:
+    return lambda: world.first.record_action("ann", "pause")
+
+
 @scenario("stats config")
 async def own(world: World) -> Call:
     await _fill(world.first)

@@ -67,6 +67,7 @@ class Stored:
     ids: dict[str, float] = field(default_factory=dict[str, float])
     removed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Reason and id of what was removed without having been done, oldest first."""
+    audit: list[str] = field(default_factory=list[str])
     wake: int = 0
     strange: list[str] = field(default_factory=list[str])
 
@@ -146,6 +147,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         lambda value: {k.decode(): StoredItem.of(v) for k, v in value.items()},
     ),
     "wake": ("list", "wake", len),
+    "audit": ("list", "audit", lambda value: [raw.decode() for raw in reversed(value)]),
     "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
     **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
     **{name: ("hash", name, _texts) for name in ("config", "stats")},

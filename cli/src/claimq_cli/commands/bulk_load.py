@@ -13,8 +13,8 @@ from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, Sto
 from claimq.model import Enqueued, NewItem
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
-from claimq_cli.migration.rate_limit import UNLIMITED, Pace
 from claimq_cli.output.progress import Progress
+from claimq_cli.rate_limit import UNLIMITED, Pace
 
 LISTED = 1000
 """The most ids in the JSON document of a load, so that its memory is bounded."""

@@ -11,6 +11,7 @@ from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import NOT_DONE, CommandError
+from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
 from claimq_cli.output.owners import owner_note
@@ -23,6 +24,7 @@ async def pause(context: Context, name: str) -> None:
     """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
     async with context.changed_queue(name) as queue:
         note = await owner_note(queue)
+        await queue.record_action(local_user(), "pause")
         await queue.pause()
     if note:
         terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
@@ -35,6 +37,7 @@ async def pause(context: Context, name: str) -> None:
 async def resume(context: Context, name: str) -> None:
     """Allow claims from the queue NAME again."""
     async with context.changed_queue(name) as queue:
+        await queue.record_action(local_user(), "resume")
         await queue.resume()
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
@@ -53,6 +56,9 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
     Their claims end at once, so use it only if the worker does not run any more."""
     reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
     async with context.changed_queue(name) as queue:
+        await queue.record_action(
+            local_user(), "release", f"worker {worker}{', interrupted' if interrupted else ''}"
+        )
         done = await queue.release_worker(worker, reason, error)
     document = {
         "queue": name,
@@ -86,6 +92,7 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     which = "every item" if client is None else f"all items of the client {client} in main"
     async with context.changed_queue(name) as queue:
         confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
+        await queue.record_action(local_user(), "flush", "" if client is None else f"client {client}")
         if client is None:
             removed = {state.value: number for state, number in (await queue.flush()).items()}
         else:

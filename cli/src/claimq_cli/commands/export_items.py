@@ -21,9 +21,9 @@ from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.migration.export_source import read_items, take_failed, take_waiting
 from claimq_cli.migration.item_writer import FORMS, ItemWriter, new_file
 from claimq_cli.migration.other_server import OtherServer
-from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
+from claimq_cli.rate_limit import Pace
 from claimq_cli.server_choice import settings_for_other
 from claimq_cli.stop_signals import stopping
 

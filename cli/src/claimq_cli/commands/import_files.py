@@ -15,7 +15,7 @@ from claimq_cli.commands.bulk_load import Lines, Loaded, Wanted, load
 from claimq_cli.commands.input_source import InputSource, Portion
 from claimq_cli.migration.item_files import CsvFile, item_of_json
 from claimq_cli.migration.mover import SAMPLES
-from claimq_cli.migration.rate_limit import Pace
+from claimq_cli.rate_limit import Pace
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.migration.layout import Layout
 from claimq_cli.migration.mover import Moved, Mover
-from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.migration.source_server import SourceServer
 from claimq_cli.output.answers import count, iso_instant
 from claimq_cli.output.progress import Progress
 from claimq_cli.output.terminal import say_error
+from claimq_cli.rate_limit import Pace
 from claimq_cli.server_choice import settings_for_other
 from claimq_cli.stop_signals import stopping
 

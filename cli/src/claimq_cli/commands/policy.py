@@ -16,6 +16,7 @@ from claimq.queue.internals import internals
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
 from claimq_cli.output.owners import owner_text
 from claimq_spec.duration import format_duration, parse_duration
@@ -114,6 +115,7 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
         # Read first: if the owner cannot be read, the command ends before it changes anything.
         owner = await internals(queue).owner()
         if changed:
+            await queue.record_action(local_user(), "policy", " ".join(changes))
             await queue.update_policy(**changed)
         now = fields_of(await queue.policy())
     document = {

@@ -10,7 +10,7 @@ import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
 from claimq_cli.errors import REFUSED, CommandError
-from claimq_cli.migration.rate_limit import Pace
+from claimq_cli.rate_limit import Pace
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 

@@ -14,8 +14,8 @@ from claimq.codec import payload_bytes
 from claimq.model import NewItem
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_cli.migration.layout import Entry, Kept, Layout, OfAnotherQueue
-from claimq_cli.migration.rate_limit import Pace
 from claimq_cli.migration.source_server import Batch, SourceServer
+from claimq_cli.rate_limit import Pace
 
 SAMPLES = 3
 _ENTRIES, _JOBS = 500, 50

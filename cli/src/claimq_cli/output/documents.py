@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from claimq.model import (
+    AuditRecord,
     ClientInfo,
     Enqueued,
     Item,
@@ -85,6 +86,13 @@ def removed(one: RemovedItem) -> Json:
         "payload_size": one.payload_size,
         "item": item(one.item),
     }
+
+
+def audit_record(one: AuditRecord) -> Json:
+    """An entry of the audit log."""
+    return {
+        "at": one.at, "actor": one.actor, "action": one.action, "target": one.target, "count": one.count,
+    }  # fmt: skip
 
 
 def enqueued(queue: str, one: Enqueued) -> Json:

@@ -8,11 +8,12 @@ from urllib.parse import urlencode
 
 import claimq
 from claimq.model import Located, State
+from claimq_cli.failed_actions import reason_of
 from claimq_cli.output.answers import age
 from claimq_cli.output.decisions import decision_rows
-from claimq_cli.queue_reads import live_workers, longest_claims
+from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes
 from claimq_cli.web import plot
-from claimq_cli.web.item_lists import groups_of, newest_failed, reason_of, within_bytes
+from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.queues import Json
 from claimq_cli.web.rendering import rate

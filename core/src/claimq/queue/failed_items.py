@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from claimq import arguments
-from claimq.arguments import Duration, choice, optional_count, optional_seconds, seconds, text
+from claimq.arguments import Duration, choice, is_page, optional_count, optional_seconds, seconds, text
 from claimq.codec import read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
@@ -360,13 +360,6 @@ def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
     if failed.remove_min_age is None and failed.remove_min_given_up_count is None:
         return []
     return _walks(failed.remove_min_age, failed.remove_min_given_up_count, failed.remove_match)
-
-
-def is_page(count: int, offset: int) -> bool:
-    """Whether a page of ``count`` items can have any. Raises TypeError or ValueError for invalid numbers."""
-    arguments.count("offset", offset)
-    arguments.count("count", count, least=-1_000_000_000)
-    return count > 0
 
 
 def _checked(chunk: int) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq.arguments import choice, text
+from claimq.arguments import choice, is_page, text
 from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
-from claimq.queue.failed_items import FailedItems, is_page, read_fields
+from claimq.queue.failed_items import FailedItems, read_fields
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import read_token
@@ -282,6 +282,7 @@ class Inspecting(FailedItems):
             "failed",
             "failed:items",
             "removed",
+            "audit",
             "ids",
             "stats",
         ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from claimq.queue.audit_log import AuditLog
 from claimq.queue.claiming_items import ClaimingItems
 from claimq.queue.consuming import Consuming
 from claimq.queue.maintaining import Maintaining
 from claimq.queue.producing import Producing
 
 
-class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining):
+class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining, AuditLog):
     """A reliable FIFO queue. :meth:`claimq.Server.queue` makes it; it is cheap, so make as many as you like.
 
     ======================  ====================================================================================
@@ -23,6 +24,7 @@ class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining):
                             ``apply_failed_policy``
     policy                  ``policy``, ``set_policy``, ``update_policy``, ``pause``, ``resume``
     to keep it in order     ``reap``, ``release_worker``, ``flush``, ``flush_client``, ``delete``, ``add_to_index``
+    what people did         ``record_action``, ``audit_log``
     ======================  ====================================================================================
 
     An item is in exactly one of main, busy, delayed and failed, and every method moves it between them in one atomic

@@ -15,6 +15,7 @@
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
 ``removed``            list    log of items that were removed without having been done, newest left, at most 1,000
+``audit``              list    audit log: what people did by hand, newest left, at most 1,000 entries
 ``config``             hash    the policy
 ``stats``              hash    counters, sequence number, the queue's clock
 ``wake``               list    at most one token: there is work
@@ -40,6 +41,7 @@ TYPES = {
     "failed": "zset",
     "failed:items": "hash",
     "removed": "list",
+    "audit": "list",
     "config": "hash",
     "stats": "hash",
     "wake": "list",

@@ -3,7 +3,8 @@
 import pytest
 
 from claimq.model import Item, Located, State
-from claimq_cli.web.item_lists import MOST_BYTES, groups_of, within_bytes
+from claimq_cli.queue_reads import MOST_BYTES, within_bytes
+from claimq_cli.web.item_lists import groups_of
 
 
 def failed(error: str | None, payload: bytes = b"") -> Located:

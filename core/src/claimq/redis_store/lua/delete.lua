@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: removes a whole queue: its items in all states, the log of removed items, its policy and its counters. Only for a queue without workers.
+-- Purpose: removes a whole queue: its items in all states, the log of removed items, the audit log, its policy and its counters. Only for a queue without workers.
 -- use: queue call main flush
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but calls:INSTANCE, which expires
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 "1": only if there is no item in any state, "0": in any case;
@@ -20,7 +20,7 @@ end
 local plan = plan_flush(q)
 local flushed = flush(q, plan)
 if plan.is_last then
-  for _, key in ipairs({q.workers, q.config, q.stats}) do redis.call('UNLINK', key) end
+  for _, key in ipairs({q.workers, q.audit, q.config, q.stats}) do redis.call('UNLINK', key) end
 else close(q, {flushed = flushed, client_items = -plan.of_clients}) end
 counts = plan.counts
 local text = format_text('%d %d %d %d %d', counts[1], counts[2], counts[3], counts[4], plan.is_last and 0 or 1)

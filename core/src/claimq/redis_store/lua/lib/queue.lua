@@ -146,6 +146,7 @@ local function new_queue(main_key, base, seen, time)
     failed = base .. 'failed',        -- zset: id -> failed at (ms)
     failed_items = base .. 'failed:items',  -- hash: id -> envelope
     removed = base .. 'removed',      -- list: log of removed items
+    audit = base .. 'audit',          -- list: audit log
     config = base .. 'config',        -- hash: the policy
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     wake = base .. 'wake',            -- list: at most one wake token

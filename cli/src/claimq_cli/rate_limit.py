@@ -15,6 +15,11 @@ class Pace:
         self._begun = time.monotonic()
         self._count = 0
 
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is no limit."""
+        return self._rate is None
+
     def most(self, most: int) -> int:
         """How many items to take at once: at most as many as may move in a second."""
         return most if self._rate is None else max(1, min(most, int(self._rate)))

@@ -1,0 +1,59 @@
+"""The audit log of a queue: who did what to it by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from claimq.arguments import is_page, optional_count, text
+from claimq.model import AuditRecord
+from claimq.queue.queue_part import QueuePart
+
+_LONGEST = {"actor": 128, "action": 64, "target": 400}
+"""In characters; an entry has at most 4,096 bytes."""
+
+
+class AuditLog(QueuePart):
+    """Actions that people take on a queue and its items. Programs that offer such actions record them here."""
+
+    async def record_action(
+        self, actor: str, action: str, target: str = "", *, count: int | None = None
+    ) -> None:
+        """Adds an entry to the audit log, with the present time of the queue's clock.
+
+        ``actor``: who acts, for example a user and a machine. ``target``: what it is done to, for example the id of an
+        item or a filter. ``count``: how many items it is done to, if that is known. Record an action before taking it:
+        what cannot be recorded then does not happen, and no crash hides what did. Texts are cut at 128, 64 and 400
+        characters. The log keeps the last 1,000 entries; a flush leaves it, deleting the queue removes it. Raises
+        StoreUnavailable. O(1).
+        """
+        values = {"actor": actor, "action": action, "target": target}
+        entry: dict[str, Any] = {name: text(name, value)[: _LONGEST[name]] for name, value in values.items()}
+        entry["count"] = optional_count("count", count)
+        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        with self._connection.lane() as call:
+            await self._connection.run("record_action", [self._keys.main], [*call, line])
+
+    async def audit_log(self, count: int = 100, *, offset: int = 0) -> list[AuditRecord]:
+        """The entries of the audit log, newest first. Raises StoreUnavailable. O(offset + count)."""
+        if not is_page(count, offset):
+            return []
+        log = await self._read("LRANGE", self._keys["audit"], offset, offset + count - 1)
+        return [_record(line) for line in log]
+
+
+def _record(line: bytes) -> AuditRecord:
+    """An entry. Of one that another client has added, it has the parts that can be read."""
+    at, _, rest = line.partition(b" ")
+    try:
+        found = json.loads(rest)
+    except (ValueError, RecursionError):
+        found = None
+    entry = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    words = {name: entry.get(name) for name in _LONGEST}
+    number = entry.get("count")
+    return AuditRecord(
+        at=int(at) / 1000 if at.isdigit() else 0.0,
+        count=number if isinstance(number, int) and not isinstance(number, bool) else None,
+        **{name: value if isinstance(value, str) else "" for name, value in words.items()},
+    )

@@ -1,0 +1,94 @@
+"""The audit log of a queue has what people did by hand, bounded, as long as the queue exists."""
+
+import json
+
+import pytest
+
+import claimq
+from claimq import AuditRecord, ReliableQueue, StoreMisused
+from claimq.redis_store.connection import Connection
+from testkit.server import Server
+
+
+async def test_entries_are_listed_newest_first(queue: ReliableQueue) -> None:
+    await queue.record_action("ann@host", "pause")
+    await queue.record_action("bob@host", "remove failed", "error contains timeout", count=12)
+    now = (await queue.snapshot()).now
+    newest, first = await queue.audit_log()
+    assert newest == AuditRecord(newest.at, "bob@host", "remove failed", "error contains timeout", 12)
+    assert first == AuditRecord(first.at, "ann@host", "pause", "", None)
+    assert first.at <= newest.at <= now <= first.at + 60
+    assert [one.action for one in await queue.audit_log(1, offset=1)] == ["pause"]
+    assert await queue.audit_log(0) == []
+
+
+async def test_the_log_keeps_the_last_entries_and_cuts_long_texts(
+    server: Server, queue: ReliableQueue
+) -> None:
+    longest = '"\\\x00\u20ac\ud800'
+    for number in range(1003):
+        await queue.record_action(longest * 30, longest * 20, longest * 100 + str(number), count=number)
+    log = await queue.audit_log(2000)
+    assert [one.count for one in log] == [*range(1002, 2, -1)]
+    assert {(len(one.actor), len(one.action), len(one.target)) for one in log} == {(128, 64, 400)}
+    assert log[0].actor.startswith('"\\\x00\u20ac?"')
+    lines = server.call("LRANGE", "cq:{q}:audit", 0, 0)
+    assert isinstance(lines, list)
+    assert isinstance(lines[0], bytes)
+    assert len(lines[0]) < 4096 + 20
+
+
+async def test_a_flush_keeps_the_log_and_deleting_the_queue_removes_it(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("a")
+    await queue.record_action("ann", "flush")
+    await queue.flush()
+    assert [one.action for one in await queue.audit_log()] == ["flush"]
+    await queue.delete()
+    assert await queue.audit_log() == []
+    assert server.call("EXISTS", "cq:{q}:audit") == 0
+
+
+async def test_a_call_whose_reply_was_lost_is_recorded_once(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Connection.run
+
+    async def run_twice(self: Connection, name: str, *words: object, **options: object) -> object:
+        await real(self, name, *words, **options)  # type: ignore[arg-type]  # passed on as they came
+        return await real(self, name, *words, **options)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(Connection, "run", run_twice)
+    await queue.record_action("ann", "pause")
+    assert len(await queue.audit_log()) == 1
+
+
+async def test_what_another_client_put_into_the_log_stops_no_reader(
+    server: Server, queue: ReliableQueue
+) -> None:
+    strange = [
+        b"",
+        b"x",
+        b"1000 {}",
+        b"1000 [1]",
+        b"\xff \xff",
+        b"2000 " + json.dumps({"actor": 5, "count": "x"}).encode(),
+    ]
+    server.call("LPUSH", "cq:{q}:audit", *strange, b"1 " + b"[" * 100_000)
+    assert {(one.actor, one.action, one.target, one.count) for one in await queue.audit_log()} == {
+        ("", "", "", None)
+    }
+
+
+async def test_the_script_bounds_an_entry(store: claimq.Server, queue: ReliableQueue) -> None:
+    connection = store._connection
+    with connection.lane() as call, pytest.raises(StoreMisused, match="record_action"):
+        await connection.run("record_action", ["cq:{q}:main"], [*call, "x" * 4097])
+    assert await queue.audit_log() == []
+
+
+@pytest.mark.parametrize("odd", [5, None, b"x"])
+async def test_anything_but_text_is_refused_by_name(queue: ReliableQueue, odd: object) -> None:
+    with pytest.raises(TypeError, match=r"^actor is"):
+        await queue.record_action(odd, "pause")  # type: ignore[arg-type]  # what it refuses

@@ -1,0 +1,193 @@
+"""`claimq failed requeue`, `remove` and `move` on all failed items that pass filters."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.blocking
+from claimq import NewItem
+from claimq.blocking import BlockingQueue as Queue
+from claimq_cli.failed_actions import Change, FailedAction, FailedFilter
+from claimq_cli.rate_limit import Pace
+from testkit.clock import move_clock
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+Claimq = Callable[..., Any]
+
+
+@pytest.fixture
+def queue(valkey: Server) -> Any:
+    """`q` with 40 failed items: every fourth timed out, every second is of the client ann."""
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q", worker="w1")
+        queue.enqueue_many(
+            [NewItem(b"x" * 100, id=f"i{n:02}", client="ann" if n % 2 else None) for n in range(40)]
+        )
+        for claim in sorted(queue.claim(40, wait=0), key=lambda one: one.item.id):
+            error = "Timeout: 5 s" if int(claim.item.id[1:]) % 4 == 1 else "refused"
+            queue.fail(claim, error, permanent=True)
+        yield queue
+
+
+def ids(queue: Queue) -> list[str]:
+    return [one.name for one in queue.failed_items(1000)]
+
+
+def test_a_dry_run_counts_and_shows_items_and_changes_nothing(on: Claimq, queue: Queue) -> None:
+    for verb, *more in (["requeue"], ["remove"], ["move", "--to", "q2"]):
+        on("enqueue", "q2", "something")
+        answer = on("failed", verb, "q", "--all", "--error", "TIMEOUT", "--dry-run", *more)
+        assert answer.code == 0
+        assert [line.split()[0] for line in answer.out.splitlines()[2:]] == [
+            f"i{n:02}" for n in range(1, 40, 4)
+        ]
+        assert answer.err == "claimq: q: 10 items would be changed; nothing was (--dry-run)\n"
+    assert len(ids(queue)) == 40
+    assert queue.audit_log() == []
+    found = on("failed", "remove", "q", "--all", "--client", "ann", "--dry-run", "-o", "json").json
+    assert (found["matching"], len(found["samples"])) == (20, 10)
+
+
+def test_only_the_items_that_pass_every_filter_are_requeued(on: Claimq, queue: Queue) -> None:
+    answer = on("failed", "requeue", "q", "--all", "--error", "refused", "--client", "ann", "--limit", "3")
+    assert answer.out == "q: 3 items requeued\n"
+    assert [item.id for item in queue.peek(9)] == ["i03", "i07", "i11"]
+    assert len(ids(queue)) == 37
+    assert (
+        on("failed", "requeue", "q", "--all", "--error", "refused", "--client", "ann").out
+        == "q: 7 items requeued\n"
+    )
+    assert (
+        on("failed", "requeue", "q", "--all", "--error", "refused", "--client", "ann").out
+        == "q: 0 items requeued\n"
+    )
+
+
+def test_the_items_that_pass_are_removed_after_a_confirmation(on: Claimq, queue: Queue) -> None:
+    asked = on("failed", "remove", "q", "--all", "--error", "timeout")
+    assert (asked.code, len(ids(queue))) == (2, 40)
+    assert "this removes all failed items that match the filters of q permanently" in asked.err
+    assert on("failed", "remove", "q", "--all", "--error", "timeout", "--yes").out == "q: 10 items removed\n"
+    assert {one.item.last_error for one in queue.failed_items(100)} == {"refused"}
+
+
+def test_items_move_to_another_queue_and_those_that_it_refuses_stay(
+    on: Claimq, queue: Queue, valkey: Server
+) -> None:
+    on("enqueue", "other", "something", "--id", "i05")
+    answer = on("failed", "move", "q", "--all", "--error", "timeout", "--to", "other")
+    assert (answer.code, answer.out) == (1, "q: 9 items moved\n")
+    assert "other has had an item i05 within its id window, so i05 was not moved" in answer.err
+    assert [name for name in ids(queue) if int(name[1:]) % 4 == 1] == ["i05"]
+    with claimq.blocking.connect(valkey.url) as server:
+        moved = server.queue("other").peek(100, client="ann")
+    assert {(one.id, one.payload) for one in moved} == {
+        (f"i{n:02}", b"x" * 100) for n in range(1, 40, 4) if n != 5
+    }
+    on("policy", "other", "max_payload=5")
+    answer = on("failed", "move", "q", "i00", "nothing", "--to", "other")
+    assert (answer.code, answer.out) == (1, "q: 0 items moved\n")
+    assert "q has no failed item nothing" in answer.err
+    assert "the queue takes at most 5" in answer.err
+    assert "i00" in ids(queue)
+
+
+def test_a_queue_is_not_its_own_target(on: Claimq, queue: Queue) -> None:
+    answer = on("failed", "move", "q", "--all", "--to", "q")
+    assert (answer.code, answer.err) == (2, "claimq: NAME and TARGET are the same queue\n")
+
+
+def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queue: Queue) -> None:
+    """A requeued item that fails at once would otherwise be requeued for as long as it fails."""
+
+    async def act() -> FailedAction:
+        async with claimq.connect(valkey.url) as server:
+            mine = server.queue("q", worker="w2")
+            action = FailedAction(mine, FailedFilter(error="refused"))
+
+            async def requeue(name: str) -> bool:
+                await mine.requeue_failed_item(name)
+                await move_clock(mine, 0.01)
+                await mine.fail(await mine.claim(1, wait=0), "refused", permanent=True)
+                return True
+
+            await action.run(Change("requeue failed", requeue), "ann", Pace(None), asyncio.Event())
+            return action
+
+    action = asyncio.run(act())
+    assert (action.matched, action.changed, len(ids(queue))) == (30, 30, 40)
+
+
+def test_an_interrupted_action_says_how_far_it_came_and_is_recorded(
+    queue: Queue, valkey: Server, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    command = ["failed", "requeue", "q", "--all", "--error", "refused", "--rate", "2", "--redis", valkey.url]
+    process = Process([sys.executable, "-m", "claimq_cli", *command], log=log)
+    eventually_sync(lambda: queue.length() > 0)
+    process.send(signal.SIGINT)
+    assert process.wait() == 130
+    moved = queue.length()
+    assert 0 < moved < 30
+    assert f"interrupted after {moved} item" in log.read_text()
+    ended, begun = queue.audit_log()
+    assert (begun.action, begun.target, begun.count) == ("requeue failed", "error contains 'refused'", None)
+    assert (ended.action, ended.count) == ("requeue failed: ended", moved)
+    assert "@" in begun.actor
+
+
+def test_every_change_by_hand_is_in_the_audit_log(on: Claimq, queue: Queue) -> None:
+    on("pause", "q")
+    on("resume", "q")
+    on("policy", "q", "requeue_limit=3")
+    on("release", "q", "w9", "--interrupted")
+    on("failed", "requeue", "q", "i01", "i02")
+    on("failed", "remove", "q", "--all", "--min-age", "1h", "--yes")
+    on("item", "cancel", "q", "i01")
+    on("item", "move", "q", "q", "i02")
+    on("flush", "q", "--client", "ann", "--yes")
+    found = on("audit", "q", "-o", "json").json["records"]
+    assert [(one["action"], one["target"], one["count"]) for one in reversed(found)] == [
+        ("pause", "", None),
+        ("resume", "", None),
+        ("policy", "requeue_limit=3", None),
+        ("release", "worker w9, interrupted", None),
+        ("requeue failed", "i01", 1),
+        ("requeue failed", "i02", 1),
+        ("remove failed", "failed 60 min ago or earlier", None),
+        ("remove failed: ended", "failed 60 min ago or earlier", 0),
+        ("cancel", "i01", 1),
+        ("flush", "client ann", None),
+    ]
+    table = on("audit", "q", "--limit", "2").out
+    assert table.splitlines()[0].split() == ["at", "who", "action", "target", "items"]
+    assert "client ann" in table
+    on("policy", "q")
+    assert len(on("audit", "q", "-o", "json").json["records"]) == len(found)
+
+
+def test_a_queue_that_no_person_changed_has_an_empty_audit_log(on: Claimq, queue: Queue) -> None:
+    assert on("audit", "q").out == "q: no change by hand is recorded\n"
+
+
+def test_what_is_not_recorded_is_not_done(on: Claimq, queue: Queue, valkey: Server) -> None:
+    valkey.call("SET", "cq:{q}:audit", "of another type")
+    for words in (
+        ["pause", "q"],
+        ["item", "remove", "q", "i00"],
+        ["failed", "remove", "q", "--all", "--yes"],
+    ):
+        answer = on(*words)
+        assert answer.code == 4
+        assert "cq:{q}:audit" in answer.err
+    assert len(ids(queue)) == 40
+    assert not queue.snapshot().paused

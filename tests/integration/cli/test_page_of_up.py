@@ -1,10 +1,13 @@
 """The web page of `claimq up`."""
 
 import re
+import stat
 import sys
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -72,3 +75,32 @@ def test_the_page_of_local_mode_listens_on_loopback_only(
     eventually_sync(lambda: not up.process.is_running)
     assert up.process.returncode == 2
     assert "other machines can reach 0.0.0.0" in up.text
+
+
+def test_changes_on_the_page_need_the_token_in_the_state_directory(
+    start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
+) -> None:
+    up = start_up(idle_spec, "--web", "127.0.0.1:0", "--web-actions")
+    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
+    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
+    token = Path(file).read_text().strip()
+    assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+    assert token not in up.text
+    assert "Log in" in get(f"{url}queues/trial")
+    form = urlencode({"token": token, "next": "/queues/trial"}).encode()
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with opener.open(f"{url}login", form) as answer:
+        text = answer.read().decode()
+    assert "Pause</button>" in text
+    found = re.search(r'name="form_token" value="([^"]+)"', text)
+    assert found
+    with opener.open(
+        f"{url}queues/trial", urlencode({"form_token": found[1], "action": "pause"}).encode()
+    ) as answer:
+        assert "trial is paused" in answer.read().decode()
+    assert claimq("audit", "trial", "-o", "json").json["records"][0]["action"] == "pause"
+
+
+def test_without_login_does_not_go_with_a_login(claimq: Claimq) -> None:
+    answer = claimq("web", "--without-login", "--actions")
+    assert (answer.code, "--without-login does not go with --actions" in answer.err) == (2, True)

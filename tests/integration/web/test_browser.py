@@ -1,6 +1,7 @@
 """The web page in a real browser: scripts of outsiders, keyboard, phones, accessibility, live updates."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ ITEMS = [f"/queues/media/item?{urlencode({'id': one})}" for one in (ITEM_ID, "wa
 PATHS = [
     "/",
     "/queues/media",
-    *(f"/queues/media/{state}" for state in ("waiting", "busy", "delayed", "failed")),
+    *(f"/queues/media/{state}" for state in ("waiting", "busy", "delayed", "failed", "audit")),
     *ITEMS,
     "/queues/nothing",
 ]
@@ -199,3 +200,61 @@ def test_a_page_with_all_its_files_is_small_and_comes_from_here(tab: Page, addre
     assert 0 < sum(sizes.values()) <= MOST_BYTES
     paint = tab.evaluate("performance.getEntriesByType('paint').map(one => one.startTime)")
     print("first paint of the last page, ms:", json.dumps(paint), "bytes of all pages:", sum(sizes.values()))
+
+
+@pytest.fixture
+def acting(browser: Browser, start_page: Any, media: str) -> Iterator[Page]:
+    """A tab of a user who has logged in to a page that allows changes."""
+    page = start_page("--actions")
+    token = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", page.log.read_text()))
+    context = opened(browser)
+    tab = context.new_page()
+    tab.goto(f"{page.url}queues/media")
+    tab.get_by_label("Token").fill(token[1] if token else "")
+    tab.get_by_label("Token").press("Enter")
+    tab.wait_for_url("**/queues/media")
+    yield tab
+    context.close()
+
+
+def test_a_user_logs_in_changes_an_item_and_logs_out(acting: Page, valkey: Server) -> None:
+    acting.get_by_role("link", name="Waiting").click()
+    acting.get_by_role("link", name="waits").click()
+    acting.get_by_label("because").fill("withdrawn")
+    acting.get_by_role("button", name="Cancel").click()
+    acting.get_by_text("waits cancelled; it is in failed now").wait_for()
+    acting.reload()
+    assert acting.get_by_text("waits cancelled").count() == 0
+    assert acting.get_by_role("button", name="Remove permanently").is_hidden()
+    acting.locator("summary", has_text="Remove").click()
+    acting.get_by_role("button", name="Remove permanently").click()
+    acting.get_by_text("waits removed").wait_for()
+    acting.get_by_role("link", name="Audit").click()
+    with claimq.blocking.connect(valkey.url) as server:
+        assert [one.action for one in server.queue("media").audit_log()] == ["remove", "cancel"]
+    acting.get_by_role("cell", name="remove", exact=True).wait_for()
+    acting.get_by_role("button", name="Log out").click()
+    acting.get_by_label("Token").wait_for()
+
+
+def test_failed_items_are_counted_changed_and_followed(acting: Page) -> None:
+    acting.get_by_role("link", name="Failed").click()
+    acting.get_by_label("Error contains").fill("byte 1")
+    acting.get_by_role("button", name="Count").click()
+    acting.get_by_text("of 3 failed items pass").wait_for()
+    acting.get_by_label("Items per second").first.fill("50")
+    acting.get_by_role("button", name="Requeue all of them").click()
+    acting.locator("dd", has_text="done").wait_for()
+
+
+def test_the_pages_of_changes_are_accessible_and_run_no_script(acting: Page) -> None:
+    address = acting.url.removesuffix("/queues/media")
+    query = urlencode({"error": "<script>window.hit=1</script>", "client": ITEM_ID})
+    for scheme, width in (("light", 1280), ("dark", 360)):
+        acting.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        acting.set_viewport_size({"width": width, "height": 800})
+        for path in ("/login", *PATHS, f"/queues/media/selected?{query}", "/queues/media/selected"):
+            acting.goto(address + path)
+            assert inaccessible(acting) == [], path
+            assert acting.evaluate("[window.hit, window.violations]") == [None, []], path
+            assert acting.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

@@ -54,6 +54,12 @@ from claimq_cli.server_choice import settings_for
     metavar="HOST:PORT",
     help=f"Address of the web page (default: {DEFAULT_ADDRESS}, or a free port if that one is in use; off: no page).",
 )
+@click.option(
+    "--web-actions",
+    "may_act",
+    is_flag=True,
+    help="Allow changes on the web page, with a login; its token is in the file web-token of the state directory.",
+)
 @click.option("--until-empty", is_flag=True, help="Stop when main, busy and delayed are empty.")
 @click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 def up(
@@ -63,6 +69,7 @@ def up(
     data: Path | None,
     take_over: tuple[str, ...],
     page: str | None,
+    may_act: bool,
     until_empty: bool,
     plain: bool,
 ) -> None:
@@ -76,15 +83,17 @@ def up(
     if url:
         settings_for(url)
     options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over)
-    asyncio.run(_run(options, Console(force_terminal=False if plain else None), str(file), page))
+    asyncio.run(
+        _run(options, Console(force_terminal=False if plain else None), str(file), page, may_act=may_act)
+    )
 
 
-async def _run(options: Options, console: Console, title: str, page: str | None) -> None:
+async def _run(options: Options, console: Console, title: str, page: str | None, *, may_act: bool) -> None:
     board = Board(title=title)
     mode = LocalMode(options, board)
     mode.stop_on_signals()
     logs_to(board)
-    async with shown(board, console), web_page(mode, page):
+    async with shown(board, console), web_page(mode, page, may_act=may_act):
         try:
             await mode.run()
         except* Exception as group:

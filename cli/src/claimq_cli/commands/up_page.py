@@ -12,6 +12,7 @@ import claimq
 from claimq.background_work import in_background
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.local.local_mode import LocalMode
+from claimq_cli.local_user import local_user
 from claimq_cli.web.listening import opened, url_of
 
 OFF = "off"
@@ -42,16 +43,16 @@ class LocalQueues:
 
 
 @asynccontextmanager
-async def web_page(mode: LocalMode, address: str | None) -> AsyncGenerator[None]:
+async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = False) -> AsyncGenerator[None]:
     """Serves the page inside the block, as soon as the local mode has started. ``address``: HOST:PORT or "off"; None
-    is the default. CommandError if it cannot listen there.
+    is the default. ``may_act``: it allows changes after a login. CommandError if it cannot listen there.
     """
     if address == OFF:
         yield
         return
     listening, host = opened(address, default=DEFAULT_ADDRESS)
     with listening:
-        serving = in_background(_serve(mode, listening, host), name="web page")
+        serving = in_background(_serve(mode, listening, host, may_act=may_act), name="web page")
         try:
             yield
         finally:
@@ -59,13 +60,21 @@ async def web_page(mode: LocalMode, address: str | None) -> AsyncGenerator[None]
             await asyncio.gather(serving, return_exceptions=True)
 
 
-async def _serve(mode: LocalMode, listening: socket.socket, host: str) -> None:
+async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
+    from claimq_cli.web.login import Logins, new_token
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
 
-    site = Site(LocalQueues(mode))
+    logins, where = None, ""
+    if may_act:
+        token = new_token()
+        logins, where = (
+            Logins({token: local_user()}),
+            f"; the token to log in with is in {mode.directory.keep_token(token)}",
+        )
+    site = Site(LocalQueues(mode), logins, may_act=may_act)
     async with site.running(), served(site.app(host), listening):
-        mode.note(f"web page: {url_of(listening)}")
+        mode.note(f"web page: {url_of(listening)}{where}")
         await asyncio.Event().wait()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import QueueArgument
+from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.local_user import local_user
 from claimq_cli.queue_reads import local_decisions
 from claimq_cli.stop_signals import stopping
 from claimq_cli.web.listening import opened, url_of
@@ -26,22 +30,49 @@ DEFAULT_ADDRESS = "127.0.0.1:7380"
     is_flag=True,
     help="Allow an address that other machines can reach. Everyone who reaches it can read all payloads.",
 )
+@click.option(
+    "--actions",
+    "may_act",
+    is_flag=True,
+    help="Allow changes of items and queues. Users then log in; without --users this prints a token for it.",
+)
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Users who may log in: a file with a line NAME TOKEN for each, which only its owner can read.",
+)
 @with_context
-async def web(context: Context, names: tuple[str, ...], listen: str | None, without_login: bool) -> None:
+async def web(
+    context: Context,
+    names: tuple[str, ...],
+    listen: str | None,
+    without_login: bool,
+    may_act: bool,
+    users: Path | None,
+) -> None:
     """Serve a web page with the queues NAMES or all known ones.
 
-    It runs until Ctrl-C. The page shows lengths, rates, workers and items, and changes nothing. It has no login: every
-    user of this machine can open it.
+    It runs until Ctrl-C. The page shows lengths, rates, workers and items. Without --actions it changes nothing.
+    Without --actions and --users it has no login, and every user of this machine can open it.
 
     \b
     claimq web
+    claimq web --actions
     claimq web --redis redis://db:6379/0 --listen 127.0.0.1:9000
     """
+    from claimq_cli.web.login import Logins, new_token, read_users
     from claimq_cli.web.queues import ServerQueues
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
 
-    listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=without_login)
+    has_login = may_act or users is not None
+    if has_login and without_login:
+        raise CommandError("--without-login does not go with --actions and --users; leave it out", USAGE)
+    token = new_token() if has_login and users is None else None
+    logins = (
+        Logins(read_users(users) if users else {token: local_user()} if token else {}) if has_login else None
+    )
+    listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=without_login or has_login)
     with listening:
         is_one = len(names) == 1 or (names and context.cluster is None)
         chosen = await context.chosen(names[0] if is_one else None)
@@ -50,8 +81,10 @@ async def web(context: Context, names: tuple[str, ...], listen: str | None, with
             shows_decisions = chosen.queues and context.cluster is None
             decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
             shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
-            site = Site(ServerQueues(server, shown, decisions))
+            site = Site(ServerQueues(server, shown, decisions), logins, may_act=may_act)
             async with site.running(), served(site.app(host), listening):
                 url = url_of(listening)
-                context.answers.give({"url": url}, f"web page: {url} (Ctrl-C stops it)")
+                said = [f"web page: {url} (Ctrl-C stops it)"]
+                said += [f"log in with the token {token}"] if token else []
+                context.answers.give({"url": url, "token": token}, *said)
                 await stop.wait()

@@ -117,6 +117,14 @@ class StateDirectory:
         fresh.write_text(json.dumps(asdict(state), indent=1))
         fresh.replace(self.state_file)
 
+    def keep_token(self, token: str) -> Path:
+        """Writes the token of the web page to a file that only its owner can read, and returns the file."""
+        file, fresh = self.path / "web-token", self.path / "web-token.new"
+        fresh.unlink(missing_ok=True)
+        fresh.touch(mode=0o600)
+        fresh.write_text(token + "\n")
+        return fresh.replace(file)
+
     def read(self) -> RunState | None:
         """The content of the state file; None if it is absent or invalid."""
         found = local_mode.read_state(self.path)

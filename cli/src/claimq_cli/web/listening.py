@@ -45,7 +45,7 @@ def parse_address(text: str, *, allow_remote: bool = False) -> Address:
     if not address.is_loopback and not allow_remote:
         raise CommandError(
             f"the web page has no login, and other machines can reach {host}; listen on 127.0.0.1, or run "
-            "`claimq web --without-login`, which shows all payloads to everyone who can reach it",
+            "`claimq web` with --users, or with --without-login, which shows all payloads to everyone who can reach it",
             USAGE,
         )
     return address

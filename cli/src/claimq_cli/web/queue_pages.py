@@ -22,6 +22,7 @@ from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second, recen
 _MOST_GROUPED = 1000
 _MOST_CLIENTS = 50
 _MOST_WORKERS = 100
+MOST_RECORDS = 200
 _RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
 _RECENT_SECONDS = 300.0
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote
+
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from claimq_cli.web.login import COOKIE, Logins, Session
 from claimq_spec.http_host import is_own_host
 
 POLICY = (
@@ -16,21 +20,29 @@ _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers send forms without their origin
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 STATIC = "/static/"
 """Paths of files that a browser may keep: they change with the content."""
-METHODS = ("GET", "HEAD")
+LOGIN = "/login"
+FORM = "application/x-www-form-urlencoded"
+_READS = ("GET", "HEAD")
+_LONGEST_FORM = 64 * 1024
 
 
 class Guarded:
-    """The app behind these checks. ``host``: the address that it listens on."""
+    """The app behind these checks. ``host``: the address that it listens on.
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    With ``logins`` all pages but the login need a session, and forms may be sent. An app finds the session in its
+    scope's state.
+    """
+
+    def __init__(self, app: ASGIApp, host: str, logins: Logins | None = None) -> None:
         self._app = app
         self._host = host
+        self._logins = logins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it."""
@@ -45,19 +57,59 @@ class Guarded:
                 headers["Cache-Control"] = "max-age=31536000, immutable" if is_kept else "no-store"
             await send(message)
 
-        refused = self._refusal(scope["method"], Headers(scope=scope))
-        await (refused or self._app)(scope, receive, send_guarded)
+        headers = Headers(scope=scope)
+        session = self._logins.session(cookie_of(headers)) if self._logins else None
+        scope.setdefault("state", {})["session"] = session
+        answer = self._refusal(scope["method"], headers) or self._needs_login(scope, session)
+        await (answer or self._app)(scope, receive, send_guarded)
 
-    def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
+    def _refusal(self, method: str, headers: Headers) -> Response | None:
         if len(headers.getlist("host")) != 1 or not is_own_host(headers["host"], self._host):
             # A name that resolves to this address can belong to a page of another site (DNS rebinding).
             return PlainTextResponse("open this page by its IP address or as localhost\n", 421)
-        if method not in METHODS:
-            return PlainTextResponse("this page only reads; use GET\n", 405, {"Allow": ", ".join(METHODS)})
+        allowed = _READS if self._logins is None else (*_READS, "POST")
+        if method not in allowed:
+            why = "this page only reads; use GET\n" if self._logins is None else "use GET or POST\n"
+            return PlainTextResponse(why, 405, {"Allow": ", ".join(allowed)})
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         is_link = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == ["navigate", "document"]
         # Browsers leave out the other headers where they do not trust the connection.
         origin = headers.get("origin", f"http://{headers['host']}")
-        if (is_foreign and not is_link) or origin.partition("://")[2] != headers["host"]:
+        if (is_foreign and not (is_link and method in _READS)) or origin.partition("://")[2] != headers[
+            "host"
+        ]:
             return PlainTextResponse("this page cannot be used by other sites\n", 403)
-        return None
+        return None if method in _READS else _refused_form(headers)
+
+    def _needs_login(self, scope: Scope, session: Session | None) -> Response | None:
+        path: str = scope["path"]
+        if self._logins is None or session is not None or path == LOGIN or path.startswith(STATIC):
+            return None
+        if scope["method"] not in _READS:
+            return PlainTextResponse("log in first\n", 403)
+        query = scope["query_string"].decode("latin-1")
+        wanted = quote(path) + ("?" + query if query else "")
+        return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
+
+
+def cookie_of(headers: Headers) -> str:
+    """The value of the session's cookie in a request; empty if it has none."""
+    cookies: SimpleCookie = SimpleCookie()
+    for line in headers.getlist("cookie"):
+        try:
+            cookies.load(line)
+        except CookieError:
+            continue
+    return cookies[COOKIE].value if COOKIE in cookies else ""
+
+
+def _refused_form(headers: Headers) -> Response | None:
+    """A refusal of a body that is no form, or too large."""
+    length = headers.get("content-length", "")
+    if not length.isascii() or not length.isdigit():
+        return PlainTextResponse("send the form with its length\n", 411)
+    if int(length) > _LONGEST_FORM:
+        return PlainTextResponse(f"a form has at most {_LONGEST_FORM} bytes\n", 413)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        return PlainTextResponse(f"send a form as {FORM}\n", 415)
+    return None

@@ -1,0 +1,187 @@
+"""Requests that change items and queues. Each needs the form token of the user's session, which only forms of the page
+itself have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+import claimq
+from claimq_cli.errors import CommandError
+from claimq_cli.failed_actions import FailedAction, FailedFilter
+from claimq_cli.item_actions import ItemActions
+from claimq_cli.web.login import Session
+from claimq_cli.web.queues import Queues
+from claimq_cli.web.runs import Run, Runs
+from claimq_spec.duration import parse_duration
+
+Form = Mapping[str, str]
+_FORM_SECONDS = 5.0
+_MOST_FIELDS = 20
+_LONGEST_ERROR = 1000
+
+
+class Actions:
+    """What users who have logged in can change. Each change is recorded in the audit log of the queue."""
+
+    def __init__(self, queues: Queues, runs: Runs) -> None:
+        self._queues = queues
+        self._runs = runs
+
+    def routes(self) -> list[Route]:
+        """The routes of the changes."""
+        return [
+            Route("/queues/{name}", self._change_queue, methods=["POST"]),
+            Route("/queues/{name}/item", self._change_item, methods=["POST"]),
+            Route("/queues/{name}/failed", self._change_failed, methods=["POST"]),
+            Route("/queues/{name}/runs/{run}", self._stop_run, methods=["POST"]),
+        ]
+
+    async def _change_queue(self, request: Request) -> Response:
+        """Pauses or resumes a queue."""
+        session, form = await checked_form(request)
+        queue = await self._queue(request.path_params["name"])
+        action = form.get("action", "")
+        if action not in ("pause", "resume"):
+            raise HTTPException(400, "there is no such action")
+        await queue.record_action(session.user, action)
+        await (queue.pause() if action == "pause" else queue.resume())
+        await queue.add_to_index()
+        session.note(
+            f"{queue.name} is paused" if action == "pause" else f"{queue.name} is not paused any more"
+        )
+        return _to(_queue_path(queue))
+
+    async def _change_item(self, request: Request) -> Response:
+        """Acts on one item."""
+        session, form = await checked_form(request)
+        queue = await self._queue(request.path_params["name"])
+        item_id, action = form.get("id", ""), form.get("action", "")
+        items = ItemActions(queue, session.user)
+        acts: dict[str, Callable[[], Awaitable[str]]] = {
+            "cancel": lambda: items.cancel(
+                item_id, form.get("error", "")[:_LONGEST_ERROR] or "cancelled by hand"
+            ),
+            "remove": lambda: items.remove(item_id),
+            "run-now": lambda: items.run_now(item_id),
+            "requeue": lambda: items.requeue(item_id, _delay(form)),
+            "move": lambda: self._move(items, item_id, queue, form),
+        }
+        if action not in acts:
+            raise HTTPException(400, "there is no such action")
+        try:
+            session.note(await acts[action]())
+        except CommandError as error:
+            session.note(f"not done: {error}")
+        stays = action in ("cancel", "run-now", "requeue")
+        return _to(_queue_path(queue, "item?" + urlencode({"id": item_id})) if stays else _queue_path(queue))
+
+    async def _move(self, items: ItemActions, item_id: str, queue: claimq.ReliableQueue, form: Form) -> str:
+        return await items.move(item_id, await self._target(queue, form))
+
+    async def _change_failed(self, request: Request) -> Response:
+        """Starts a change of all failed items that pass a filter."""
+        session, form = await checked_form(request)
+        queue = await self._queue(request.path_params["name"])
+        action = FailedAction(queue, filter_of(form))
+        match form.get("action"):
+            case "requeue":
+                change = action.requeueing()
+            case "remove":
+                change = action.removing()
+            case "move":
+                change = action.moving_to(await self._target(queue, form))
+            case _:
+                raise HTTPException(400, "there is no such action")
+        run_id = self._runs.start(Run(queue.name, session.user, action, change, _rate(form)))
+        if run_id is None:
+            raise HTTPException(503, "too many changes are running; wait for one of them, or stop it")
+        return _to(_queue_path(queue, f"runs/{run_id}"))
+
+    async def _stop_run(self, request: Request) -> Response:
+        await checked_form(request)
+        name, run_id = str(request.path_params["name"]), str(request.path_params["run"])
+        run = self._runs.find(run_id, name)
+        if run is None:
+            raise HTTPException(404, "there is no such change")
+        run.stop.set()
+        return _to(f"/queues/{name}/runs/{run_id}")
+
+    async def _target(self, queue: claimq.ReliableQueue, form: Form) -> claimq.ReliableQueue:
+        target = await self._queue(form.get("target", ""))
+        if target.name == queue.name:
+            raise HTTPException(400, "the items are in this queue already; name another one")
+        return target
+
+    async def _queue(self, name: object) -> claimq.ReliableQueue:
+        queue = self._queues.queue(str(name))
+        if queue is None or not await queue.exists():
+            raise HTTPException(404, f"there is no queue {str(name)[:200]} on this server")
+        return queue
+
+
+async def checked_form(request: Request) -> tuple[Session, Form]:
+    """The session of a request and the fields of its form, which must have the token of the session."""
+    session: Session | None = request.state.session
+    form = await read_form(request)
+    if session is None or not secrets.compare_digest(
+        form.get("form_token", "").encode(), session.form_token.encode()
+    ):
+        raise HTTPException(403, "this form is out of date; open the page again")
+    return session, form
+
+
+async def read_form(request: Request) -> Form:
+    """The fields of a form, whose size was checked before."""
+    try:
+        async with asyncio.timeout(_FORM_SECONDS):
+            body = await request.body()
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except TimeoutError:
+        raise HTTPException(408, "the form did not arrive in time") from None
+    except ValueError:
+        raise HTTPException(400, "the form cannot be read") from None
+
+
+def filter_of(fields: Form) -> FailedFilter:
+    """The filter of failed items in a query or a form."""
+    return FailedFilter(
+        error=fields.get("error", "")[:_LONGEST_ERROR],
+        reason=fields.get("reason", "")[:_LONGEST_ERROR],
+        client=fields.get("client") or None,
+    )
+
+
+def _delay(form: Form) -> float | None:
+    text = form.get("delay", "").strip()
+    try:
+        return parse_duration(text) if text else None
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+
+
+def _rate(form: Form) -> float | None:
+    text = form.get("rate", "").strip()
+    try:
+        rate = float(text) if text else None
+    except ValueError:
+        rate = 0.0
+    if rate is not None and not 0.1 <= rate <= 1_000_000:
+        raise HTTPException(400, "the rate is a number of items per second, at least 0.1")
+    return rate
+
+
+def _queue_path(queue: claimq.ReliableQueue, rest: str = "") -> str:
+    return f"/queues/{queue.name}" + (f"/{rest}" if rest else "")
+
+
+def _to(path: str) -> Response:
+    return RedirectResponse(path, 303)

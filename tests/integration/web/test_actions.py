@@ -1,0 +1,363 @@
+"""Changes on the web page: the login, what each action does, and what is refused."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+import claimq.blocking
+from claimq import NewItem
+from claimq.blocking import BlockingQueue
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+FORM = "application/x-www-form-urlencoded"
+CHANGES = [
+    ("/queues/media", {"action": "pause"}),
+    ("/queues/media/item", {"action": "cancel", "id": "waits"}),
+    ("/queues/media/item", {"action": "remove", "id": "waits"}),
+    ("/queues/media/item", {"action": "move", "id": "waits", "target": "other"}),
+    ("/queues/media/failed", {"action": "requeue"}),
+    ("/queues/media/failed", {"action": "remove"}),
+]
+WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
+    ("/queues/media", {"action": "explode"}, 400),
+    ("/queues/media/item", {"action": "", "id": "waits"}, 400),
+    ("/queues/media/item", {"action": "requeue", "id": "waits", "delay": "soon"}, 400),
+    ("/queues/media/item", {"action": "move", "id": "waits", "target": "nothing"}, 404),
+    ("/queues/media/item", {"action": "move", "id": "waits", "target": "media"}, 400),
+    ("/queues/media/item", {"action": "move", "id": "waits", "target": "a b"}, 404),
+    ("/queues/media/failed", {"action": "requeue", "rate": "nan"}, 400),
+    ("/queues/media/failed", {"action": "requeue", "rate": "-1"}, 400),
+    ("/queues/media/runs/none", {}, 404),
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+class User:
+    """A browser of a user, without a browser."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.host = urlsplit(url).netloc
+        self.cookie = ""
+        self.form_token = ""
+        if token:
+            answer = self.post("/login", {"token": token, "next": "/queues/media/audit"})
+            assert answer.status == 303
+            self.cookie = answer.headers["set-cookie"].split(";")[0]
+            found = re.search(r'name="form_token" value="([^"]+)"', self.get("/queues/media"))
+            assert found
+            self.form_token = found[1]
+
+    def send(self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> Answer:
+        cookie = {"Cookie": self.cookie} if self.cookie else {}
+        with closing(http.client.HTTPConnection(self.host, timeout=30)) as connection:
+            connection.request(method, path, body, {**cookie, **headers})
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read().decode())
+
+    def get(self, path: str) -> str:
+        """The text of a page, which must be there."""
+        answer = self.send("GET", path, None, {})
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Answer:
+        fields = {"form_token": self.form_token} | dict(form)
+        return self.send("POST", path, urlencode(fields), {"Content-Type": FORM, **(headers or {})})
+
+    def act(self, path: str, **form: str) -> str:
+        """Sends a form as a page does; returns the page that it leads to."""
+        answer = self.post(path, form)
+        assert answer.status == 303, answer.text
+        return self.get(answer.headers["location"])
+
+
+@pytest.fixture
+def queue(valkey: Server, media: str) -> Any:
+    """`media` of the other tests, and an empty queue `other`."""
+    with claimq.blocking.connect(valkey.url) as server:
+        server.queue("other").pause()
+        yield server.queue(media)
+
+
+@pytest.fixture
+def page_with_actions(start_page: Any, queue: BlockingQueue) -> Any:
+    return start_page("--actions")
+
+
+@pytest.fixture
+def token(page_with_actions: Any) -> str:
+    log: Path = page_with_actions.log
+    found = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", log.read_text()))
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def user(page_with_actions: Any, token: str) -> User:
+    return User(page_with_actions.url, token)
+
+
+def contents(queue: BlockingQueue) -> dict[str, int]:
+    return {state.value: number for state, number in queue.lengths().items()} | {
+        "paused": int(queue.snapshot().paused)
+    }
+
+
+def test_pages_need_a_login_and_go_on_to_the_page_that_was_asked_for(
+    page_with_actions: Any, token: str
+) -> None:
+    for path in ("/", "/queues/media/item?id=waits", "/queues/nothing", "/other"):
+        answer = page_with_actions.get(path)
+        assert answer.status == 303
+        assert answer.headers["location"] == f"/login?{urlencode({'next': path})}"
+        assert "media" not in answer.text
+    login = page_with_actions.get("/login?next=%2Fqueues%2Fmedia%3Fa%3Db").text
+    assert '<input type="hidden" name="next" value="/queues/media?a=b">' in login
+    assert token not in login
+
+
+def test_a_login_leads_to_no_other_site(page_with_actions: Any, token: str) -> None:
+    for elsewhere in ("//evil.example/", "/\\evil.example", "https://evil.example", "", "/a\r\nb: c"):
+        answer = User(page_with_actions.url, "").post("/login", {"token": token, "next": elsewhere})
+        assert (answer.status, answer.headers.get("location")) == (303, "/"), elsewhere
+
+
+def test_an_unknown_token_begins_no_session(page_with_actions: Any, token: str) -> None:
+    for wrong in ("", "x", "0" * 32, "é", token[:-1], f"{token}x"):
+        answer = User(page_with_actions.url, "").post("/login", {"token": wrong})
+        assert answer.status == 403, wrong
+        assert answer.headers.get("set-cookie") is None
+        assert "This token is not known." in answer.text
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(page_with_actions: Any, token: str) -> None:
+    answer = User(page_with_actions.url, "").post("/login", {"token": token})
+    cookie = answer.headers["set-cookie"].lower()
+    assert "; httponly" in cookie
+    assert "; samesite=lax" in cookie
+    assert token.lower() not in cookie
+
+
+def test_a_logout_ends_the_session(user: User) -> None:
+    assert user.post("/logout", {}).headers.get("location") == "/login"
+    assert user.send("GET", "/queues/media", None, {}).status == 303
+    assert user.post("/queues/media", {"action": "pause"}).status == 403
+
+
+@pytest.mark.parametrize(
+    ("what", "headers"),
+    [
+        ("no session", {}),
+        ("no form token", {}),
+        ("a wrong form token", {}),
+        ("another site", {"Sec-Fetch-Site": "cross-site"}),
+        (
+            "a link",
+            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        ),
+        ("a foreign origin", {"Origin": "http://evil.example"}),
+        ("an unknown origin", {"Origin": "null"}),
+    ],
+)
+def test_a_change_without_session_token_or_origin_is_refused_and_nothing_changes(
+    user: User, queue: BlockingQueue, what: str, headers: dict[str, str]
+) -> None:
+    before = contents(queue)
+    if what == "no session":
+        user.cookie = "claimq_session=x"
+    if what.endswith("form token"):
+        user.form_token = user.form_token[::-1] if what.startswith("a wrong") else ""
+    for path, form in CHANGES:
+        assert user.post(path, form, headers).status == 403, form
+    assert contents(queue) == before
+    assert queue.audit_log() == []
+
+
+def test_a_form_token_of_another_session_does_not_help(
+    page_with_actions: Any, token: str, user: User
+) -> None:
+    user.form_token = User(page_with_actions.url, token).form_token
+    assert user.post("/queues/media", {"action": "pause"}).status == 403
+
+
+def test_without_the_switch_users_log_in_and_change_nothing(
+    start_page: Any, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text("# for reading\nann 0123456789abcdef0123\n\nbob fedcba98765432100000\n")
+    users.chmod(0o600)
+    user = User(start_page("--users", str(users)).url, "fedcba98765432100000")
+    text = user.get("/queues/media")
+    assert "bob" in text
+    assert "Pause</button>" not in text
+    for path, form in CHANGES:
+        assert user.post(path, form).status == 405
+    assert user.send("GET", "/queues/media/selected", None, {}).status == 404
+
+
+def test_a_queue_is_paused_and_resumed(user: User, queue: BlockingQueue) -> None:
+    assert "media is paused" in user.act("/queues/media", action="pause")
+    assert queue.snapshot().paused
+    assert "Resume</button>" in user.get("/queues/media")
+    assert "media is not paused any more" in user.act("/queues/media", action="resume")
+    assert not queue.snapshot().paused
+
+
+def test_each_action_on_an_item_does_what_the_command_does(user: User, queue: BlockingQueue) -> None:
+    path = "/queues/media/item"
+    assert "bytes is next" in user.act(path, id="bytes", action="run-now")
+    assert queue.peek(1)[0].id == "bytes" or queue.peek(2)[1].id == "bytes"
+    text = user.act(path, id="waits", action="cancel", error="withdrawn")
+    assert "<strong>failed</strong>" in text
+    assert "withdrawn" in text
+    assert "later requeued" in user.act(path, id="later", action="requeue")
+    assert "<strong>delayed</strong>" in user.act(path, id="later", action="requeue", delay="1h")
+    assert "bytes moved to other" in user.act(path, id="bytes", action="move", target="other")
+    assert "later removed" in user.act(path, id="later", action="remove")
+    assert "not done: media has no item nothing" in user.act(
+        "/queues/media/item", id="nothing", action="remove"
+    )
+    assert [one.item.id for one in queue.removed_items()] == ["later"]
+    done = [(one.action, one.target) for one in reversed(queue.audit_log())]
+    assert done == [
+        ("run-now", "bytes"), ("cancel", "waits"), ("requeue", "later"), ("requeue", "later"),
+        ("move to other", "bytes"), ("remove", "later"), ("remove", "nothing"),
+    ]  # fmt: skip
+    assert len({one.actor for one in queue.audit_log()}) == 1
+
+
+def test_a_form_that_makes_no_sense_is_refused_and_changes_nothing(user: User, queue: BlockingQueue) -> None:
+    before = contents(queue)
+    for path, form, status in WITHOUT_SENSE:
+        assert user.post(path, form).status == status, form
+    assert contents(queue) == before
+    assert queue.audit_log() == []
+    assert user.post("/queues/nothing", {"action": "pause"}).status == 404
+
+
+def test_bodies_that_are_no_small_form_are_refused(user: User) -> None:
+    assert user.post("/queues/media", {"action": "x" * 65_536}).status == 413
+    assert user.post("/queues/media", {str(n): "x" for n in range(30)}).status == 400
+    assert user.post("/queues/media", {}, {"Content-Type": "text/plain"}).status == 415
+    assert user.send("POST", "/queues/media", b"\xff", {"Content-Type": FORM}).status == 400
+    host, port = user.host.split(":")
+    with socket.create_connection((host, int(port))) as raw:
+        raw.sendall(
+            f"POST /login HTTP/1.1\r\nHost: {user.host}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        assert b" 411 " in raw.recv(100)
+
+
+def test_a_form_that_never_arrives_is_given_up(user: User) -> None:
+    host, port = user.host.split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as raw:
+        head = f"POST /login HTTP/1.1\r\nHost: {user.host}\r\nContent-Type: {FORM}\r\nContent-Length: 10\r\n\r\nab"
+        raw.sendall(head.encode())
+        assert b" 408 " in raw.recv(1000)
+
+
+def test_failed_items_are_counted_before_they_are_changed(user: User, queue: BlockingQueue) -> None:
+    text = user.get("/queues/media/selected?error=byte+2")
+    assert "<strong>1</strong> of 3 failed items pass" in text
+    assert "fail2" in text
+    assert queue.audit_log() == []
+    assert "<strong>0</strong> of 3" in user.get("/queues/media/selected?client=ann")
+
+
+def test_selected_failed_items_are_requeued_with_a_record(user: User, queue: BlockingQueue) -> None:
+    location = str(
+        user.post("/queues/media/failed", {"action": "requeue", "error": "byte 2"}).headers.get("location")
+    )
+
+    def ended() -> str:
+        text = user.get(location)
+        assert "<dd>done</dd>" in text
+        return text
+
+    assert "<dt>changed</dt><dd>1</dd>" in eventually_sync(ended)
+    assert [one.name for one in queue.failed_items()] == ["fail0", "fail1"]
+    assert [(one.action, one.target, one.count) for one in queue.audit_log()] == [
+        ("requeue failed: ended", "error contains 'byte 2'", 1),
+        ("requeue failed", "error contains 'byte 2'", None),
+    ]
+    assert "requeue failed: ended" in user.get("/queues/media/audit")
+
+
+def test_failed_items_are_moved_or_removed(user: User, queue: BlockingQueue, valkey: Server) -> None:
+    user.act("/queues/media/failed", action="move", target="other", error="byte 0")
+    eventually_sync(lambda: queue.length("failed") == 2)
+    with claimq.blocking.connect(valkey.url) as server:
+        assert [one.id for one in server.queue("other").peek()] == ["fail0"]
+    user.act("/queues/media/failed", action="remove")
+    eventually_sync(lambda: queue.length("failed") == 0)
+
+
+def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: BlockingQueue) -> None:
+    queue.enqueue_many([NewItem("x", id=f"slow{n:03}", client="slow") for n in range(100)])
+    while claims := queue.claim(100, wait=0):
+        queue.fail(claims, "slow", permanent=True)
+    form = {"action": "requeue", "client": "slow", "rate": "5"}
+    location = user.post("/queues/media/failed", form).headers["location"]
+    eventually_sync(lambda: queue.client_length("slow") >= 1)
+    text = user.get(location)
+    assert "<dd>running</dd>" in text
+    assert "at most 5.0 items per second" in text
+    user.act(location, action="stop")
+    eventually_sync(lambda: "<dd>stopped</dd>" in user.get(location))
+    requeued = queue.client_length("slow")
+    assert 0 < requeued < 100
+    assert queue.audit_log()[0].count == requeued
+    assert user.send("GET", location.replace("media", "other"), None, {}).status == 404
+
+
+def test_a_ninth_change_has_to_wait(user: User, queue: BlockingQueue) -> None:
+    form = {"action": "requeue", "client": "none", "rate": "0.1"}
+    queue.enqueue_many([NewItem("x", client="none") for _ in range(20)])
+    while claims := queue.claim(20, wait=0):
+        queue.fail(claims, "no", permanent=True)
+    locations = [user.post("/queues/media/failed", form).headers["location"] for _ in range(8)]
+    refused = user.post("/queues/media/failed", form)
+    assert refused.status == 503
+    assert "too many changes are running" in refused.text
+    for location in locations:
+        user.act(location, action="stop")
+    eventually_sync(lambda: user.post("/queues/media/failed", form).status == 303)
+
+
+def test_what_outsiders_wrote_is_text_in_the_pages_of_actions(user: User, queue: BlockingQueue) -> None:
+    script = "<script>window.hit=1</script>"
+    queue.record_action(script, script, script)
+    for path in ("audit", f"selected?{urlencode({'error': script, 'client': script, 'reason': script})}"):
+        text = user.get(f"/queues/media/{path}")
+        assert "window.hit" in text
+        assert script not in text
+    answer = user.post("/queues/media/item", {"id": script, "action": "cancel"})
+    text = user.send("GET", answer.headers["location"], None, {}).text
+    assert "not done: media has no item" in text
+    assert script not in text
+
+
+def test_a_token_is_in_no_page_and_in_no_log(page_with_actions: Any, token: str, user: User) -> None:
+    for path in ("/", "/queues/media", "/queues/media/audit", "/login"):
+        assert token not in user.get(path)
+    assert page_with_actions.log.read_text().count(token) == 1

@@ -147,13 +147,13 @@ async def test_a_large_item_is_found_behind_others_as_large(queue: ReliableQueue
 
 @pytest.mark.servers("valkey")
 async def test_an_item_deep_inside_a_list_is_refused_until_it_is_nearer(queue: ReliableQueue) -> None:
-    await queue.enqueue_many([b""] * 200_001)
+    await queue.enqueue_many([b""] * 100_001)
     await queue.enqueue("deep", id="deep")
-    await queue.enqueue_many([b""] * 200_001)
-    refused = "200,001 items of q are between the item deep and the nearer end of its list"
+    await queue.enqueue_many([b""] * 100_001)
+    refused = "100,001 items of q are between the item deep and the nearer end of its list"
     with pytest.raises(ItemOutOfReach, match=refused):
         await queue.claim_item("deep")
-    assert await lengths(queue) == Lengths(main=400_003)
+    assert await lengths(queue) == Lengths(main=200_003)
     await queue.done(await queue.claim(1, wait=0))
     assert (await claimed(queue, "deep")).item.text == "deep"
 

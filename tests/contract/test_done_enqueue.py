@@ -1,9 +1,12 @@
 """done with followers: what follows from an item is enqueued in the same atomic step, or not at all."""
 
+from typing import Any
+
 import pytest
 
 import claimq
 from claimq import Claim, Done, NewItem, ReliableQueue
+from claimq.redis_store.connection import Connection
 from testkit.looking import Lengths, lengths, verdicts, waiting
 
 
@@ -86,3 +89,25 @@ async def test_too_many_pairs_are_refused_before_anything_happens(queue: Reliabl
     with pytest.raises(ValueError, match="at most 1000"):
         await queue.done([Done(claim, ["x"])] * 1001)
     assert await lengths(queue) == Lengths(busy=1)
+
+
+async def test_claims_with_many_followers_end_in_several_steps(
+    store: claimq.Server, queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.enqueue_many(["x"] * 400)
+    claims = await queue.claim(400, wait=0)
+    real, replies = Connection.run, list[bytes]()
+
+    async def noted(self: Connection, name: str, *words: Any, **options: Any) -> Any:
+        reply = await real(self, name, *words, **options)
+        replies.append(reply[1])
+        return reply
+
+    monkeypatch.setattr(Connection, "run", noted)
+    pairs = [Done(claim, {"a": [NewItem("y", client=f"c{n}")], "b": ["z"]}) for n, claim in enumerate(claims)]
+    pairs[0] = Done(claims[0], [NewItem("w", client=f"c{n}") for n in range(300)])
+    assert verdicts(await queue.done(pairs[:1])) == ["done"]
+    assert verdicts(await queue.done(pairs[1:])) == ["done"] * 399
+    assert [reply.split().count(b"done") for reply in replies] == [1, 125, 125, 125, 24]
+    assert await queue.length() == 300
+    assert (await store.queue("a").length(), await store.queue("b").length()) == (399, 399)

@@ -3,8 +3,9 @@
 import pytest
 
 import claimq
-from claimq import NewItem, Policy, ReliableQueue, State
+from claimq import NewItem, Policy, ReliableQueue, State, StoreMisused
 from testkit.clock import move_clock
+from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
@@ -214,3 +215,34 @@ async def test_every_enqueue_counts(queue: ReliableQueue) -> None:
     assert snapshot.seq == 1
     await queue.enqueue("e")
     assert (await queue.snapshot()).seq == 2
+
+
+async def test_a_call_forgets_few_old_ids_of_each_of_many_queues(
+    server: Server, store: claimq.Server
+) -> None:
+    """Sorted sets of old ids are freed in small parts, so that no call blocks the server for long."""
+    names = [f"q{number}" for number in range(50)]
+    for name in names:
+        await store.queue(name).set_policy(Policy(id_window=60))
+        old = [word for number in range(200) for word in (1000 + number, f"old{number}")]
+        server.call("ZADD", f"cq:{{{name}}}:ids", *old)
+    await store.enqueue({name: [NewItem("a", id="x"), NewItem("b", id="y", client="ann")] for name in names})
+    assert [server.call("ZCARD", f"cq:{{{name}}}:ids") for name in names] == [200 - 4 + 2] * 50
+    await store.queue("q0").enqueue("c", id="z")
+    assert server.call("ZCARD", "cq:{q0}:ids") == 198 - 101 + 1
+
+
+@pytest.mark.parametrize("due", ["x", "inf", "nan", "+", "+x", "1.5", "1e9", "0x10", " 1", "1" * 17])
+async def test_a_due_time_that_is_no_number_is_refused_before_anything_is_written(
+    server: Server, store: claimq.Server, queue: ReliableQueue, due: str
+) -> None:
+    await queue.enqueue("held", id="held")
+    (claim,) = await queue.claim(wait=0)
+    before, connection = contents(server), store._connection
+    group: list[str | int] = [1, 0, "-", due, "", 1, 1, "new", "payload"]
+    with connection.lane() as call, pytest.raises(StoreMisused):
+        await connection.run("enqueue", ["cq:{q}:main"], [*call, *group])
+    group[1] = 1
+    with connection.lane() as call, pytest.raises(StoreMisused):
+        await connection.run("done_enqueue", ["cq:{q}:main"], [*call, 1, "w1", 1, claim.token, *group])
+    assert changes(before, contents(server)) == {}

@@ -348,11 +348,14 @@ async def test_the_report_says_what_is_unsafe_and_what_to_set(server: Server, st
     server.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     server.call("CONFIG", "SET", "appendonly", "yes")
     server.call("CONFIG", "SET", "appendfsync", "always")
+    server.call("CONFIG", "SET", "no-appendfsync-on-rewrite", "yes")
     messages = {warning.code: warning.message for warning in (await store.report()).warnings}
     assert "set it to noeviction" in messages["EvictionPolicy"]
     assert "FsyncNotAlways" not in messages
     assert "NoAppendOnly" not in messages
+    assert "set it to no" in messages["FsyncPauses"]
     server.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    server.call("CONFIG", "SET", "no-appendfsync-on-rewrite", "no")
     assert (await store.report()).warnings == ()
 
 

@@ -216,6 +216,16 @@ async def test_a_flushed_queue_works_on_with_clients(queue: ReliableQueue) -> No
     assert await queue.age() is None
 
 
+@pytest.mark.parametrize("odd", [2, 1, None, "yes"])
+async def test_a_deletion_with_a_condition_that_is_no_bool_is_refused(
+    queue: ReliableQueue, odd: object
+) -> None:
+    await queue.enqueue("a")
+    with pytest.raises(TypeError, match=r"^only_if_empty is"):
+        await queue.delete(only_if_empty=odd)  # type: ignore[arg-type]  # what it refuses
+    assert await queue.length() == 1
+
+
 @pytest.mark.parametrize("only_if_empty", [False, True])
 async def test_delete_removes_everything_unless_something_is_held(
     server: Server, queue: ReliableQueue, only_if_empty: bool

@@ -16,10 +16,12 @@ from claimq import (
     Policy,
     RedisSettings,
     ReliableQueue,
+    State,
     StoreFull,
     StoreUnavailable,
     Verdict,
 )
+from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.server import Server
 
@@ -245,3 +247,17 @@ async def test_a_read_only_replica_refuses_every_call_and_nothing_has_changed(
                 await call
         assert changes(before, contents(server)) == {}
         assert "IsReplica" in [warning.code for warning in (await store.report()).warnings]
+
+
+async def test_the_policy_for_failed_items_works_on_a_full_server(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue_many(["x"] * 50)
+    await queue.fail(await queue.claim(50, wait=0), "no", permanent=True)
+    await queue.set_policy(
+        Policy(failed=FailedPolicy(remove_min_age=0.001, remove_min_given_up_count=5, max_items=3))
+    )
+    await move_clock(queue, 1)
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    assert (await queue.apply_failed_policy()).removed == 47
+    assert await queue.length(State.FAILED) == 3

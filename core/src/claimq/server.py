@@ -141,16 +141,30 @@ class Server:
     async def _write_warnings(self) -> list[ServerWarning]:
         try:
             fsync = await self._connection.config_get("appendfsync", _PROBE)
+            pauses = await self._connection.config_get("no-appendfsync-on-rewrite", _PROBE) == "yes"
         except ClaimqError:
             text = "CONFIG GET is not allowed, so appendfsync could not be checked; it should be 'always'"
             return [ServerWarning("SettingsHidden", text)]
-        if fsync in ("always", None):
-            return []
-        fsync = fsync if _WORD.fullmatch(str(fsync)) else "of another value"
-        lost = "a power loss can lose the last second or more"
-        if fsync == "everysec":
-            lost = "a power loss can lose the last two seconds, and SIGKILL of the server too while its disk is slow"
-        return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: {lost}; set it to always")]
+        return [*_fsync_warnings(fsync), *([_FSYNC_PAUSES] if pauses else [])]
+
+
+_FSYNC_PAUSES = ServerWarning(
+    "FsyncPauses",
+    "no-appendfsync-on-rewrite is yes: a power loss during a rewrite of the append-only file can lose items; "
+    "set it to no",
+)
+
+
+def _fsync_warnings(fsync: str | None) -> list[ServerWarning]:
+    if fsync in ("always", None):
+        return []
+    fsync = fsync if _WORD.fullmatch(str(fsync)) else "of another value"
+    lost = "a power loss can lose the last second or more"
+    if fsync == "everysec":
+        lost = (
+            "a power loss can lose the last two seconds, and SIGKILL of the server too while its disk is slow"
+        )
+    return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: {lost}; set it to always")]
 
 
 def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:

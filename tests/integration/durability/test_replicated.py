@@ -1,6 +1,7 @@
 """`durability: replicated`: an enqueue returns when a replica has the items, and says so when none has."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
@@ -150,6 +151,29 @@ async def test_a_done_waits_too_where_the_policy_says_so(
     pair[1].sigcont()
     await eventually(lambda: pair[1].call("LLEN", "cq:{q}:main") == 1)
     assert (await queue.done(third))[0].verdict is Verdict.DONE
+
+
+async def test_verdicts_wait_for_no_replica_if_only_new_items_have_to(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    def waits() -> int:
+        found = re.search(rb"cmdstat_wait:calls=(\d+)", cast("bytes", pair[0].call("INFO", "commandstats")))
+        return int(found[1]) if found else 0
+
+    queue = store.queue("q", worker="w")
+    await queue.set_policy(REPLICATED)
+    for text in ("first", "second", "third"):
+        await enqueue_until_confirmed(queue, text)
+    before = waits()
+    assert before > 0
+    first, second, third = await queue.claim(3, wait=0)
+    await queue.done(first)
+    await queue.fail(second, "no")
+    assert waits() == before
+    await queue.enqueue("fourth")
+    assert waits() == before + 1, "the level of new items is still known, so they are sent once"
+    await queue.done(third, enqueue=["follower"])
+    assert waits() == before + 2
 
 
 async def test_fsynced_waits_for_the_disks(start_server: ServerFactory) -> None:

@@ -30,6 +30,7 @@ _FIXES = {
     "NoAppendOnly": f"appendonly yes and appendfsync always {_SETTING}"
     "CONFIG SET appendonly yes, CONFIG SET appendfsync always",
     "FsyncNotAlways": f"appendfsync always {_SETTING}CONFIG SET appendfsync always",
+    "FsyncPauses": f"no-appendfsync-on-rewrite no {_SETTING}CONFIG SET no-appendfsync-on-rewrite no",
     "AsynchronousReplication": "spec.durability or the policy's durability, see docs/operations.md",
     "SettingsHidden": "allow the user `CONFIG GET` (docs/acl.md), or check the setting as an administrator",
 }

@@ -25,7 +25,7 @@ class ClaimingItems(Claiming, Inspecting):
         failed, ``unclaim`` makes it the next one, ``requeue`` the last one, ``done(enqueue=)`` moves it to another
         queue. Until then it is a claim like any other: after a crash of this process its lease decides.
 
-        Raises ItemOutOfReach if more than 200,000 items are between it and both ends of its list in main, otherwise as
+        Raises ItemOutOfReach if more than 100,000 items are between it and both ends of its list in main, otherwise as
         :meth:`claim`. Costs as much as :meth:`find`; if items move during the search, it is repeated up to four times.
         """
         text("id", id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from claimq import arguments
 from claimq.arguments import Duration, choice, is_page, optional_count, optional_seconds, seconds, text
 from claimq.codec import read_envelope
-from claimq.errors import StoreMisused
+from claimq.errors import StoreFull, StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
 from claimq.queue.queue_part import QueuePart
@@ -268,7 +269,8 @@ class FailedItems(QueuePart):
         while more and walk.moved < limit and walk.looked_at < max(20 * limit, _LEAST_STRETCH):
             more = await chunk(walk, limit - walk.moved)
         if walk.place[0] != begun:
-            await self._connection.command("HSET", self._keys.stats, name, f"{filtered} {walk.place[0]}")
+            with suppress(StoreFull):  # the next pass then begins where this one did
+                await self._connection.command("HSET", self._keys.stats, name, f"{filtered} {walk.place[0]}")
         return walk.moved
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from claimq.arguments import of_type
 from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
@@ -37,7 +38,7 @@ class QueuePart:
 
     async def _delete(self, *, only_if_empty: bool = False, owner: str = "") -> dict[State, int] | None:
         """How many items there were by state; None if the queue was not empty as asked."""
-        args: list[Arg] = [int(only_if_empty), owner]
+        args: list[Arg] = [int(of_type("only_if_empty", only_if_empty, bool, "True or False")), owner]
         total = Removal()
         while total.more:
             with self._connection.lane() as call:

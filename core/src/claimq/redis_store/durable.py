@@ -27,17 +27,17 @@ async def run_durably(
 
     WAIT waits for the last write of its own connection. Therefore, when the reply says that the queue requires
     replicas, the script is sent again with the same identity, together with WAIT. If it has run, it only writes its
-    kept reply again; if a failover lost it, it runs again. Later calls on these queues are sent together with WAIT
-    from the start.
+    kept reply again; if a failover lost it, it runs again. Later calls of this script on these queues are sent
+    together with WAIT from the start.
     """
-    queues = tuple(keys)
-    level = connection.durable.get(queues)
+    kind = (name, *keys)  # verdicts of a queue may need no replica where its new items do
+    level = connection.durable.get(kind)
     if level is None:
         reply = await connection.run(name, keys, args, use=use)
         level = _wanted(reply)
         if not level:
             return reply, ""
-        connection.durable[queues] = level
+        connection.durable[kind] = level
     wait = (*_WAITS[level], round(min(LONGEST_WAIT, connection.settings.reply_timeout * 0.8) * 1000))
 
     async def call(client: Any) -> list[Any]:
@@ -45,7 +45,7 @@ async def run_durably(
 
     reply, confirmed = await connection.retry(call, doing=name, use=use)
     if (wanted := _wanted(reply)) != level:  # the policy has changed
-        connection.durable.pop(queues, None)
+        connection.durable.pop(kind, None)
         return await run_durably(connection, name, keys, args, use=use) if wanted else (reply, "")
     if min(confirmed if isinstance(confirmed, list) else [confirmed]) >= 1:
         return reply, ""

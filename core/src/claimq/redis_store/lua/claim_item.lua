@@ -6,8 +6,8 @@
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
 --   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.
--- Cost: finding and removing it from its list: O(places to the nearer end), at most 200,000; O(log delayed) in delayed
-local NEAR, FAR = 100, 200000
+-- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed) in delayed
+local NEAR, FAR = 100, 100000
 local q = open(KEYS[1])
 local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARGV[10]
 local position = tonumber(ARGV[11])

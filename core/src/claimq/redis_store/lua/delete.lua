@@ -14,7 +14,7 @@ local owner = ARGV[5] ~= '' and redis.call('HGET', q.config, 'owner')
 local is_other = owner and string.match(owner, '^(.*) %d+$') ~= ARGV[5]
 local counts = {redis.call('LLEN', q.main) + q.client_items, busy_count(q), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)}
 local items = counts[1] + counts[2] + counts[3] + counts[4]
-if is_other or (ARGV[4] == '1' and items > 0) then
+if is_other or (ARGV[4] ~= '0' and items > 0) then
   return {is_other and 'OTHER' or 'HELD', format_text('%d %d %d %d 0', unpack(counts))}
 end
 local plan = plan_flush(q)

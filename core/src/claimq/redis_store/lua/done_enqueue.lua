@@ -4,17 +4,29 @@
 -- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
 -- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
--- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that
+-- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250 groups of followers, or all of one claim
+local FOLLOWER_GROUPS = 250
+
+-- The position of the first claim whose followers are more groups than a call adds, with those of the claims before it. One claim is never divided.
+local function after_groups(groups)
+  for i = FOLLOWER_GROUPS + 1, #groups do
+    if groups[i].guard > groups[i - 1].guard then return groups[i].guard end
+  end
+end
+
 local q = open(KEYS[1])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
 local queues = open_others(q)
 local claims, at = read_claims(q, 4)
+local groups = read_groups(queues, at)
 local left = leave_for_later(q, claims)
+local first_left = after_groups(groups)
+if first_left then left = left + keep_first(claims, first_left - 1) end
 local verdicts, lost = find_held(q, claims)
 if lost == #verdicts then return {'OK', verdict_text(verdicts, left)} end
 local followers = {}
-for _, group in ipairs(read_groups(queues, at)) do
+for _, group in ipairs(groups) do
   if verdicts[group.guard] == '' then followers[#followers + 1] = group end
 end
 local waits = durability_of_done(q)

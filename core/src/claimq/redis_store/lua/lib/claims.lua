@@ -61,6 +61,18 @@ local function leave_for_later(q, groups)
   return count * q.largest > FREED_BYTES and cut_groups(q, groups) or 0
 end
 
+-- Keeps the first `count` tokens of all groups; returns the number of the others, which are left for later calls.
+-- On demand: few calls have so many followers.
+local function keep_first(groups, count)
+  local left = 0
+  for _, group in ipairs(groups) do
+    local size = #group.tokens
+    local kept = math.min(size, count)
+    group.tokens, count, left = {unpack(group.tokens, 1, kept)}, count - kept, left + size - kept
+  end
+  return left
+end
+
 -- The verdicts of a call as text, with "later" for those that were left.
 local function verdict_text(verdicts, left)
   local text = table.concat(verdicts, ' ')

@@ -18,6 +18,14 @@ local function open_others(q)
   return queues
 end
 
+-- When a group is due, in words. Anything else than '', "+MS" or an instant in ms would fail after the first write.
+local function check_due(word)
+  if word ~= '' and (#word > 16 or not string.find(word, '^[+-]?%d+$')) then
+    error({err = 'ERR an item is due now, after +MS or at an instant in ms, not ' .. string.sub(word, 1, 40)})
+  end
+  return word
+end
+
 local function read_groups(queues, at)
   local bytes, groups, index, last = 0, {}, 0, #ARGV
   for i = at, last do bytes = bytes + #ARGV[i] end
@@ -25,10 +33,12 @@ local function read_groups(queues, at)
     local prefix, count = ARGV[at + 4], tonumber(ARGV[at + 6])
     local is_own = prefix == ''
     groups[count_of(#groups + 1, 1)] = {
-      queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = ARGV[at + 3], prefix = prefix,
+      queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = check_due(ARGV[at + 3]), prefix = prefix,
       first = tonumber(ARGV[at + 5]), count = count, at = at + 7, index = index, own = is_own, envelopes = {}, new_ids = is_own and {},
     }
     bytes = bytes + count * (#ARGV[at + 2] + #prefix)  -- each item has them
+    local q = groups[#groups].queue
+    if is_own then q.own_ids = (q.own_ids or 0) + count end
     index, at = index + count, at + 7 + (is_own and 2 * count or count)
     count_of(index, 0)
   end
@@ -47,7 +57,10 @@ local function read_limits(q, group)
   end
   if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
   if group.own then
-    q.old_ids, q.known = q.old_ids or redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, 20 + #ARGV), q.known or {}
+    if not q.old_ids then  -- more than this call adds, so that they become fewer, but few for each of many queues
+      q.old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, q.own_ids + math.ceil(100 / #KEYS))
+    end
+    q.known = q.known or {}
   end
   length_of(q, '-')
   if group.client ~= '-' then length_of(q, group.client) end
@@ -99,7 +112,7 @@ end
 
 -- On demand: as write_ids().
 local function write_delayed(q, due, envelopes)
-  local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(string.sub(due, 2)) or tonumber(due)
+  local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(due) or tonumber(due)
   for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope) end
 end
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from testkit.memory_cgroup import MemoryCgroup
 from testkit.server import Server
 from testkit.sidecars import Sidecar, UnixConnection
 from testkit.tiers import MISSING
-from testkit.waiting import PATIENCE
+from testkit.waiting import PATIENCE, eventually_sync
 
 MB = 1024 * 1024
 LIMIT = 256 * MB
@@ -122,3 +123,16 @@ def test_claims_of_many_items_of_eight_megabytes(
     assert set(statuses) == {200}
     assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb
     assert limited.info["ready"]
+
+
+def test_items_that_exceed_its_memory_fail_and_the_others_are_delivered(
+    limited: Sidecar, valkey: Server, queue: BlockingQueue, cgroup: MemoryCgroup
+) -> None:
+    for size in (13, 48, 100):  # the manifest's rule allows none of them, but does not hold for bare payloads
+        valkey.call("LPUSH", f"cq:{{{queue.name}}}:main", os.urandom(size * MB))
+    queue.enqueue("small", id="small")
+    answer = limited.ask("POST", "/v1/claim", {"max": 4, "wait": 30})
+    assert (answer.status, [one["id"] for one in answer.json["claims"]]) == (200, ["small"])
+    eventually_sync(lambda: queue.length("failed") == 3)
+    assert "give the worker more memory" in (queue.failed_items(1)[0].item.last_error or "")
+    assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb

@@ -19,6 +19,7 @@ LEAST_MEMORY: Final = "72Mi"
 _BASE: Final = 64 * 1024 * 1024
 _SMALL_BODIES: Final = 8 * 1024 * 1024
 _LONGEST_BODY: Final = 16 * 1024 * 1024
+_LONGEST_ITEM: Final = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class Allowance:
     def bodies(self) -> int:
         """The budget for all bodies that are not small."""
         return self.room // 3
+
+    @property
+    def largest_item(self) -> int:
+        """The largest item to claim. The manifest's rule for ``maxPayload`` stays below half of it; bare payloads, and
+        items that were enqueued under another limit, may be larger.
+        """
+        return min(self.room // 16, _LONGEST_ITEM)
 
     @property
     def claims(self) -> int:

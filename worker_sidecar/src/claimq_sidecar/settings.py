@@ -41,7 +41,9 @@ class RedisSource:
     def __repr__(self) -> str:
         return "RedisSource(...)"
 
-    def settings(self, *, retry_for: float, verdict_retry_for: float | None = None) -> RedisSettings:
+    def settings(
+        self, *, retry_for: float, verdict_retry_for: float | None = None, largest_item: int | None = None
+    ) -> RedisSettings:
         """The settings of a connection, with the present content of the files. Raises ValueError or OSError."""
         url = self.url if self.url_file is None else _secret(self.url_file)
         password = self.password if self.password_file is None else _secret(self.password_file)
@@ -59,6 +61,7 @@ class RedisSource:
             key_file=self.key_file,
             retry_for=retry_for,
             verdict_retry_for=verdict_retry_for,
+            largest_item=largest_item,
         )
 
 

@@ -39,8 +39,12 @@ class Store:
     for claims that wait, for verdicts and for renewals, so none of them delays another.
     """
 
-    def __init__(self, source: RedisSource, queue: str, worker: str, metrics: Metrics) -> None:
+    def __init__(
+        self, source: RedisSource, queue: str, worker: str, metrics: Metrics, largest_item: int | None = None
+    ) -> None:
+        """``largest_item``: bytes; larger items move to failed."""
         self._source = source
+        self._largest_item = largest_item
         self._queue = queue
         self._worker = worker
         self._metrics = metrics
@@ -63,7 +67,9 @@ class Store:
 
     def _connect(self) -> Server:
         return connect(
-            settings=self._source.settings(retry_for=CALL_SECONDS, verdict_retry_for=VERDICT_SECONDS)
+            settings=self._source.settings(
+                retry_for=CALL_SECONDS, verdict_retry_for=VERDICT_SECONDS, largest_item=self._largest_item
+            )
         )
 
     def note_clock(self, claimed_at: float) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -15,13 +16,15 @@ from claimq.codec import read_envelope
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.queue_part import QueuePart
-from claimq.queue.token_groups import BATCH
+from claimq.queue.token_groups import BATCH, TokenGroups
 from claimq.redis_store.lost_claims import LostClaim
 from claimq.redis_store.scripts import Arg
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim asks the server again, with or without a wake token."""
 _NONCE_BYTES = 6
+
+_log = logging.getLogger(__name__)
 
 
 class _Default(Enum):
@@ -92,15 +95,16 @@ class Claiming(QueuePart):
     async def _claim_once(self, count: int, pause: float | None) -> Claimed:
         """Claims once, after a wake token or ``pause`` seconds if that is given."""
         keys, left = [self._keys.main], pause
+        limit = self._limit()
 
         async def call(words: list[Arg]) -> list[Any]:
             nonlocal left
             seconds, left = left, None  # where the call is made again it does not wait again
             if seconds is None:
-                return list(await self._connection.run("claim", keys, words))
+                return list(await self._connection.run("claim", keys, [*words, *limit]))
             return list(
                 await self._connection.run_after_wake(
-                    "claim", keys, words, wake=self._keys.wake, seconds=seconds
+                    "claim", keys, [*words, *limit], wake=self._keys.wake, seconds=seconds
                 )
             )
 
@@ -144,6 +148,12 @@ class Claiming(QueuePart):
         self._connection.give_lane(identity)
         return reply, nonce
 
+    def _limit(self) -> list[Arg]:
+        """The last word of a call that claims: the bytes of the largest item that this program can take, if there is a
+        limit."""
+        largest = self._connection.settings.largest_item
+        return [] if largest is None else [largest]
+
     def _read_claims(self, reply: list[Any], nonce: str) -> Claimed:
         """The claims in a reply. A call that ended claims has its verdicts behind these numbers."""
         numbers = reply[1].split(b" ", 7)
@@ -151,7 +161,30 @@ class Claiming(QueuePart):
         self._connection.incarnations[self._keys.main] = numbers[6].decode()
         if overdue:
             self._connection.in_background(self._reap_and_repair(overdue))
-        return Claimed(self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000))
+        claims = self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000)
+        too_large = {
+            f"{self.worker}/{number}.{nonce}": size
+            for number, size in enumerate(reply[2:], start=first)
+            if isinstance(size, int)
+        }
+        if too_large:
+            self._connection.in_background(self._fail_too_large(too_large))
+        return Claimed(claims, again=not claims)
+
+    async def _fail_too_large(self, claims: Mapping[str, int]) -> None:
+        """Moves items that this program cannot take to failed. ``claims``: token -> bytes."""
+        for token, size in claims.items():
+            _log.warning(
+                "%s: an item of %d bytes is too large for this program, so it fails", self.name, size
+            )
+            error = (
+                f"the item has {size:,} bytes, and a worker of this queue takes at most "
+                f"{self._connection.settings.largest_item:,}; give the worker more memory, or make the item smaller"
+            )
+            words = TokenGroups.of([token]).words
+            with self._connection.lane() as call:
+                args = [*call, "permanent", error, "", "", *words]
+                await self._connection.run("give_back", [self._keys.main], args, use="verdicts")
 
     async def _without_claims(self, reply: list[Any]) -> Claimed:
         self._connection.incarnations[self._keys.main] = reply[6].decode()
@@ -184,12 +217,12 @@ class Claiming(QueuePart):
             return []
 
     def _claims(
-        self, envelopes: list[bytes | None], first: int, nonce: str, now: float, lease_until: float
+        self, envelopes: list[bytes | int | None], first: int, nonce: str, now: float, lease_until: float
     ) -> list[Claim]:
         prefix, suffix, worker = f"{self.worker}/", f".{nonce}", self.worker
         claims: list[Claim] = []
         for number, envelope in enumerate(envelopes, start=first):
-            if envelope is not None:
+            if isinstance(envelope, bytes):
                 token = f"{prefix}{number}{suffix}"
                 claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
         return claims

@@ -61,7 +61,11 @@ class NextClaims(Claiming, Settling):
         async def call(words: list[Arg]) -> list[Any]:
             nonlocal missing
             reply, missing = await run_durably(
-                self._connection, "done_claim", [self._keys.main], [*words, *groups.words], use="verdicts"
+                self._connection,
+                "done_claim",
+                [self._keys.main],
+                [*words, *groups.words, *self._limit()],
+                use="verdicts",
             )
             return list(reply)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from claimq.arguments import OptionalSeconds, Seconds, count, text
+from claimq.arguments import OptionalSeconds, Seconds, count, optional_count, text
 from claimq.redis_url import parse_url
 
 
@@ -19,6 +19,8 @@ class RedisSettings:
     through an outage before it raises StoreUnavailable; ``verdict_retry_for`` is the same for done, fail, requeue
     and unclaim if they are to be tried for longer, and renewals then have connections of their own;
     ``reply_timeout`` is the longest silence of a call, not the time that a large reply takes over a slow link.
+    ``largest_item``: the bytes, with its header, of the largest item that this program has the memory to claim; a
+    larger one is not sent to it, but moved to failed with that reason. None: no limit.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -34,12 +36,14 @@ class RedisSettings:
     retry_for: Seconds = Seconds(10.0, least=0.001)
     verdict_retry_for: OptionalSeconds = OptionalSeconds(None, least=0.001)
     max_connections: int = 16
+    largest_item: int | None = None
 
     def __post_init__(self) -> None:
         parse_url(text("url", self.url))
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)
+        optional_count("largest_item", self.largest_item, least=1)
 
     def sockets_for(self, use: str) -> str:
         """The use whose sockets serve a call. Renewals have their own only if verdicts are retried for longer."""

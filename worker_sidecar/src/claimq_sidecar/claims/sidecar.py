@@ -41,7 +41,10 @@ class Sidecar:
     def __init__(self, settings: SidecarSettings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self.store = Store(settings.redis, settings.queue, settings.worker, self.metrics)
+        allowance = Allowance(settings.memory)
+        self.store = Store(
+            settings.redis, settings.queue, settings.worker, self.metrics, allowance.largest_item
+        )
         self._changed = Notifier()
         self.concurrency = Concurrency(settings.concurrency, self._changed)
         self.in_flight = InFlight(self.concurrency, settings.processing_timeout)
@@ -49,8 +52,7 @@ class Sidecar:
         self.sessions = Sessions()
         self.draining = asyncio.Event()
         self.leaving = asyncio.Event()
-        room = Allowance(settings.memory).claims
-        self._claimer = Claimer(self.store, self.metrics, self.concurrency, room)
+        self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
         self._has_logged_limit = False
         self._renewer = Renewer(self.in_flight, self.verdicts)
         self._drain = Drain(settings.drain_timeout)

@@ -4,8 +4,8 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call,
---   7 the incarnation of the queue's data that the caller knows, or "" before its first reply
--- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is
+--   7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8 the bytes of the largest item that it can take (no limit without)
+-- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}, with its bytes as a number in place of an envelope that is larger; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is
 --   something to reap, and 2 more if there is something to repair. Sent again it answers the same, with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, paused 0|1, incarnation};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now; make a new call;
@@ -15,7 +15,7 @@
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
 local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
+if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce, ARGV[8]) end
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = take_for(q, c, count)
@@ -28,4 +28,4 @@ end
 local text = lease(q, c, envelopes, nonce)
 close(q, counts_of(q, envelopes, {}))
 keep_reply(q, text)
-return {'OK', text, unpack(envelopes)}
+return {'OK', text, unpack(without_larger(envelopes, ARGV[8]))}

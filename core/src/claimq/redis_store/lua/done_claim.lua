@@ -2,15 +2,17 @@
 -- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a worker that takes item after item.
 -- use: queue call envelope main claims take lease
 -- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done,
+--   last the bytes of the largest item that the caller can take (no limit without)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION VERDICT...", envelope...} as claim and done reply. COUNT is 0 if nothing waits, the
 --   queue is paused, a verdict is "later", or claim would reply AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
 local q = open(KEYS[1])
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
 local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
-local groups = read_claims(q, 8)
+local groups, behind = read_claims(q, 8)
+local largest = ARGV[behind]
+if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce, largest) end
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
 local c = before_claim(q, worker)
@@ -30,4 +32,4 @@ local counts = {done = done, lost = lost}
 close(q, #envelopes > 0 and counts_of(q, envelopes, counts) or counts)
 text = text .. ' ' .. verdict_text(verdicts, left) .. (done > 0 and waits or '')
 keep_reply(q, text)
-return {'OK', text, unpack(envelopes)}
+return {'OK', text, unpack(without_larger(envelopes, largest))}

@@ -66,13 +66,25 @@ local function counts_of(q, envelopes, counts)
   return counts
 end
 
+-- The envelopes for the reply: of those that the caller cannot take, the number of their bytes. All of them are leased to it.
+local function without_larger(envelopes, largest)
+  local most = tonumber(largest)
+  if most then
+    for i = 1, #envelopes do
+      if envelopes[i] and #envelopes[i] > most then envelopes[i] = #envelopes[i] end
+    end
+  end
+  return envelopes
+end
+
 -- The reply of a call that was sent again: as the first time, with false for a claim that has ended since.
 -- On demand: replies are seldom lost.
-local function claimed_again(q, kept, worker, nonce)
-  local first, held = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
+local function claimed_again(q, kept, worker, nonce, largest)
+  local first, count = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
   local reply, tokens = answer_again(q, kept), {}
-  for i = 1, tonumber(held) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. '.' .. nonce end
+  for i = 1, tonumber(count) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. '.' .. nonce end
   if #tokens == 0 then return reply end
-  for _, envelope in ipairs(redis.call('HMGET', q.base .. 'busy:' .. worker, unpack(tokens))) do reply[#reply + 1] = envelope end
+  local held = redis.call('HMGET', q.base .. 'busy:' .. worker, unpack(tokens))
+  for _, envelope in ipairs(without_larger(held, largest)) do reply[#reply + 1] = envelope end
   return reply
 end

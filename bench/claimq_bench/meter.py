@@ -138,6 +138,10 @@ class Bed:
     def empty(self) -> None:
         """Removes everything, also from the log on disk, and waits until the server has done so."""
         self.control.flushall()
+        self.rewrite_log()
+
+    def rewrite_log(self) -> None:
+        """Reduces the log on disk to what the server holds."""
         if not self.persistent:
             return
         self.control.bgrewriteaof()

@@ -65,13 +65,20 @@ def _delayed(model: QueueModel, stored: Stored) -> Iterator[str]:
         by_id: defaultdict[str, list[ModelItem]] = defaultdict(list)
         for item in mine[due]:
             by_id[item.id].append(item)
-        ordered = [by_id[kept.id].pop(0) for kept in theirs[due] if by_id[kept.id]]
+        ordered = [_taken(by_id[kept.id], kept) for kept in theirs[due] if by_id[kept.id]]
         yield from _items(f"due at {due}", ordered, theirs[due])
         for batch in {item.batch for item in ordered}:
             want = [item.id for item in mine[due] if item.batch == batch]
             if want != [item.id for item in ordered if item.batch == batch]:
                 yield f"due at {due}: {want} were delayed by one call, stored {[kept.id for kept in theirs[due]]}"
         model.delayed += [(due, item) for item in ordered]
+
+
+def _taken(items: list[ModelItem], kept: StoredItem) -> ModelItem:
+    """The item of these with one id that the server has there; the first if there is none. An id comes again after its
+    window.
+    """
+    return items.pop(next((n for n, item in enumerate(items) if not item.differs(kept)), 0))
 
 
 def _busy(model: QueueModel, stored: Stored) -> Iterator[str]:

@@ -8,11 +8,7 @@ from typing import Any
 
 from claimq import variables
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
-from claimq_operator.children.sidecar import (
-    LOCKED_DOWN,
-    hook,
-    http_get,
-)
+from claimq_operator.children.sidecar import hook, http_get, locked_down
 from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
@@ -51,8 +47,7 @@ def app(spec: QueueSpec, key: str) -> App:
             left_out.append(OWN_LIVENESS)
         else:
             injected["livenessProbe"] = _liveness()
-    container = merge({**_from_spec(spec.worker), **injected}, given)
-    container["securityContext"] = merge(part(given, "securityContext"), LOCKED_DOWN)
+    container = locked_down(merge({**_from_spec(spec.worker), **injected}, given))
     container["env"] = merge_by_name([{"name": variables.SOCKET, "value": SOCKET}], container.get("env", []))
     mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
     container["volumeMounts"] = merge_by_name([mount], parts(given, "volumeMounts"))

@@ -10,9 +10,9 @@ from typing import Any
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
-from claimq_operator.children.sidecar import lifecycle_key, sidecar, socket_volume
+from claimq_operator.children.sidecar import lifecycle_key, locked_down, sidecar, socket_volume
 from claimq_operator.kubernetes_api.labels import child_labels, selector_labels
-from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, part, parts
+from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, parts
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.manifest import QueueSpec
@@ -56,19 +56,20 @@ def _template(
     given: Mapping[str, Any] = spec.worker.template.spec
     key = lifecycle_key(resource.uid)
     made = app(spec, key)
-    others = [one for one in parts(given, "containers") if one.get("name") != APP_CONTAINER]
+    others = [locked_down(one) for one in parts(given, "containers") if one.get("name") != APP_CONTAINER]
+    init = [locked_down(one) for one in parts(given, "initContainers")]
     own: Json = {
         "containers": [made.container, *others],
         # After the template's own, so that a network proxy among those runs when the sidecar starts.
-        "initContainers": [*parts(given, "initContainers"), sidecar(spec, settings, key)],
+        "initContainers": [*init, sidecar(spec, settings, key)],
         "volumes": merge_by_name(_volumes(spec), parts(given, "volumes")),
-        "securityContext": merge(part(given, "securityContext"), _pod_security()),
-    }
-    defaults: Json = {
-        "automountServiceAccountToken": False,
         # Always set: the API server copies the name into the deprecated field `serviceAccount`, which has no field
         # manager, and would restore it from there when the template drops it.
-        "serviceAccountName": given.get("serviceAccount") or "default",
+        "serviceAccountName": given.get("serviceAccountName") or given.get("serviceAccount") or "default",
+    }
+    defaults: Json = {
+        "securityContext": _pod_security(),
+        "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": math.ceil(spec.worker.drain_timeout) + GRACE_MARGIN,
     }

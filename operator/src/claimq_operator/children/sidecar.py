@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any, cast
 
 from claimq import variables
 from claimq_operator.children import redis_secrets
-from claimq_operator.children.merging import without_empty
+from claimq_operator.children.merging import merge, without_empty
 from claimq_operator.kubernetes_api.port import Json
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.duration import format_duration
@@ -29,6 +31,17 @@ LOCKED_DOWN: Json = {
     "capabilities": {"drop": ["ALL"]},
 }
 """What the Pod Security level `restricted` requires of every container."""
+
+
+def locked_down(container: Mapping[str, Any]) -> Json:
+    """A container of the template with :data:`LOCKED_DOWN`, except for what it sets itself.
+
+    A privileged container is left as it is: the API server refuses it with these settings.
+    """
+    given = container.get("securityContext")
+    if isinstance(given, Mapping) and cast("Mapping[str, object]", given).get("privileged"):
+        return dict(container)
+    return merge(container, {"securityContext": LOCKED_DOWN})
 
 
 def socket_volume() -> Json:

@@ -34,7 +34,7 @@ class Kind(StrEnum):
     QUANTITY_MAP = "map of quantities"  # Mapping[str, str]
     OBJECT = "object"  # the dataclass `nested`
     OBJECTS = "list of objects"  # tuple of the dataclass `nested`
-    FREE = "free object"  # Mapping[str, object], passed on as it is
+    FREE = "free object"  # Mapping[str, object], passed on without nulls
     FREE_LIST = "list of free objects"  # tuple[Mapping[str, object], ...]
 
 
@@ -276,10 +276,10 @@ def objects(doc: str, spec: type[Any], *, most: int = 256, absent: str) -> Any:
 
 
 def free(doc: str, *, absent: str) -> Any:
-    """An object of Kubernetes, passed on unchanged."""
+    """An object of Kubernetes, passed on without the fields that are null."""
     return field(default_factory=dict[str, object], metadata={_KEY: Declared(Kind.FREE, doc, absent=absent)})
 
 
 def free_list(doc: str, *, most: int = 256, absent: str) -> Any:
-    """A list of objects of Kubernetes, passed on unchanged."""
+    """A list of objects of Kubernetes, passed on without the fields that are null."""
     return _field(Declared(Kind.FREE_LIST, doc, most=most, absent=absent), ())

@@ -145,8 +145,8 @@ class Reading:
                 self.add(here, f"is {shown(value)}; {_quoted(value)}")
             elif declared.kind is Kind.QUANTITY_MAP:
                 self._quantity(found, key, value, here)
-            else:
-                found[key] = value
+            elif value is not None:
+                found[key] = _without_nulls(value)
         return found
 
     def _quantity(self, found: dict[str, object], key: str, value: object, path: str) -> None:
@@ -159,6 +159,16 @@ class Reading:
             found[key] = str(value)
         except ValueError as error:
             self.add(path, str(error))
+
+
+def _without_nulls(value: object) -> object:
+    """``value`` without its nulls. In Kubernetes a null means "not set", but in a list it is 0 or an empty text."""
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value).items()
+        return {key: _without_nulls(one) for key, one in entries if one is not None}
+    if isinstance(value, list | tuple):
+        return [_without_nulls(one) for one in cast("list[object]", value) if one is not None]
+    return value
 
 
 def plain(name: str) -> str:

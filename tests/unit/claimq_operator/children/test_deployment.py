@@ -65,7 +65,13 @@ def test_the_sidecar_gets_the_concurrency_of_the_manifest(build: Build) -> None:
 
 @pytest.mark.parametrize(
     ("template", "account"),
-    [({}, "default"), ({"serviceAccountName": "a"}, "a"), ({"serviceAccount": "old"}, "old")],
+    [
+        ({}, "default"),
+        ({"serviceAccountName": "a"}, "a"),
+        ({"serviceAccount": "old"}, "old"),
+        ({"serviceAccountName": ""}, "default"),
+        ({"serviceAccountName": None}, "default"),
+    ],
 )
 def test_the_service_account_is_always_named(build: Build, template: dict[str, Any], account: str) -> None:
     # If it were left out, a previous value would stay: the API server keeps a copy without a field manager.
@@ -99,6 +105,81 @@ def test_the_templates_security_settings_win_where_it_has_some(build: Build) -> 
     pod = pod_of(build(worker={"template": {"spec": {"securityContext": {"runAsUser": 7, "fsGroup": 8}}}}))
     assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (7, 8)
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+NULLS: dict[str, Any] = {
+    "securityContext": {"runAsNonRoot": None, "seccompProfile": None, "fsGroup": None},
+    "automountServiceAccountToken": None,
+    "enableServiceLinks": None,
+    "serviceAccountName": None,
+    "terminationGracePeriodSeconds": None,
+    "restartPolicy": None,
+    "initContainers": None,
+    "volumes": None,
+    "containers": [
+        {
+            "name": "worker",
+            "securityContext": {"allowPrivilegeEscalation": None, "capabilities": {"drop": None}},
+            "lifecycle": {"preStop": None},
+            "livenessProbe": None,
+        }
+    ],
+}
+
+
+def test_a_null_in_the_template_leaves_the_safe_setting_in_place(build: Build) -> None:
+    plain = build(processingTimeout="5m")
+    for pod in (
+        NULLS,
+        {"securityContext": None, "containers": None},
+        {"securityContext": {"seccompProfile": {"type": None}}},
+    ):
+        made = build(processingTimeout="5m", worker={"template": {"spec": pod}})
+        assert made.body == plain.body
+        assert made.left_out == ()
+
+
+def test_a_null_in_a_list_is_no_entry(build: Build) -> None:
+    # The API server would make 0, the group of root, of the null.
+    spec = {"securityContext": {"supplementalGroups": [None, 7]}, "containers": [None], "volumes": [None]}
+    pod = pod_of(build(worker={"template": {"spec": spec}}))
+    assert pod["securityContext"]["supplementalGroups"] == [7]
+    assert [one["name"] for one in pod["containers"]] == ["worker"]
+    assert [one["name"] for one in pod["volumes"]] == ["claimq-socket"]
+
+
+def test_nulls_in_variables_of_the_app_are_not_set(build: Build) -> None:
+    env = [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}, "secretKeyRef": None}}]
+    made = build(worker={"env": env, "envFrom": [{"configMapRef": {"name": "c"}, "prefix": None}]})
+    assert app_of(made)["env"][1]["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    assert app_of(made)["envFrom"] == [{"configMapRef": {"name": "c"}}]
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_the_templates_own_containers_are_restricted_too(build: Build, kind: str) -> None:
+    own: list[dict[str, Any]] = [
+        {"name": "a", "image": "a:1"},
+        {"name": "b", "image": "b:1", "securityContext": {"capabilities": None, "runAsUser": 7}},
+    ]
+    pod = pod_of(build(worker={"template": {"spec": {kind: own}}}))
+    first, second = (one["securityContext"] for one in pod[kind] if one["name"] in ("a", "b"))
+    assert first == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert second == {**first, "runAsUser": 7}
+
+
+def test_a_privileged_container_is_left_as_it_is(build: Build) -> None:
+    # The API server refuses a privileged container whose allowPrivilegeEscalation is false.
+    own = {"name": "a", "image": "a:1", "securityContext": {"privileged": True}}
+    pod = pod_of(build(worker={"template": {"spec": {"containers": [own]}}}))
+    assert own in pod["containers"]
+
+
+@pytest.mark.parametrize("value", ["none", ["none"]])
+def test_a_security_context_of_another_type_is_left_to_the_api_server(build: Build, value: object) -> None:
+    containers = [{"name": name, "securityContext": value} for name in ("worker", "other")]
+    spec = {"securityContext": value, "containers": containers}
+    pod = pod_of(build(worker={"template": {"spec": spec}}))
+    assert [one["securityContext"] for one in (pod, *pod["containers"])] == [value] * 3
 
 
 def test_the_app_is_drained_before_it_gets_sigterm(build: Build) -> None:

@@ -46,6 +46,10 @@ FORBIDDEN: list[tuple[str, str, dict[str, Any]]] = [
         "initContainers[0].securityContext.runAsNonRoot",
         {"initContainers": [{"name": "a", "securityContext": {"runAsNonRoot": False}}]},
     ),
+    ("Root", "securityContext.runAsGroup", {"securityContext": {"runAsGroup": 0}}),
+    ("Root", "containers[1].securityContext.runAsGroup", context(runAsGroup=0)),
+    ("Root", "securityContext.fsGroup", {"securityContext": {"fsGroup": 0}}),
+    ("Root", "securityContext.supplementalGroups", {"securityContext": {"supplementalGroups": [7, 0]}}),
     ("Privileged", "containers[1].securityContext.privileged", context(privileged=True)),
     (
         "Privileged",
@@ -58,6 +62,12 @@ FORBIDDEN: list[tuple[str, str, dict[str, Any]]] = [
         {"securityContext": {"windowsOptions": {"hostProcess": True}}},
     ),
     ("Capabilities", "containers[1].securityContext.capabilities.add", context(capabilities={"add": ["A"]})),
+    ("Capabilities", "containers[1].securityContext.capabilities.drop", context(capabilities={"drop": []})),
+    (
+        "Capabilities",
+        "initContainers[0].securityContext.capabilities.drop",
+        {"initContainers": [{"name": "a", "securityContext": {"capabilities": {"drop": ["NET_RAW"]}}}]},
+    ),
     (
         "Unconfined",
         "containers[1].securityContext.seccompProfile",
@@ -111,6 +121,8 @@ HARMLESS: list[dict[str, Any]] = [
     {},
     {"hostNetwork": False, "serviceAccountName": "default", "securityContext": {"runAsUser": 7}},
     {"volumes": [{"name": "a", "emptyDir": {}}], **container(ports=[{"containerPort": 80}])},
+    {"securityContext": {"runAsGroup": 7, "fsGroup": 7, "supplementalGroups": [7]}},
+    context(capabilities={"drop": ["NET_RAW", "ALL"]}),
     context(capabilities={"drop": ["ALL"]}, seccompProfile={"type": "RuntimeDefault"}),
     {"volumes": "none", "containers": "none", "securityContext": "none"},
     {"containers": [{"name": "a", "securityContext": 1, "ports": 1, "lifecycle": 1, "livenessProbe": 1}]},
@@ -133,3 +145,23 @@ def test_a_queue_with_a_forbidden_template_gets_no_pods(observed: Look, settings
     look = observed(replicas=0, main=9, worker=worker)
     allowed = replace(settings, workers_may=("HostNetwork",))
     assert len(plan(look, Memory(), allowed, now=0.0, clock=0.0).children) == 2
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"securityContext": {"supplementalGroups": [0]}},
+        {"securityContext": {"fsGroup": 0, "runAsNonRoot": None}},
+        context(runAsGroup=0, allowPrivilegeEscalation=None),
+        context(capabilities={"drop": [], "add": None}),
+        context(capabilities={"drop": [None]}),
+    ],
+)
+def test_no_deployment_is_made_with_root_groups_or_kept_capabilities(
+    pod: dict[str, Any], observed: Look, settings: OperatorSettings
+) -> None:
+    look = observed(replicas=None, main=9, worker={"template": {"spec": pod}})
+    assert plan(look, Memory(), settings, now=0.0, clock=0.0).children == ()
+    allowed = replace(settings, workers_may=("Root", "Capabilities"))
+    made, _ = plan(look, Memory(), allowed, now=0.0, clock=0.0).children
+    assert made["kind"] == "Deployment"

@@ -90,7 +90,7 @@ def test_json_is_escaped_in_its_own_way_and_is_the_same_document(hostile: str, l
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) -> None:
-    name = "thumbnails-of-the-archive"
+    name = "thumbnails-of-the-archive-of-2025"
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue(name, worker="a-worker-with-a-long-name-0123456789")
         queue.set_policy(Policy(busy_expiry=3600))
@@ -105,6 +105,14 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
     assert "a-client-with-a-long-name" in peeked
     assert done.ids[0] in busy
     assert "a-worker-with-a-long-name-0123456789" in busy
+    command = [sys.executable, "-m", "claimq_cli", "top", name, "--redis", valkey.url]
+    with Terminal(command, columns=columns) as terminal:
+        terminal.read_until("2,999")
+        terminal.read_until(name)
+        terminal.read_until(done.ids[0])
+        terminal.read_until("a-worker-with-a-long-name-0123456789")
+        terminal.type(b"q")
+        assert terminal.wait() == 0
     if columns == 200:
         assert max(map(len, peeked.splitlines())) <= 200
 

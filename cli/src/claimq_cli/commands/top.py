@@ -72,7 +72,7 @@ async def _show(
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
         def draw() -> None:
-            live.update(frame(view, console.height), refresh=True)
+            live.update(frame(view, console), refresh=True)
 
         def press(typed: bytes) -> None:
             opened = view.opened

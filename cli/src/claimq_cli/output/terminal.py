@@ -14,7 +14,8 @@ from typing import Any
 import click
 from rich.cells import cell_len, set_cell_size
 
-_GAP = "  "
+GAP = "  "
+"""Between the columns of a table."""
 _LEAST_FLEXIBLE = 12
 
 
@@ -59,14 +60,13 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide:
     """
     names = [name.lstrip(">~") for name in columns]
     cells = [[safe(cell) for cell in row] for row in rows]
-    natural = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    widths = _fitting(natural, ["~" in name for name in columns], None if is_wide else _terminal_width())
+    widths = column_widths(columns, cells, None if is_wide else _terminal_width())
     if widths is None:
         _say_blocks(names, cells)
         return
     to_right = [name.startswith(">") for name in columns]
     click.secho(_line(names, widths, to_right), bold=True)
-    click.echo(_GAP.join("─" * width for width in widths))
+    click.echo(GAP.join("─" * width for width in widths))
     for row in cells:
         click.echo(_line(row, widths, to_right))
 
@@ -76,10 +76,17 @@ def _terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _fitting(natural: Sequence[int], may_be_cut: Sequence[bool], room: int | None) -> list[int] | None:
-    """Widths of the columns so that they fit, the widest of the flexible ones reduced; None if they cannot fit."""
-    widths = list(natural)
-    while room is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > room:
+def column_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], room: int | None
+) -> list[int] | None:
+    """Widths of the columns of :func:`say_table` so that they fit into ``room``; None if they cannot fit.
+
+    The widest of the columns that may be cut is reduced.
+    """
+    may_be_cut = ["~" in name for name in columns]
+    names = [name.lstrip(">~") for name in columns]
+    widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
+    while room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
         cut = [n for n, may in enumerate(may_be_cut) if may and widths[n] > _LEAST_FLEXIBLE]
         if not cut:
             return None
@@ -89,7 +96,7 @@ def _fitting(natural: Sequence[int], may_be_cut: Sequence[bool], room: int | Non
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
     placed = [_placed(*one) for one in zip(cells, widths, to_right, strict=True)]
-    return _GAP.join(placed).rstrip()
+    return GAP.join(placed).rstrip()
 
 
 def _placed(cell: str, width: int, to_right: bool) -> str:

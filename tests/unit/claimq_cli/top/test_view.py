@@ -54,7 +54,8 @@ def press(on: View, keys: Iterable[str]) -> View:
 
 def lines(on: View, *, height: int = 24, width: int = 100) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width, height=height, force_terminal=False).print(frame(on, height))
+    console = Console(file=file, width=width, height=height, force_terminal=False)
+    console.print(frame(on, console))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -160,6 +161,67 @@ def test_the_screen_is_never_higher_than_the_terminal_and_shows_the_selected_row
     assert any("queue-400" in line for line in shown)
     on.selected = "queue-499"
     assert any("queue-499" in line for line in lines(on, height=20))
+
+
+def full_row(name: str) -> QueueRow:
+    return row(
+        name,
+        snapshot(0.0),
+        snapshot(2.0, main=1_234_567, failed=9_876_543, oldest=90.0, enqueued=246_912, done=44_444),
+    )
+
+
+FIGURES = ["1,234,567", "9,876,543", "90 s", "123,456.0", "22,222.0"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("length", [9, 41, 91, 200])
+def test_no_name_and_no_number_is_cut_at_any_width(width: int, length: int) -> None:
+    names = ["n" * length, "short", "other"]
+    shown = lines(view(*map(full_row, names)), width=width)
+    assert max(map(len, shown)) <= width
+    assert len(shown) <= 24
+    assert names[0] in "".join(shown)
+    for word in ("short", "other", *FIGURES):
+        assert any(word in line for line in shown)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_only_the_payload_of_an_item_in_progress_is_cut(width: int) -> None:
+    claim = Located(
+        Item(id="i" * 41, payload=b"p" * 90, client=None, enqueued_at=1.0, first_enqueued_at=1.0),
+        State.BUSY,
+        "w/1.n",
+        "w" * 91,
+        claimed_at=95.0,
+        lease_until=130.0,
+    )
+    on = view(full_row("q" * 91), opened="q" * 91, claims=[claim])
+    on.rows[on.opened].see(snapshot(100.0, main=1_234_567))
+    shown = lines(on, width=width)
+    assert max(map(len, shown)) <= width
+    together = "".join(line.strip() for line in shown)
+    for word in ("q" * 91, "i" * 41, "w" * 91):
+        assert word in together
+    assert any("1,234,567" in line for line in shown)
+    assert "…" in together or "p" * 90 in together
+
+
+def test_a_narrow_screen_shows_whole_blocks_and_the_selected_one() -> None:
+    rows = [full_row(f"queue-{n:02}-{'n' * 41}") for n in range(40)]
+    on = view(*rows, selected=rows[30].name)
+    shown = lines(on, width=80, height=20)
+    assert len(shown) <= 20
+    assert any(rows[30].name in line for line in shown)
+    assert sum("queue-" in line for line in shown) == sum("done/s" in line for line in shown)
+
+
+def test_a_long_error_is_wrapped_and_leaves_room_for_a_row() -> None:
+    on = view(row("q", snapshot()), note="no answer from the server " * 8)
+    shown = lines(on, width=40, height=20)
+    assert len(shown) <= 20
+    assert "".join(shown).count("server") == 8
+    assert "q" in shown
 
 
 def test_an_opened_queue_shows_what_is_in_progress_and_escapes_it() -> None:

@@ -50,8 +50,19 @@ class Endpoint:
 
 
 def split_url(url: str) -> UrlParts:
-    """Splits a URL of any scheme. Raises ValueError, whose message may contain a password."""
-    return UrlParts(*urlsplit(url)[:4])
+    """Splits a URL of any scheme. Raises ValueError, whose message may contain a password.
+
+    Refuses a password that is not percent-encoded: it would be in another part, and in messages.
+    """
+    parts = UrlParts(*urlsplit(url)[:4])
+    if parts.scheme == "unix":
+        # A socket has no host, and its path may have an '@'.
+        is_misplaced = bool(parts.netloc.rpartition("@")[2])
+    else:
+        is_misplaced = "@" in url.partition("://")[2][len(parts.netloc) :]
+    if is_misplaced:
+        raise ValueError("a part of the user and password is in another part of the URL")
+    return parts
 
 
 def split_address(address: str) -> tuple[str, int | None]:
@@ -69,7 +80,7 @@ def parse_url(url: str) -> Endpoint:
         begins = "begins with another scheme" if found else "has no '://'"
         raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
-    parts = _split(url, may_have_at=kind == "unix")
+    parts = _split(url)
     username, _, password = parts.userinfo.partition(":")
     path = [piece for piece in unquote(parts.path).split("/") if piece]
     service, mode = "", suffix or "single"
@@ -94,18 +105,17 @@ def parse_url(url: str) -> Endpoint:
     )
 
 
-def _split(url: str, *, may_have_at: bool) -> UrlParts:
-    """Splits a URL. Refuses a password that is not percent-encoded: it would end up in another part, and in
-    messages."""
+def _split(url: str) -> UrlParts:
+    """Splits a URL. The error repeats no part of it and has no other error as its context."""
     try:
         parts = split_url(url)
     except ValueError:  # its message may contain the password
         parts = None
-    behind = "" if parts is None else url.partition("://")[2][len(parts.netloc) :]
-    if parts is None or ("@" in behind and not may_have_at):
+    if parts is None:
         raise ValueError(
             "the URL of the server cannot be read; in a user or password percent-encode '/', '?', '#', '[' and ']' "
-            "(a '/' is %2F), or give them separately as username and password"
+            "(a '/' is %2F), or give them separately as username and password; the path of a socket has three slashes: "
+            "unix:///path/to/socket"
         )
     return parts
 

@@ -80,6 +80,8 @@ SECRET = "canary-83b1"
         f"redis://u:{SECRET}", f"redis://:{SECRET}/0", f"rediss://u:{SECRET}:6379", f"redis://a,u:{SECRET}",
         f"redis://pa@ss/{SECRET}@host", f"redis://pa@ss?{SECRET}@host", f"redis://pa@ss/0#{SECRET}@host",
         f"{SECRET}://host", f"redis://host/{SECRET}", f"redis://host?db={SECRET}", f"redis://{SECRET}:x",
+        f"unix://u:pa/{SECRET}@/sock?db=0", f"unix://u:pa?{SECRET}@/sock", f"unix://u:pa#{SECRET}@/sock",
+        f"unix://{SECRET}/sock", f"unix://u:p@x/{SECRET}@/sock", f"unix://:/{SECRET}@/sock",
         f"redis+sentinel://pa@ss:1/{SECRET}@host/main", f"redis://host/0?password={SECRET}", f"unix:///s?{SECRET}=1", f"redis+cluster://host:1/{SECRET}",
     ],
 )  # fmt: skip
@@ -91,8 +93,14 @@ def test_no_error_repeats_the_secret_in_a_url(url: str) -> None:
 
 
 def test_a_manifest_says_nothing_of_an_address_that_may_hold_a_password() -> None:
-    for url in (f"redis://pa@ss/{SECRET}@host", f"redis://host/{SECRET}", f"redis://{SECRET}:x"):
-        assert SECRET not in str(url_fault(url))
+    urls = (
+        f"redis://pa@ss/{SECRET}@host", f"redis://host/{SECRET}", f"redis://{SECRET}:x",
+        f"unix://u:pa/{SECRET}@/sock", f"redis+sentinel://u/{SECRET}@h:1/2", f"redis://u/0/{SECRET}@h",
+    )  # fmt: skip
+    for url in urls:
+        fault = url_fault(url)
+        assert fault is not None
+        assert SECRET not in fault
 
 
 def test_no_repr_shows_a_secret() -> None:
@@ -134,3 +142,13 @@ def test_a_password_that_is_not_encoded_is_not_repeated(scheme: str, letter: str
 
 def test_a_socket_may_have_an_at_in_its_path() -> None:
     assert parse_url("unix:///run/a@b.sock?db=2").socket_path == "/run/a@b.sock"
+    assert parse_url("unix://u:p@/run/a@b.sock").password == "p"
+
+
+def test_a_socket_with_a_host_says_what_to_write() -> None:
+    with pytest.raises(ValueError, match="three slashes: unix:///path/to/socket"):
+        parse_url("unix://run/valkey.sock")
+    assert (
+        url_fault("unix://run/valkey.sock")
+        == "has a host before the path of a socket; write unix:///path/to/socket?db=0"
+    )

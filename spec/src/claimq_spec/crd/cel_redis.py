@@ -12,7 +12,7 @@ from claimq_spec.manifest.redis_spec import URL_PATTERN
 # The steps of checking an address, in order: only the first one that fails is reported.
 _GOOD_SCHEME = f"self.url.matches({literal(URL_PATTERN)})"
 _IS_SOCKET = "self.url.startsWith('unix:')"
-_HAS_SOCKET_PATH = "self.url.matches('^unix://[^?]*/[^?/]+')"
+_HAS_SOCKET_PATH = "self.url.matches('^unix://([^@/?]*@)?/[^?]*[^?/]')"
 _HAS_HOST = "!self.url.matches('^[a-z+]+://([^@]*@)?([^/?]*,)?(/|$|[?]|,|:)')"
 _HAS_MASTER = "(!self.url.matches('^rediss?[+]sentinel://') || self.url.matches('^[a-z+]+://[^/]+/[^/?]+'))"
 _IS_CLUSTER = "has(self.cluster) && self.cluster"
@@ -50,7 +50,7 @@ REDIS_RULES = (
     _url(
         "url-form",
         f"!{_IS_SOCKET} || {_HAS_SOCKET_PATH}",
-        "has no path of a socket; write unix:///path/to/socket?db=0",
+        "has no path of a socket, or a host before it; write unix:///path/to/socket?db=0",
     ),
     _url(
         "url-form",

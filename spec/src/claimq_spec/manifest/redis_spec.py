@@ -31,6 +31,8 @@ def url_fault(url: str) -> str | None:
         parts = split_url(url)
         hosts = [split_address(address)[0] for address in parts.addresses]
     except ValueError:
+        if url.startswith("unix:"):
+            return "has a host before the path of a socket; write unix:///path/to/socket?db=0"
         return "has an address that is not HOST:PORT; write redis://host:6379/0, and brackets around an IPv6 address"
     if parts.scheme != "unix" and not all(hosts):
         return "has an empty host; write redis://host:6379/0"

@@ -1,6 +1,7 @@
 """Names of queues: which are there, which are known, and which may be meant."""
 
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ ON_A_QUEUE = [
     ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["find", "id"], ["workers"], ["pause"],
     ["resume"], ["flush", "--yes"], ["delete", "--yes"], ["release", "w"], ["failed", "list"],
     ["failed", "show", "id"], ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
+    ["url"], ["web", "--listen", "127.0.0.1:0"],
 ]  # fmt: skip
 
 
@@ -38,6 +40,42 @@ def test_enqueue_makes_a_queue_and_says_so(on: Claimq) -> None:
     assert on("enqueue", "thumbnails", "a", "-o", "json").json["created"] is False
     answer = on("enqueue", "thumbnals", "a")
     assert answer.out == "thumbnals: 1 item enqueued, 1 in main (a new queue; did you mean thumbnails?)\n"
+
+
+@pytest.mark.parametrize("source", ["list:nothing", "items.jsonl"])
+def test_an_import_of_nothing_creates_no_queue_and_says_so(
+    on: Claimq, valkey: Server, tmp_path: Path, source: str
+) -> None:
+    on("enqueue", "thumbnails", "a")
+    (tmp_path / "items.jsonl").write_text("")
+    before = valkey.call("KEYS", "*")
+    answer = on("import", "thumbnals", "--from", source)
+    assert (answer.code, answer.out) == (
+        0,
+        "thumbnals: 0 items enqueued (no queue was created; did you mean thumbnails?)\n",
+    )
+    assert on("import", "thumbnals", "--from", source, "-o", "json").json["created"] is False
+    assert valkey.call("KEYS", "*") == before
+    assert valkey.call("ZRANGE", "cq:queues", 0, -1) == [b"thumbnails"]
+
+
+def test_no_lines_create_no_queue(on: Claimq, tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("")
+    answer = on("enqueue", "q", "--lines", "none.txt")
+    assert answer.out == "q: 0 items enqueued, 0 in main (no queue was created)\n"
+
+
+def test_a_web_page_of_several_queues_needs_all_of_them(on: Claimq) -> None:
+    on("enqueue", "thumbnails", "a")
+    answer = on("web", "thumbnails", "mials", "--listen", "127.0.0.1:0")
+    assert (answer.code, answer.out) == (1, "")
+    assert "there is no queue mials on this server" in answer.err
+
+
+def test_the_url_of_a_server_that_does_not_answer_is_printed(on: Claimq, valkey: Server) -> None:
+    valkey.stop()
+    answer = on("url", "thumbnals")
+    assert (answer.code, answer.out) == (0, f"{valkey.url}\n")
 
 
 def test_a_queue_of_a_cluster_is_meant_by_its_bare_name(on: Claimq) -> None:

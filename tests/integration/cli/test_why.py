@@ -50,10 +50,32 @@ def test_a_queue_that_local_mode_does_not_run_is_not_looked_up_elsewhere_with_da
     assert "no `claimq up` with the queue default.other is running in" in found.err
 
 
+def test_a_misspelled_queue_of_local_mode_is_refused_with_the_one_that_is_meant(
+    start_up: StartUp,
+    claimq: Claimq,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    idle_spec: dict[str, object],
+) -> None:
+    start_up(idle_spec)
+    eventually_sync(lambda: claimq("why", "trial").code == 0, why="there is a decision")
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(
+        "#!/bin/sh\necho 'The connection to the server localhost:8080 was refused' >&2\nexit 1\n"
+    )
+    kubectl.chmod(0o700)
+    monkeypatch.setenv("PATH", str(kubectl.parent))
+    for more in ([], ["--data", str(tmp_path / ".claimq")]):
+        found = claimq("why", "trail", *more)
+        assert (found.code, found.out) == (1, "")
+        assert "did you mean trial?" in found.err
+
+
 def test_without_local_mode_and_without_kubectl_the_error_names_both(
     claimq: Claimq, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = claimq("why", "thumbs")
     assert (found.code, found.out) == (1, "")
-    assert "no running `claimq up` has this queue; kubectl" in found.err
+    assert "no running `claimq up` has the queue thumbs; kubectl" in found.err

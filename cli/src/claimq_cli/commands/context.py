@@ -16,7 +16,7 @@ import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
 from claimq_cli.cluster.kubectl import Kubectl, selected
-from claimq_cli.commands.queue_names import check_exists, did_you_mean
+from claimq_cli.commands.queue_names import NewQueue, check_exists, did_you_mean
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
@@ -109,18 +109,18 @@ class Context:
     @asynccontextmanager
     async def filled_queue(
         self, name: str, *, is_dry: bool = False
-    ) -> AsyncGenerator[tuple[claimq.ReliableQueue, str]]:
-        """A queue that may be new, and a text about that: empty if it existed before.
+    ) -> AsyncGenerator[tuple[claimq.ReliableQueue, NewQueue | None]]:
+        """A queue that may be new, and what to report of that; None if it existed before.
 
-        With ``is_dry`` it is not added to the list of `claimq queues`.
+        With ``is_dry`` it is not added to the list of `claimq queues`, nor if it was not created.
         """
         chosen = await self.chosen(name)
         async with claimq.connect(settings=chosen.settings) as server:
-            queue, new_queue = server.queue(chosen.queue_name(name)), ""
+            queue, new_queue = server.queue(chosen.queue_name(name)), None
             if not await queue.exists():
-                new_queue = f"a new queue{did_you_mean(name, await server.queues())}"
+                new_queue = NewQueue(did_you_mean(name, await server.queues()))
             yield queue, new_queue
-            if new_queue and not is_dry:
+            if new_queue and not is_dry and await queue.exists():
                 await queue.add_to_index()
 
 

@@ -13,6 +13,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import Duration, Instant
 from claimq_cli.commands.queue_argument import queue_argument
+from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import count, iso_instant
@@ -100,7 +101,7 @@ async def _enqueue_lines(context: Context, name: str, source: str, end: bytes, w
     with InputSource(source) as opened:
         async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
             done = await load(queue, opened, end, wanted, stop)
-    document = {**done.document(name), "created": bool(new_queue)}
+    document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
     if wanted.delay is not None:
         delayed = f"each delayed by {readable_duration(wanted.delay)}"
@@ -125,9 +126,8 @@ async def _file(source: str) -> bytes:
     return payload
 
 
-def _text(name: str, done: Loaded, delayed: str, new_queue: str) -> str:
+def _text(name: str, done: Loaded, delayed: str, new_queue: NewQueue | None) -> str:
     known = f", {count(done.known)} known already" if done.known else ""
     place = delayed or f"{done.length:,} in main"
-    return f"{name}: {count(done.enqueued)} enqueued{known}, {place}" + (
-        f" ({new_queue})" if new_queue else ""
-    )
+    new = new_queue.text(done.enqueued) if new_queue else ""
+    return f"{name}: {count(done.enqueued)} enqueued{known}, {place}{new}"

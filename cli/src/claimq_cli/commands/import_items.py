@@ -15,6 +15,7 @@ from claimq_cli.commands.import_source import FORMS, form_of, layout_of
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
+from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.migration.layout import Layout
 from claimq_cli.migration.mover import Moved, Mover
@@ -132,8 +133,8 @@ async def _from_file(context: Context, name: str, file: ItemFile, rate: float | 
     text = f"{name}: {count(loaded.enqueued)} enqueued" + (
         f", {count(loaded.known)} known already" if loaded.known else ""
     )
-    document = {**loaded.document(name), "created": bool(new_queue)}
-    context.answers.give(document, text + (f" ({new_queue})" if new_queue else ""))
+    document = {**loaded.document(name), "created": bool(new_queue and loaded.enqueued)}
+    context.answers.give(document, text + (new_queue.text(loaded.enqueued) if new_queue else ""))
 
 
 async def _check_file(context: Context, name: str, file: ItemFile) -> int:
@@ -184,7 +185,12 @@ async def _from_server(context: Context, name: str, layout: Layout, options: Opt
 
 
 def _report(
-    context: Context, name: str, moved: Moved, left: dict[str, int], options: Options, new_queue: str
+    context: Context,
+    name: str,
+    moved: Moved,
+    left: dict[str, int],
+    options: Options,
+    new_queue: NewQueue | None,
 ) -> None:
     document = {
         "queue": name,
@@ -197,12 +203,12 @@ def _report(
         "samples": [_sample(item) for item in moved.samples] if options.dry_run else [],
         "kept": dict(moved.kept),
         "not_touched": left,
-        "created": bool(new_queue) and not options.dry_run,
+        "created": bool(new_queue and moved.enqueued) and not options.dry_run,
     }
     verb = "would be enqueued" if options.dry_run else "enqueued"
     known = f", {count(moved.known)} known already" if moved.known else ""
     parts = ", ".join(f"{number:,} {label}" for label, number in moved.by_place.items())
-    new = f" ({new_queue})" if new_queue and not options.dry_run else ""
+    new = new_queue.text(moved.enqueued) if new_queue and not options.dry_run else ""
     lines = [f"{name}: {count(moved.enqueued)} {verb}{known}" + (f": {parts}" if parts else "") + new]
     if options.dry_run:
         lines += [_sample_text(item) for item in moved.samples]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import click
 
 import claimq
+from claimq.errors import ClaimqError
 from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_url import parse_url
 from claimq_cli.commands.context import Context, with_context
@@ -307,7 +311,7 @@ async def workers(context: Context, name: str) -> None:
 async def url(context: Context, name: str | None, show_password: bool) -> None:
     """Print the URL of the server that the other commands use.
 
-    With NAME: of the server of this queue.
+    With NAME: of the server of this queue, which must exist there if the server answers.
 
     For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
     """
@@ -315,7 +319,12 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
         raise CommandError(
             "the server of a ReliableQueue can be reached only while a command forwards its port", USAGE
         )
-    found = (await context.chosen(name)).settings.url
+    chosen = await context.chosen(name)
+    found = chosen.settings.url
     if parse_url(found).password is not None and not show_password:
         raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
+    if name is not None:
+        with suppress(ClaimqError):
+            async with claimq.connect(settings=replace(chosen.settings, retry_for=0.001)) as server:
+                await check_exists(server, server.queue(chosen.queue_name(name)))
     context.answers.give({"url": found}, found)

@@ -1,14 +1,26 @@
-"""Checks that a queue exists, and suggests names for misspelled ones."""
+"""Checks that a queue exists, suggests names for misspelled ones, and reports new ones."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import claimq
 from claimq_cli.errors import NOT_DONE, CommandError
 
 _MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NewQueue:
+    """A queue that did not exist before the command. ``hint``: see :func:`did_you_mean`."""
+
+    hint: str
+
+    def text(self, enqueued: int) -> str:
+        """Whether it was created, for the end of a line."""
+        return f" ({'a new queue' if enqueued else 'no queue was created'}{self.hint})"
 
 
 async def check_exists(server: claimq.Server, queue: claimq.ReliableQueue) -> None:

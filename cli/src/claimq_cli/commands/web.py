@@ -9,6 +9,7 @@ import click
 import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import QueueArgument
+from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.local_user import local_user
 from claimq_cli.queue_reads import local_decisions
@@ -78,6 +79,8 @@ async def web(
         chosen = await context.chosen(names[0] if is_one else None)
         async with claimq.connect(settings=chosen.settings) as server, stopping() as stop:
             await server.ping()
+            for name in names:
+                await check_exists(server, server.queue(chosen.queue_name(name)))
             shows_decisions = chosen.queues and context.cluster is None
             decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
             shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ import click
 from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
 from claimq_cli.commands.context import cluster_options, output_option
 from claimq_cli.commands.queue_argument import queue_argument
-from claimq_cli.errors import UNAVAILABLE, CommandError
+from claimq_cli.commands.queue_names import did_you_mean
+from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers, count, iso_instant
 from claimq_cli.output.decisions import decision_rows
@@ -35,24 +37,29 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
     NAME is a queue of a running `claimq up`, or else a ReliableQueue, which is read with kubectl.
     """
     kubectl = selected(namespace, kube_context)
-    found = _local(name, data) if kubectl is None else None
+    decisions = local_decisions(data) if kubectl is None else {}
+    found = _local(name, data, decisions) if kubectl is None else None
     try:
         found = found or _on_cluster(name, kubectl or Kubectl())
     except CommandError as error:
         if kubectl is not None:
             raise
-        raise CommandError(f"no running `claimq up` has this queue; {error}", error.exit_code) from error
+        hint = did_you_mean(name, decisions)
+        message = (
+            f"no running `claimq up` has the queue {name}{f'{hint} ({error})' if hint else f'; {error}'}"
+        )
+        raise CommandError(message, NOT_DONE if hint else error.exit_code) from error
     _show(found, Answers(output))
 
 
-def _local(name: str, data: Path | None) -> Json | None:
+def _local(name: str, data: Path | None, decisions: Mapping[str, Json]) -> Json | None:
     """The decision of a running local mode; None if none runs this queue. CommandError if --data has no such queue."""
-    decisions = local_decisions(data)
     if name in decisions:
         return {"queue": name, **_with_instant(decisions[name])}
     if data is not None:
         raise CommandError(
-            f"no `claimq up` with the queue {name} is running in {data}; start it, or omit --data"
+            f"no `claimq up` with the queue {name} is running in {data}"
+            f"{did_you_mean(name, decisions) or '; start it, or omit --data'}"
         )
     return None
 

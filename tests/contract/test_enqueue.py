@@ -1,5 +1,7 @@
 """enqueue: a new item at the tail of main, or delayed; ids, lengths, several queues in one step."""
 
+from typing import Any
+
 import pytest
 
 import claimq
@@ -41,6 +43,21 @@ async def test_nothing_to_enqueue_is_no_error_and_returns_the_length(queue: Reli
     await queue.enqueue("a")
     done = await queue.enqueue_many([])
     assert (done.ids, done.length) == ((), 1)
+
+
+async def test_an_enqueue_to_no_queue_is_no_error(store: claimq.Server) -> None:
+    assert await store.enqueue({}) == {}
+
+
+@pytest.mark.parametrize(("client", "error"), [("", claimq.InvalidName), ([], TypeError), (0, TypeError)])
+async def test_a_client_without_a_name_is_refused_and_named(
+    queue: ReliableQueue, client: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="client"):
+        await queue.enqueue("a", client=client)
+    with pytest.raises(error, match="client"):
+        await queue.enqueue_many([NewItem("a", client=client)])
+    assert await queue.length() == 0
 
 
 async def test_payloads_come_back_to_the_last_byte(queue: ReliableQueue) -> None:

@@ -1,5 +1,7 @@
 """requeue: counted, to the tail. unclaim: it never began, uncounted, to the head. crash: its holder died, counted."""
 
+from typing import Any, cast
+
 import pytest
 
 from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
@@ -55,6 +57,11 @@ async def test_fails_crashes_and_requeues_count_together_against_the_limit(queue
     (located,) = await queue.failed_items()
     item = located.item
     assert (item.requeue_count, item.fail_count, item.crash_count) == (3, 2, 1)
+
+
+async def test_a_reason_of_another_type_is_named(queue: ReliableQueue) -> None:
+    with pytest.raises(TypeError, match=r"^why is None; give text"):
+        await queue.unclaim([], why=cast("Any", None))
 
 
 async def test_unclaimed_items_stand_at_the_head_in_the_order_of_claiming(queue: ReliableQueue) -> None:

@@ -88,6 +88,8 @@ class Server:
         :meth:`ReliableQueue.enqueue`.
         """
         of_type("items", items, Mapping, "a mapping from queues to their items")
+        if not items:
+            return {}
         batches = {name: batch_of(payloads) for name, payloads in items.items()}
         check_one_step(batches.items())
         by_keys = {Keys(name): batch for name, batch in batches.items()}

@@ -116,6 +116,32 @@ def test_times_and_counts_are_over_zero(name: str, value: float) -> None:
         RedisSettings(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
 
 
+@pytest.mark.parametrize("name", ["retry_for", "verdict_retry_for"])
+def test_a_call_is_retried_no_longer_than_its_reply_is_kept(name: str) -> None:
+    RedisSettings(**{name: 3000})  # type: ignore[arg-type]  # a table of one argument
+    with pytest.raises(ValueError, match=f"^{name} is 7200; give 0.001 to 3,000 seconds"):
+        RedisSettings(**{name: 7200})  # type: ignore[arg-type]  # a table of one argument
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "url",
+        "username",
+        "password",
+        "sentinel_username",
+        "sentinel_password",
+        "ca_file",
+        "cert_file",
+        "key_file",
+    ],
+)
+@pytest.mark.parametrize("value", [5, b"canary-83b1"])
+def test_a_setting_that_is_no_text_is_named_and_not_shown(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is (int|bytes); give text$"):
+        RedisSettings(**{name: value})  # type: ignore[arg-type]  # a wrong value on purpose
+
+
 def test_a_certificate_needs_its_key() -> None:
     for given_ in ({"cert_file": "c.pem"}, {"key_file": "k.pem"}):
         with pytest.raises(ValueError, match="both cert_file and key_file"):

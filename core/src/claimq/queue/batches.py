@@ -150,7 +150,11 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
         wanted = (
             _PLAIN
             if new is None
-            else (check_name("client", new.client) if new.client else "-", _due(new), new.id is not None)
+            else (
+                "-" if new.client is None else check_name("client", new.client),
+                _due(new),
+                new.id is not None,
+            )
         )
         if wanted != shape:
             shape, count_at = wanted, len(batch.words) + 6

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from claimq.arguments import Duration, optional_seconds
+from claimq.arguments import Duration, optional_seconds, text
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome, Verdict
@@ -128,7 +128,7 @@ class Settling(QueuePart):
         LOST; FAILED for an item at its limit whose interruption was found to be a crash. Errors and cost as
         :meth:`fail`.
         """
-        return await self._give_back(claims, "interrupt", error=why)
+        return await self._give_back(claims, "interrupt", error=text("why", why))
 
     async def crash(self, claims: Claims, error: str) -> list[Outcome]:
         """The holder died: counts a crash; the items go to the tail of main, or to failed at the limit.

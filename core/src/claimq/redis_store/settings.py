@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from claimq.arguments import OptionalSeconds, Seconds, count, optional_count, text
+from claimq.arguments import OptionalSeconds, Seconds, count, optional_count
 from claimq.redis_url import parse_url
+
+_LONGEST_RETRY = 3000.0
+"""The reply of a call is kept for an hour after the last call, which is put off only every ten minutes
+(``lua/lib/call.lua``)."""
+_TEXTS = (
+    "url", "username", "password", "sentinel_username", "sentinel_password", "ca_file", "cert_file", "key_file"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -17,7 +24,8 @@ class RedisSettings:
     the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
     client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
     through an outage before it raises StoreUnavailable; ``verdict_retry_for`` is the same for done, fail, requeue
-    and unclaim if they are to be tried for longer, and renewals then have connections of their own;
+    and unclaim if they are to be tried for longer, and renewals then have connections of their own; both are at most
+    50 minutes, since the server keeps the reply of a call for that long and a later try would execute it again;
     ``reply_timeout`` is the longest silence of a call, not the time that a large reply takes over a slow link.
     ``largest_item``: the bytes, with its header, of the largest item that this program has the memory to claim; a
     larger one is not sent to it, but moved to failed with that reason. None: no limit.
@@ -33,13 +41,18 @@ class RedisSettings:
     key_file: str | None = None
     connect_timeout: Seconds = Seconds(5.0, least=0.001)
     reply_timeout: Seconds = Seconds(5.0, least=0.001)
-    retry_for: Seconds = Seconds(10.0, least=0.001)
-    verdict_retry_for: OptionalSeconds = OptionalSeconds(None, least=0.001)
+    retry_for: Seconds = Seconds(10.0, least=0.001, most=_LONGEST_RETRY)
+    verdict_retry_for: OptionalSeconds = OptionalSeconds(None, least=0.001, most=_LONGEST_RETRY)
     max_connections: int = 16
     largest_item: int | None = None
 
     def __post_init__(self) -> None:
-        parse_url(text("url", self.url))
+        for name in _TEXTS:
+            value = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name == "url"):
+                # The value is not shown: it may be a secret.
+                raise TypeError(f"{name} is {type(value).__name__}; give text")
+        parse_url(self.url)
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,8 @@ import yaml
 from claimq.errors import InvalidSpec, Problem
 from claimq_cli.errors import BAD_MANIFEST, USAGE, CommandError
 from claimq_spec.manifest import Manifest, parse_manifest
+from claimq_spec.manifest.command_words import command_for
+from claimq_spec.manifest.reading import shown
 
 
 def load_manifests(
@@ -23,12 +26,16 @@ def load_manifests(
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     documents = _documents(file)
+    found: Sequence[Problem]
     for number, document in enumerate(documents, 1):
         try:
-            manifests.append(parse_manifest(document, local=local, redis_url=url, command=words))
+            manifest = parse_manifest(document, local=local, redis_url=url, command=words)
+            found = [] if words else _program_problems(manifest.spec.worker.command, file, is_local=local)
+            manifests.append(manifest)
         except InvalidSpec as error:
-            before = f"document {number}: " if len(documents) > 1 else ""
-            problems += [Problem(f"{before}{one.field}", one.message) for one in error.problems]
+            found = error.problems
+        before = f"document {number}: " if len(documents) > 1 else ""
+        problems += [Problem(f"{before}{one.field}", one.message) for one in found]
     names = [manifest.spec.queue_name for manifest in manifests]
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(
@@ -37,6 +44,29 @@ def load_manifests(
     if problems:
         raise InvalidSpec(problems)
     return tuple(manifests)
+
+
+def _program_problems(command: Sequence[str], file: Path, *, is_local: bool) -> list[Problem]:
+    """The problem of a command whose first word is empty or a whole command line.
+
+    A program may have a blank in its name: it is accepted if there is one. On a cluster it is in an image, so only a
+    name is refused that has no '/' or begins with a program of this machine.
+    """
+    if not command:
+        return []
+    program = command[0].strip()
+    if not program:
+        return [Problem("spec.worker.command[0]", "must not be empty; give a program")]
+    first = program.split()[0]
+    has_path = "/" in program
+    exists = (file.absolute().parent / program).exists() if has_path else shutil.which(program)
+    if first == program or exists:
+        return []
+    if not is_local and has_path and ("/" in first or not shutil.which(first)):
+        return []
+    advice = command_for(program) if len(command) == 1 else "each of its words as an entry of its own"
+    message = f"is {shown(program)}, and there is no program of that name; write {advice}"
+    return [Problem("spec.worker.command[0]", message)]
 
 
 def _words(command: str | None) -> list[str] | None:

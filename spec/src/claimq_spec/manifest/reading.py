@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from math import inf, isfinite
@@ -12,12 +10,11 @@ from typing import Any, TypeVar, cast
 
 from claimq.errors import Problem
 from claimq_spec.duration import format_duration, parse_duration
+from claimq_spec.manifest.command_words import arguments_for, command_for, needs_shell
 from claimq_spec.manifest.declaring import UNLIMITED, Declared, DeclaredField, Kind, declared_fields, walk
 from claimq_spec.quantity import parse_quantity, parse_size
 
 _Spec = TypeVar("_Spec")
-
-_LONGEST_ADVICE = 200
 
 
 class Reading:
@@ -112,8 +109,10 @@ class Reading:
 
     def _list(self, declared: Declared, raw: object, path: str) -> object:
         if not isinstance(raw, list | tuple):
-            advice = f"write {_as_list(raw)}" if isinstance(raw, str) else "give a list"
-            self.add(path, f"is {shown(raw)}, not a list; {advice}")
+            if declared.kind is Kind.TEXTS and isinstance(raw, str):
+                self.add(path, _as_list(path, raw))
+            else:
+                self.add(path, f"is {shown(raw)}, not a list; give a list")
             return None
         entries = cast("list[object]", raw)
         if declared.most is not None and len(entries) > declared.most:
@@ -176,14 +175,15 @@ def plain(name: str) -> str:
     return re.sub(r"[-_\s\[\]]", "", name).lower()
 
 
-def _as_list(text: str) -> str:
-    """A text as a list of its words, split as a shell splits them."""
-    try:
-        words = shlex.split(text) or [text]
-    except ValueError:  # a quote that is not closed
-        words = text.split()
-    written = json.dumps(words, ensure_ascii=False)
-    return written if len(written) <= _LONGEST_ADVICE else "a list of its words"
+def _as_list(path: str, text: str) -> str:
+    """The end of the message on a text that must be a list."""
+    is_command = path.endswith(".command")
+    if not text.strip():
+        return "must not be empty; give a list of words, or remove it"
+    if needs_shell(text) and not is_command:
+        return f'is {shown(text)}, not a list; give a list; for a shell write command: ["sh", "-c", "..."]'
+    written = command_for(text) if is_command else arguments_for(text)
+    return f"is {shown(text)}, not a list; write {written}"
 
 
 def shown(value: object) -> str:

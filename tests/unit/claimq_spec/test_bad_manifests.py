@@ -115,3 +115,18 @@ def test_a_wrong_field_is_not_blamed_a_second_time_by_a_rule_that_needs_it() -> 
 def test_what_is_no_manifest_at_all_is_refused(document: Any) -> None:
     with pytest.raises(InvalidSpec, match="apiVersion, kind, metadata and spec"):
         parse_manifest(document)
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_template_with_many_objects_in_each_other_is_refused(kind: type) -> None:
+    deep: Any = "inside"
+    for _ in range(3000):
+        deep = {"a": deep} if kind is dict else [deep]
+    spec = {"redis": {"url": "redis://db"}, "worker": {"image": "x", "template": {"spec": {"volumes": deep}}}}
+    document = {
+        "apiVersion": "claimq.dev/v1alpha1", "kind": "ReliableQueue", "metadata": {"name": "q"}, "spec": spec,
+    }  # fmt: skip
+    with pytest.raises(InvalidSpec) as caught:
+        parse_manifest(document)
+    assert [problem.field for problem in caught.value.problems] == ["spec.worker.template.spec.volumes"]
+    assert "has more than 100 objects and lists in each other" in str(caught.value)

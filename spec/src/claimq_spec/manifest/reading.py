@@ -15,6 +15,8 @@ from claimq_spec.manifest.declaring import UNLIMITED, Declared, DeclaredField, K
 from claimq_spec.quantity import parse_quantity, parse_size
 
 _Spec = TypeVar("_Spec")
+_MOST_LEVELS = 100
+"""Of an object of Kubernetes that is passed on. Pods have fewer than twenty."""
 
 
 class Reading:
@@ -145,7 +147,10 @@ class Reading:
             elif declared.kind is Kind.QUANTITY_MAP:
                 self._quantity(found, key, value, here)
             elif value is not None:
-                found[key] = _without_nulls(value)
+                try:
+                    found[key] = _without_nulls(value)
+                except ValueError as error:
+                    self.add(here, str(error))
         return found
 
     def _quantity(self, found: dict[str, object], key: str, value: object, path: str) -> None:
@@ -160,14 +165,21 @@ class Reading:
             self.add(path, str(error))
 
 
-def _without_nulls(value: object) -> object:
-    """``value`` without its nulls. In Kubernetes a null means "not set", but in a list it is 0 or an empty text."""
+def _without_nulls(value: object, levels: int = _MOST_LEVELS) -> object:
+    """``value`` without its nulls. In Kubernetes a null means "not set", but in a list it is 0 or an empty text.
+
+    Raises ValueError for more than ``levels`` objects and lists in each other.
+    """
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if levels == 0:
+        raise ValueError(
+            f"has more than {_MOST_LEVELS} objects and lists in each other; remove the innermost"
+        )
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value).items()
-        return {key: _without_nulls(one) for key, one in entries if one is not None}
-    if isinstance(value, list | tuple):
-        return [_without_nulls(one) for one in cast("list[object]", value) if one is not None]
-    return value
+        return {key: _without_nulls(one, levels - 1) for key, one in entries if one is not None}
+    return [_without_nulls(one, levels - 1) for one in cast("list[object]", value) if one is not None]
 
 
 def plain(name: str) -> str:

@@ -29,6 +29,7 @@ from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
 from claimq_operator.watch.handlers import registry, watch
+from claimq_spec.deep_json import accept_deep_json
 from claimq_spec.environment import InvalidSettings
 from claimq_spec.log_lines import LogEvent, write_log
 
@@ -45,6 +46,7 @@ def main() -> int:
         for problem in error.problems:
             print(problem, file=sys.stderr)  # noqa: T201 - there is no log yet, and bare lines are easier to read
         return 2
+    accept_deep_json()
     write_log(settings.log_level, quotes_errors=True, quiet=("kopf", "aiohttp", "asyncio"))
     try:
         return asyncio.run(_run(settings))

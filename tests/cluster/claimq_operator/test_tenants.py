@@ -1,5 +1,6 @@
 """What one tenant's ReliableQueue can do to another's queue, password and objects: nothing, and it says why."""
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Generator
@@ -212,3 +213,32 @@ def test_a_template_that_asks_for_the_node_makes_no_pods_until_a_setting_allows_
     strict.process.kill9()
     world.operator(CLAIMQ_WORKERS_MAY="HostNetwork")
     eventually_sync(lambda: world.replicas() == 1)
+
+
+def create_deep(world: World, name: str, levels: int) -> None:
+    """A ReliableQueue with so many levels in its template."""
+    manifest = world.manifest(name, dict(world.get("rq", "first")["spec"]))
+    manifest["spec"]["worker"]["template"] = {"spec": {"affinity": "DEEP"}}
+    text = json.dumps(manifest).replace('"DEEP"', '{"a":' * levels + "1" + "}" * levels)
+    world.api.kubectl("create", "--validate=false", "-f", "-", stdin=text)
+
+
+def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(world: World) -> None:
+    """Python's JSON decoder has a limit of a thousand levels, and lists and watches have the objects of all tenants."""
+
+    def stalled(name: str) -> str:
+        path = "jsonpath={.status.conditions[?(@.type=='Stalled')].message}"
+        return world.api.kubectl("get", "rq", name, "-n", world.namespace, "-o", path)
+
+    world.queue("first", scaling={"mode": "Manual", "replicas": 1})
+    create_deep(world, "listed", 3000)
+    world.operator()
+    eventually_sync(lambda: world.replicas("first") == 1)
+    create_deep(world, "watched", 3000)
+    eventually_sync(lambda: "more than 100 objects and lists" in stalled("listed"))
+    eventually_sync(lambda: "more than 100 objects and lists" in stalled("watched"))
+    assert world.replicas("watched") is None
+    world.queue("second", scaling={"mode": "Manual", "replicas": 2})
+    eventually_sync(lambda: world.replicas("second") == 2)
+    for name in ("listed", "watched"):
+        world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--timeout=60s")

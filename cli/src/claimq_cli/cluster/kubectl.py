@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
+from claimq_spec.deep_json import DeepDecoder
 
 KIND = "reliablequeues.claimq.dev"
 _SECONDS = 30
@@ -34,11 +35,15 @@ class Kubectl:
 
     def get(self, *words: str) -> Any:
         """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
-        return json.loads(self._run(self.command("get", *words, "--output=json", "--request-timeout=10s")))
+        return json.loads(
+            self._run(self.command("get", *words, "--output=json", "--request-timeout=10s")), cls=DeepDecoder
+        )
 
     def get_path(self, path: str) -> Any:
         """The JSON at a path of the API. CommandError with kubectl's message if it fails."""
-        return json.loads(self._run(self.command("get", f"--raw={path}", "--request-timeout=10s")))
+        return json.loads(
+            self._run(self.command("get", f"--raw={path}", "--request-timeout=10s")), cls=DeepDecoder
+        )
 
     def may(self, verb: str, resource: str, subresource: str = "") -> bool:
         """Whether the user has this permission in the namespace. CommandError if kubectl fails."""

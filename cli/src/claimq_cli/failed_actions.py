@@ -178,7 +178,7 @@ class FailedAction:
         await self.queue.record_action(actor, change.action, str(self.wanted))
         try:
             if change.all and pace.is_unlimited and self.wanted.is_for_server:
-                self.changed = await change.all()
+                self.changed = self.matched = await change.all()
             else:
                 await self._each(stays, pace, stop)
         finally:

@@ -106,7 +106,7 @@ class FailedAction:
     changed: int = 0
     samples: list[Located] = field(default_factory=list[Located])
     problems: list[str] = field(default_factory=list[str])
-    note: Callable[[], object] = bool
+    note: Callable[[], object] = field(default=lambda: None)
 
     def requeueing(self) -> Change:
         """Sends the items back to main."""

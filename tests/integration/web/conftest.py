@@ -18,7 +18,7 @@ from testkit.binaries import ServerMissing
 from testkit.browser import launched
 from testkit.processes import Process
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 SCRIPT = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'{{12345678*9}}"
 CLIENT = "<img/src=x/onerror=window.hit=1>"
@@ -43,12 +43,19 @@ class Page:
         self.url = url
         self.log = log
 
-    def get(self, path: str = "/", *, method: str = "GET", headers: dict[str, str] | None = None) -> Answer:
+    def get(
+        self,
+        path: str = "/",
+        *,
+        method: str = "GET",
+        body: str | bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
         """One request."""
         address = urlsplit(self.url)
-        connection = http.client.HTTPConnection(address.hostname or "", address.port)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
         try:
-            connection.request(method, path, headers=headers or {})
+            connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, found, response.read().decode())

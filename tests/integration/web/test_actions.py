@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import socket
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -42,20 +39,12 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
 ]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A response."""
-
-    status: int
-    headers: dict[str, str]
-    text: str
-
-
 class User:
     """A browser of a user, without a browser."""
 
-    def __init__(self, url: str, token: str) -> None:
-        self.host = urlsplit(url).netloc
+    def __init__(self, page: Any, token: str) -> None:
+        self.page = page
+        self.host: str = urlsplit(str(page.url)).netloc
         self.cookie = ""
         self.form_token = ""
         if token:
@@ -66,21 +55,18 @@ class User:
             assert found
             self.form_token = found[1]
 
-    def send(self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> Answer:
+    def send(self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> Any:
         cookie = {"Cookie": self.cookie} if self.cookie else {}
-        with closing(http.client.HTTPConnection(self.host, timeout=30)) as connection:
-            connection.request(method, path, body, {**cookie, **headers})
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, response.read().decode())
+        return self.page.get(path, method=method, body=body, headers={**cookie, **headers})
 
     def get(self, path: str) -> str:
         """The text of a page, which must be there."""
         answer = self.send("GET", path, None, {})
         assert answer.status == 200, answer.text
-        return answer.text
+        text: str = answer.text
+        return text
 
-    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Answer:
+    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Any:
         fields = {"form_token": self.form_token} | dict(form)
         return self.send("POST", path, urlencode(fields), {"Content-Type": FORM, **(headers or {})})
 
@@ -114,7 +100,7 @@ def token(page_with_actions: Any) -> str:
 
 @pytest.fixture
 def user(page_with_actions: Any, token: str) -> User:
-    return User(page_with_actions.url, token)
+    return User(page_with_actions, token)
 
 
 def contents(queue: BlockingQueue) -> dict[str, int]:
@@ -138,24 +124,29 @@ def test_pages_need_a_login_and_go_on_to_the_page_that_was_asked_for(
 
 def test_a_login_leads_to_no_other_site(page_with_actions: Any, token: str) -> None:
     for elsewhere in ("//evil.example/", "/\\evil.example", "https://evil.example", "", "/a\r\nb: c"):
-        answer = User(page_with_actions.url, "").post("/login", {"token": token, "next": elsewhere})
+        answer = User(page_with_actions, "").post("/login", {"token": token, "next": elsewhere})
         assert (answer.status, answer.headers.get("location")) == (303, "/"), elsewhere
 
 
 def test_an_unknown_token_begins_no_session(page_with_actions: Any, token: str) -> None:
     for wrong in ("", "x", "0" * 32, "é", token[:-1], f"{token}x"):
-        answer = User(page_with_actions.url, "").post("/login", {"token": wrong})
+        answer = User(page_with_actions, "").post("/login", {"token": wrong})
         assert answer.status == 403, wrong
         assert answer.headers.get("set-cookie") is None
         assert "This token is not known." in answer.text
 
 
 def test_the_cookie_is_kept_from_scripts_and_other_sites(page_with_actions: Any, token: str) -> None:
-    answer = User(page_with_actions.url, "").post("/login", {"token": token})
+    answer = User(page_with_actions, "").post("/login", {"token": token})
     cookie = answer.headers["set-cookie"].lower()
     assert "; httponly" in cookie
     assert "; samesite=lax" in cookie
     assert token.lower() not in cookie
+
+
+def test_a_strange_cookie_of_another_program_does_not_hide_the_session(user: User) -> None:
+    user.cookie = f'{{"a"}}=1; {user.cookie}; b'
+    assert "Pause</button>" in user.get("/queues/media")
 
 
 def test_a_logout_ends_the_session(user: User) -> None:
@@ -196,7 +187,7 @@ def test_a_change_without_session_token_or_origin_is_refused_and_nothing_changes
 def test_a_form_token_of_another_session_does_not_help(
     page_with_actions: Any, token: str, user: User
 ) -> None:
-    user.form_token = User(page_with_actions.url, token).form_token
+    user.form_token = User(page_with_actions, token).form_token
     assert user.post("/queues/media", {"action": "pause"}).status == 403
 
 
@@ -206,7 +197,7 @@ def test_without_the_switch_users_log_in_and_change_nothing(
     users = tmp_path / "users"
     users.write_text("# for reading\nann 0123456789abcdef0123\n\nbob fedcba98765432100000\n")
     users.chmod(0o600)
-    user = User(start_page("--users", str(users)).url, "fedcba98765432100000")
+    user = User(start_page("--users", str(users)), "fedcba98765432100000")
     text = user.get("/queues/media")
     assert "bob" in text
     assert "Pause</button>" not in text

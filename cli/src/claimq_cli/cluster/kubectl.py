@@ -35,15 +35,14 @@ class Kubectl:
 
     def get(self, *words: str) -> Any:
         """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
-        return json.loads(
-            self._run(self.command("get", *words, "--output=json", "--request-timeout=10s")), cls=DeepDecoder
-        )
+        return self._read(*words, "--output=json")
 
     def get_path(self, path: str) -> Any:
         """The JSON at a path of the API. CommandError with kubectl's message if it fails."""
-        return json.loads(
-            self._run(self.command("get", f"--raw={path}", "--request-timeout=10s")), cls=DeepDecoder
-        )
+        return self._read(f"--raw={path}")
+
+    def _read(self, *words: str) -> Any:
+        return json.loads(self._run(self.command("get", *words, "--request-timeout=10s")), cls=DeepDecoder)
 
     def may(self, verb: str, resource: str, subresource: str = "") -> bool:
         """Whether the user has this permission in the namespace. CommandError if kubectl fails."""

@@ -12,7 +12,6 @@ import claimq
 from claimq.background_work import in_background
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.local.local_mode import LocalMode
-from claimq_cli.local_user import local_user
 from claimq_cli.web.listening import opened, url_of
 
 OFF = "off"
@@ -63,17 +62,14 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
 async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
-    from claimq_cli.web.login import Logins, new_token
+    from claimq_cli.web.login import Logins
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
 
     logins, where = None, ""
     if may_act:
-        token = new_token()
-        logins, where = (
-            Logins({token: local_user()}),
-            f"; the token to log in with is in {mode.directory.keep_token(token)}",
-        )
+        logins, token = Logins.of_local_user()
+        where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
     site = Site(LocalQueues(mode), logins, may_act=may_act)
     async with site.running(), served(site.app(host), listening):
         mode.note(f"web page: {url_of(listening)}{where}")

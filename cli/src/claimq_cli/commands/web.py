@@ -11,7 +11,6 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.local_user import local_user
 from claimq_cli.queue_reads import local_decisions
 from claimq_cli.stop_signals import stopping
 from claimq_cli.web.listening import opened, url_of
@@ -61,19 +60,20 @@ async def web(
     claimq web --actions
     claimq web --redis redis://db:6379/0 --listen 127.0.0.1:9000
     """
-    from claimq_cli.web.login import Logins, new_token, read_users
+    from claimq_cli.web.login import Logins, read_users
     from claimq_cli.web.queues import ServerQueues
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
 
-    has_login = may_act or users is not None
-    if has_login and without_login:
+    if without_login and (may_act or users is not None):
         raise CommandError("--without-login does not go with --actions and --users; leave it out", USAGE)
-    token = new_token() if has_login and users is None else None
-    logins = (
-        Logins(read_users(users) if users else {token: local_user()} if token else {}) if has_login else None
-    )
-    listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=without_login or has_login)
+    logins, token = None, None
+    if users is not None:
+        logins = Logins(read_users(users))
+    elif may_act:
+        logins, token = Logins.of_local_user()
+    allow_remote = without_login or logins is not None
+    listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=allow_remote)
     with listening:
         is_one = len(names) == 1 or (names and context.cluster is None)
         chosen = await context.chosen(names[0] if is_one else None)

@@ -19,7 +19,7 @@ from claimq_cli.errors import CommandError
 from claimq_cli.failed_actions import FailedAction, FailedFilter
 from claimq_cli.item_actions import ItemActions
 from claimq_cli.web.login import Session
-from claimq_cli.web.queues import Queues
+from claimq_cli.web.queues import Queues, no_queue
 from claimq_cli.web.runs import Run, Runs
 from claimq_spec.duration import parse_duration
 
@@ -124,7 +124,7 @@ class Actions:
     async def _queue(self, name: object) -> claimq.ReliableQueue:
         queue = self._queues.queue(str(name))
         if queue is None or not await queue.exists():
-            raise HTTPException(404, f"there is no queue {str(name)[:200]} on this server")
+            raise no_queue(str(name))
         return queue
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.local_user import local_user
 
 COOKIE = "claimq_session"
 _IDLE_SECONDS = 12 * 3600.0
@@ -51,6 +52,12 @@ class Logins:
         """``users``: token -> name."""
         self._users = {_digest(token): name for token, name in users.items()}
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    @staticmethod
+    def of_local_user() -> tuple[Logins, str]:
+        """Logins of the user of this process alone, and a new token for it."""
+        token = secrets.token_urlsafe(24)
+        return Logins({token: local_user()}), token
 
     def log_in(self, token: str) -> str | None:
         """Begins a session for the user with this token; returns the value of its cookie, None for an unknown token."""
@@ -105,11 +112,6 @@ def read_users(path: Path) -> dict[str, str]:
     if not users:
         raise CommandError(f"{path} has no user; write a line NAME TOKEN for each", USAGE)
     return users
-
-
-def new_token() -> str:
-    """A token that cannot be guessed."""
-    return secrets.token_urlsafe(24)
 
 
 def _problem(words: list[str], users: Mapping[str, str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from starlette.exceptions import HTTPException
+
 import claimq
 
 Json = dict[str, Any]
@@ -55,3 +57,8 @@ class ServerQueues:
     def servers(self) -> Iterable[claimq.Server]:
         """The one server."""
         return (self._server,)
+
+
+def no_queue(name: str) -> HTTPException:
+    """The answer where there is no such queue."""
+    return HTTPException(404, f"there is no queue {name[:200]} on this server")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -58,13 +58,15 @@ class Guarded:
             await send(message)
 
         headers = Headers(scope=scope)
-        session = self._logins.session(cookie_of(headers)) if self._logins else None
+        cookie = HTTPConnection(scope).cookies.get(COOKIE, "")
+        session = self._logins.session(cookie) if self._logins else None
         scope.setdefault("state", {})["session"] = session
         answer = self._refusal(scope["method"], headers) or self._needs_login(scope, session)
         await (answer or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, method: str, headers: Headers) -> Response | None:
-        if len(headers.getlist("host")) != 1 or not is_own_host(headers["host"], self._host):
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not is_own_host(host, self._host):
             # A name that resolves to this address can belong to a page of another site (DNS rebinding).
             return PlainTextResponse("open this page by its IP address or as localhost\n", 421)
         allowed = _READS if self._logins is None else (*_READS, "POST")
@@ -74,10 +76,8 @@ class Guarded:
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         is_link = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == ["navigate", "document"]
         # Browsers leave out the other headers where they do not trust the connection.
-        origin = headers.get("origin", f"http://{headers['host']}")
-        if (is_foreign and not (is_link and method in _READS)) or origin.partition("://")[2] != headers[
-            "host"
-        ]:
+        origin = headers.get("origin", f"http://{host}")
+        if (is_foreign and not (is_link and method in _READS)) or origin.partition("://")[2] != host:
             return PlainTextResponse("this page cannot be used by other sites\n", 403)
         return None if method in _READS else _refused_form(headers)
 
@@ -90,17 +90,6 @@ class Guarded:
         query = scope["query_string"].decode("latin-1")
         wanted = quote(path) + ("?" + query if query else "")
         return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
-
-
-def cookie_of(headers: Headers) -> str:
-    """The value of the session's cookie in a request; empty if it has none."""
-    cookies: SimpleCookie = SimpleCookie()
-    for line in headers.getlist("cookie"):
-        try:
-            cookies.load(line)
-        except CookieError:
-            continue
-    return cookies[COOKIE].value if COOKIE in cookies else ""
 
 
 def _refused_form(headers: Headers) -> Response | None:

@@ -25,12 +25,12 @@ from claimq_cli.web.actions import Actions, checked_form, filter_of, read_form
 from claimq_cli.web.login import COOKIE, Logins, Session
 from claimq_cli.web.overview import SHOW, Selection, selected, warnings_of
 from claimq_cli.web.payload import shown_payload
-from claimq_cli.web.queues import Json, Queues
+from claimq_cli.web.queues import Json, Queues, no_queue
 from claimq_cli.web.rendering import HERE, page
 from claimq_cli.web.runs import Runs
 from claimq_cli.web.sampler import Sampler
 from claimq_cli.web.samples import Samples, per_second, recent
-from claimq_cli.web.security import LOGIN, STATIC, Guarded, cookie_of
+from claimq_cli.web.security import LOGIN, STATIC, Guarded
 
 _READS_AT_ONCE = 8
 _COUNT_SECONDS = 3.0
@@ -148,7 +148,7 @@ class Site:
         async with self._reads:
             sample = await self.sampler.sample(name)
             if sample is None:
-                raise _no_queue(name)
+                raise no_queue(name)
             decision = self._queues.decisions().get(name, {})
             values = await queue_pages.summary(queue, sample, self.sampler.samples.ring(name), decision)
         return self._page(request, "summary.html", name=name, tab="summary", **values)
@@ -160,7 +160,7 @@ class Site:
             raise HTTPException(404, "there is no such page")
         async with self._reads:
             if not await queue.exists():
-                raise _no_queue(name)
+                raise no_queue(name)
             values = await queue_pages.READ[state](queue, request.query_params)
         return self._page(request, f"{state}.html", name=name, tab=state, **values)
 
@@ -228,7 +228,7 @@ class Site:
     async def _log_out(self, request: Request) -> Response:
         await checked_form(request)
         if self._logins:
-            self._logins.log_out(cookie_of(request.headers))
+            self._logins.log_out(request.cookies.get(COOKIE, ""))
         response = RedirectResponse(LOGIN, 303)
         response.delete_cookie(COOKIE, httponly=True, samesite="lax")
         return response
@@ -237,7 +237,7 @@ class Site:
         name = str(request.path_params["name"])
         queue = self._queues.queue(name)
         if queue is None:
-            raise _no_queue(name)
+            raise no_queue(name)
         return name, queue
 
     def _page(self, request: Request, template: str, *, status: int = 200, **values: object) -> Response:
@@ -270,7 +270,3 @@ def own_path(path: str) -> str:
     """The path, if it is one of this page's; otherwise that of the first page."""
     is_own = path.startswith("/") and path.isprintable() and not set(path[1:2]) & {"/", "\\"}
     return path if is_own else "/"
-
-
-def _no_queue(name: str) -> HTTPException:
-    return HTTPException(404, f"there is no queue {name[:200]} on this server")

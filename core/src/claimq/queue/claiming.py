@@ -162,13 +162,14 @@ class Claiming(QueuePart):
         if overdue:
             self._connection.in_background(self._reap_and_repair(overdue))
         claims = self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000)
-        too_large = {
-            f"{self.worker}/{number}.{nonce}": size
-            for number, size in enumerate(reply[2:], start=first)
-            if isinstance(size, int)
-        }
-        if too_large:
-            self._connection.in_background(self._fail_too_large(too_large))
+        if self._connection.settings.largest_item is not None:
+            too_large = {
+                f"{self.worker}/{number}.{nonce}": size
+                for number, size in enumerate(reply[2:], start=first)
+                if isinstance(size, int)
+            }
+            if too_large:
+                self._connection.in_background(self._fail_too_large(too_large))
         return Claimed(claims, again=not claims)
 
     async def _fail_too_large(self, claims: Mapping[str, int]) -> None:

@@ -13,7 +13,7 @@ import claimq
 from claimq import Item, Policy, RedisSettings, ReliableQueue, State, StoreMisused
 from testkit.handlers import Seen, fill
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.processes import Process
+from testkit.processes import Process, whole_lines
 from testkit.server import DURABLE, Server
 from testkit.waiting import eventually, eventually_sync
 
@@ -248,6 +248,6 @@ async def test_a_killed_process_leaves_no_item_behind(
 
 
 def _ended(log: Path) -> Iterator[str]:
-    for line in log.read_text().splitlines():
+    for line in whole_lines(log):
         if line.startswith("end "):
             yield line.removeprefix("end ")

@@ -18,7 +18,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from clusterkit import toolchain
-from testkit.processes import Process
+from testkit.processes import Process, whole_lines
 from testkit.sidecars import Sidecar
 from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
@@ -110,8 +110,7 @@ class Run:
     @property
     def sums(self) -> list[str]:
         """The checksums that were written."""
-        lines = self.log.read_text().splitlines()
-        return [line[:64] for line in lines if len(line.split(" ")[0]) == 64]
+        return [line[:64] for line in whole_lines(self.log) if len(line.split(" ")[0]) == 64]
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import claimq.worker
 from claimq.errors import StoreUnavailable
 from claimq.tokens import number_of
 from testkit.history import Event
+from testkit.processes import whole_lines
 
 QUEUE = "kill"
 LIMIT = 3
@@ -41,10 +42,7 @@ class Log:
 
 def read_log(path: Path) -> list[Event]:
     """The events in a log; a last line that was cut off is left out."""
-    if not path.exists():
-        return []
-    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    rows = map(json.loads, lines)
+    rows = map(json.loads, whole_lines(path))
     return [Event(who, at, op, phase, tuple(map(tuple, items))) for who, at, op, phase, items in rows]
 
 

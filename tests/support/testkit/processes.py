@@ -19,6 +19,14 @@ WRAPPER = Path(__file__).parent / "die_with_parent.py"
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testkit-spawner")
 
 
+def whole_lines(log: Path) -> list[str]:
+    """The lines of a log, none when it does not exist; a last line that a kill cut off is left out.
+
+    With PYTHONUNBUFFERED, print() writes each argument by itself, so a line may end after any of them.
+    """
+    return log.read_text().split("\n")[:-1] if log.exists() else []
+
+
 class Running(Protocol):
     """What Process needs of subprocess.Popen."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from claimq import variables
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import merge, without_empty
-from claimq_operator.kubernetes_api.port import Json
+from claimq_operator.kubernetes_api.port import Json, part
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest import QueueSpec
@@ -38,8 +38,7 @@ def locked_down(container: Mapping[str, Any]) -> Json:
 
     A privileged container is left as it is: the API server refuses it with these settings.
     """
-    given = container.get("securityContext")
-    if isinstance(given, Mapping) and cast("Mapping[str, object]", given).get("privileged"):
+    if part(container, "securityContext").get("privileged"):
         return dict(container)
     return merge(container, {"securityContext": LOCKED_DOWN})
 

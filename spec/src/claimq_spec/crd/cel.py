@@ -6,10 +6,9 @@ from claimq import variables
 from claimq_spec.crd.cel_redis import REDIS_RULES
 from claimq_spec.crd.cel_rule import CelRule, joined
 from claimq_spec.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
+from claimq_spec.manifest.pod_template import RESERVED_CONTAINERS, RESERVED_VOLUMES
 from claimq_spec.manifest.rules import (
     LARGEST_PAYLOAD,
-    RESERVED_CONTAINERS,
-    RESERVED_VOLUMES,
     SIDECAR_BASE,
     SIDECAR_LEAST_PAYLOAD,
     SIDECAR_PER_BYTE,

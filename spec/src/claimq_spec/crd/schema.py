@@ -13,6 +13,7 @@ from claimq_spec.crd.cel import FIELD_RULES, OBJECT_RULES
 from claimq_spec.crd.cel_rule import CelRule
 from claimq_spec.crd.cel_values import duration_bounds, form_of_text, quantity, size_bounds
 from claimq_spec.manifest.declaring import Declared, Kind, declared_fields
+from claimq_spec.manifest.pod_template import CONTAINER, POD, Shape
 from claimq_spec.names import APP_CONTAINER
 
 Schema = dict[str, Any]
@@ -138,8 +139,25 @@ def _defaults_below(declared: Declared) -> Schema:
 
 _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
-_OBJECTS: Schema = {"type": "array", "maxItems": 256, "items": dict(_FREE)}
-_TEXTS: Schema = {"type": "array", "maxItems": 256, "items": {"type": "string"}}
+_SHAPES: Mapping[Shape, Schema] = {
+    Shape.OBJECT: dict(_FREE),
+    Shape.OBJECTS: {"type": "array", "maxItems": 256, "items": dict(_FREE)},
+    Shape.TEXT: {"type": "string"},
+    Shape.TEXTS: {"type": "array", "maxItems": 256, "items": {"type": "string"}},
+    Shape.BOOLEAN: {"type": "boolean"},
+    Shape.INTEGER: {"type": "integer", "format": "int64"},
+}
+
+
+def _shaped(shapes: Mapping[str, Shape], kind: str) -> Schema:
+    """Fields of a pod or container. A null is allowed, and means that the field is not set."""
+    description = f"As in a {kind} of Kubernetes."
+    return {
+        name: {**_SHAPES[shape], "nullable": True, "description": description}
+        for name, shape in shapes.items()
+    }
+
+
 _CONTAINER: Schema = {
     "type": "object",
     "required": ["name"],
@@ -149,12 +167,7 @@ _CONTAINER: Schema = {
             "maxLength": 63,
             "description": f'Name of the container; "{APP_CONTAINER}" is the app.',
         },
-        "image": {"type": "string", "description": "Its image."},
-        "command": _TEXTS | {"description": "Program and first arguments."},
-        "args": _TEXTS | {"description": "Arguments."},
-        "env": _OBJECTS | {"description": "Environment variables."},
-        "envFrom": _OBJECTS | {"description": "ConfigMaps and Secrets that become environment variables."},
-        "resources": {**_FREE, "description": "CPU and memory."},
+        **_shaped(CONTAINER, "container"),
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }
@@ -187,6 +200,7 @@ _POD: Schema = {
             },
             "description": "Volumes for the containers to mount.",
         },
+        **_shaped(POD, "pod"),
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }

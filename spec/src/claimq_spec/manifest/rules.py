@@ -6,26 +6,19 @@ The CRD has the same rules in CEL; ``code`` identifies a pair.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from claimq import variables
 from claimq.errors import Problem
 from claimq.redis_url import split_url
 from claimq_spec.duration import format_duration
+from claimq_spec.manifest.pod_template import pod_problems
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
 from claimq_spec.manifest.scaling_spec import ScalingMode
-from claimq_spec.names import (
-    APP_CONTAINER,
-    GRACE_MARGIN,
-    PREFIX,
-    SECRETS_VOLUME,
-    SIDECAR_CONTAINER,
-    SOCKET_VOLUME,
-)
+from claimq_spec.names import GRACE_MARGIN, PREFIX
 from claimq_spec.quantity import format_size, parse_quantity
 
 MIB = 1024 * 1024
@@ -36,9 +29,6 @@ SIDECAR_BASE = 64 * MIB
 SIDECAR_PER_BYTE = 32
 """Memory for each byte of a payload with the worst content, as in the sidecar's settings."""
 SIDECAR_LEAST_PAYLOAD = MIB // 4
-
-RESERVED_CONTAINERS = (SIDECAR_CONTAINER,)
-RESERVED_VOLUMES = (SOCKET_VOLUME, SECRETS_VOLUME)
 
 Check = Callable[[QueueSpec], Iterator[Problem]]
 
@@ -318,50 +308,7 @@ def _template_metadata(spec: QueueSpec) -> Iterator[Problem]:
 
 @_rule("template-pod", "spec.worker.template.spec")
 def _template_pod(spec: QueueSpec) -> Iterator[Problem]:
-    pod = spec.worker.template.spec
-    path = "spec.worker.template.spec"
-    if pod.get("restartPolicy", "Always") != "Always":
-        yield Problem(
-            f"{path}.restartPolicy", f"is {shown(pod['restartPolicy'])}; workers are restarted: remove it"
-        )
-    for kind in ("containers", "initContainers"):
-        entries = pod.get(kind, ())
-        if not isinstance(entries, list | tuple):
-            yield Problem(f"{path}.{kind}", f"is {shown(entries)}; give a list of containers")
-            continue
-        for index, entry in enumerate(cast("list[object]", entries)):
-            yield from _container(f"{path}.{kind}[{index}]", kind, entry)
-    volumes = pod.get("volumes", ())
-    for index, entry in enumerate(cast("list[object]", volumes) if isinstance(volumes, list | tuple) else ()):
-        yield from _volume(f"{path}.volumes[{index}]", entry)
-
-
-def _volume(path: str, entry: object) -> Iterator[Problem]:
-    name = cast("Mapping[str, object]", entry).get("name") if isinstance(entry, Mapping) else None
-    if not isinstance(name, str):
-        yield Problem(f"{path}.name", "is missing; give the volume a name")
-    elif name in RESERVED_VOLUMES:
-        yield Problem(f"{path}.name", f"is {shown(name)}, a volume that claimq adds; choose another name")
-
-
-def _container(path: str, kind: str, entry: object) -> Iterator[Problem]:
-    if not isinstance(entry, Mapping):
-        yield Problem(path, f"is {shown(entry)}; give a container")
-        return
-    container = cast("Mapping[str, object]", entry)
-    name = container.get("name")
-    if not isinstance(name, str):
-        yield Problem(f"{path}.name", 'is missing; give the container a name ("worker" is the app)')
-    elif name in RESERVED_CONTAINERS:
-        yield Problem(
-            f"{path}.name", f"is {shown(name)}, the container that claimq adds; choose another name"
-        )
-    elif name == APP_CONTAINER and kind == "containers":
-        for taken in ("image", "command", "args", "env", "envFrom", "resources"):
-            if taken in container:
-                yield Problem(
-                    f"{path}.{taken}", f"is set for the app container; set spec.worker.{taken} instead"
-                )
+    yield from pod_problems(spec.worker.template.spec)
 
 
 def _scheme(redis: RedisSpec) -> str:

@@ -11,7 +11,7 @@ from claimq_operator.children.deployment import WorkerDeployment, deployment
 from claimq_operator.children.sidecar import lifecycle_key
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.manifest.rules import RESERVED_VOLUMES
+from claimq_spec.manifest.pod_template import RESERVED_VOLUMES
 
 Build = Callable[..., WorkerDeployment]
 
@@ -172,14 +172,6 @@ def test_a_privileged_container_is_left_as_it_is(build: Build) -> None:
     own = {"name": "a", "image": "a:1", "securityContext": {"privileged": True}}
     pod = pod_of(build(worker={"template": {"spec": {"containers": [own]}}}))
     assert own in pod["containers"]
-
-
-@pytest.mark.parametrize("value", ["none", ["none"]])
-def test_a_security_context_of_another_type_is_left_to_the_api_server(build: Build, value: object) -> None:
-    containers = [{"name": name, "securityContext": value} for name in ("worker", "other")]
-    spec = {"securityContext": value, "containers": containers}
-    pod = pod_of(build(worker={"template": {"spec": spec}}))
-    assert [one["securityContext"] for one in (pod, *pod["containers"])] == [value] * 3
 
 
 def test_the_app_is_drained_before_it_gets_sigterm(build: Build) -> None:

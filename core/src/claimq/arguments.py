@@ -99,6 +99,11 @@ def several(name: str, values: object) -> list[Any]:
     return list(values)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of any type
 
 
+def is_finite(value: float) -> bool:
+    """Whether it is neither infinite nor NaN; also for whole numbers beyond the range of a float."""
+    return isinstance(value, int) or isfinite(value)
+
+
 def _number(name: str, value: object, wanted: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is {value!r}; give {wanted}")
@@ -106,7 +111,7 @@ def _number(name: str, value: object, wanted: str) -> float:
 
 
 def _within(name: str, value: float, least: float, most: float, unit: str = "") -> float:
-    if not isfinite(value) or not least <= value <= most:
+    if not is_finite(value) or not least <= value <= most:
         raise ValueError(f"{name} is {value}; give {_plain(least)} to {_plain(most)}{unit}")
     return value
 

@@ -7,9 +7,8 @@ in the operator and on one machine. The resolution is a millisecond, as on the s
 from __future__ import annotations
 
 import re
-from math import isfinite
 
-from claimq.arguments import CENTURY
+from claimq.arguments import CENTURY, is_finite
 
 _NUMBER = r"[0-9]{1,%d}(?:\.[0-9]{1,3})?"
 
@@ -52,9 +51,10 @@ def format_duration(seconds: float) -> str:
 
     Raises :class:`ValueError` for a negative number, infinity and NaN.
     """
-    if not isfinite(seconds) or seconds < 0:
+    if not is_finite(seconds) or seconds < 0:
         raise ValueError(f"{seconds} is not a duration; give seconds, 0 or more")
-    left = round(seconds * 1000)
+    whole, part = divmod(seconds, 1)
+    left = int(whole) * 1000 + round(part * 1000)
     parts: list[str] = []
     for unit, size in _UNIT_MS.items():
         count, left = divmod(left, size)

@@ -61,6 +61,12 @@ def test_a_command_replaces_the_manifests(tmp_path: Path) -> None:
         ("# nothing\n---\n", "is empty"),
         ("a: [1,\n", "is not YAML at line 2"),
         ("a: \x00", "is not YAML"),
+        (
+            "b: 1\na: 2026-13-45",
+            "at line 2, column 4: month must be in 1..12; correct the value, or put it in",
+        ),
+        (f"a: {'9' * 5000}", "at line 1, column 4: .* correct the value, or put it in quotes"),
+        (f"a: {'[' * 5000}", "has hundreds of objects and lists in each other; remove the innermost"),
     ],
 )
 def test_what_is_no_manifest_is_an_error_with_a_place(tmp_path: Path, text: str, words: str) -> None:

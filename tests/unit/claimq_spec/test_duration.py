@@ -41,6 +41,9 @@ def test_a_duration_means_its_seconds(text: str, seconds: float) -> None:
         (604800, "168h"),
         (1.0004, "1s"),
         (0.0001, "0s"),
+        (59.9996, "1m"),
+        (1.7e308, f"{int(1.7e308) // 3600}h{int(1.7e308) // 60 % 60}m{int(1.7e308) % 60}s"),
+        (10**400, f"{10**400 // 3600}h{10**400 // 60 % 60}m{10**400 % 60}s"),
     ],
 )
 def test_seconds_are_shown_in_the_usual_form(seconds: float, text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -351,6 +353,7 @@ json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
+    | st.sampled_from([10**60, -(10**400), 10**400, 1.7e308])
     | st.floats()
     | st.text(max_size=8)
     | st.sampled_from(["30s", "1Mi", "redis://a"]),
@@ -371,18 +374,30 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, inner in entries for place in places(inner, (*path, key)))]
 
 
-@given(st.sampled_from([place for place in places(WHOLE) if place]), json_values, st.booleans())
-@settings(max_examples=400, deadline=None)
-def test_whatever_stands_anywhere_is_accepted_or_refused_with_a_field_near_it(
-    place: tuple[Any, ...], value: Any, is_local: bool
-) -> None:
+def put(place: tuple[Any, ...], value: object) -> dict[str, Any]:
+    """A whole manifest with ``value`` at ``place``."""
     document = copy.deepcopy(WHOLE)
     holder = document
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize("value", [10**60, -(10**400), 10**400, 1.7e308, math.inf, math.nan])
+def test_a_number_of_any_size_anywhere_is_refused_with_its_field_or_accepted(value: float) -> None:
+    for place in filter(None, places(WHOLE)):
+        with suppress(InvalidSpec):
+            parse_manifest(put(place, value)).spec.policy_fields()
+
+
+@given(st.sampled_from([place for place in places(WHOLE) if place]), json_values, st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_whatever_stands_anywhere_is_accepted_or_refused_with_a_field_near_it(
+    place: tuple[Any, ...], value: Any, is_local: bool
+) -> None:
     try:
-        manifest = parse_manifest(document, local=is_local)
+        manifest = parse_manifest(put(place, value), local=is_local)
     except InvalidSpec as error:
         for problem in error.problems:
             assert problem.field

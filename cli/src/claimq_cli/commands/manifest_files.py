@@ -78,8 +78,15 @@ def _words(command: str | None) -> list[str] | None:
         ) from error
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """A YAML loader that rejects duplicate keys instead of using the last one."""
+class _Loader(yaml.SafeLoader):
+    """A YAML loader that rejects duplicate keys instead of using the last one, and names the place of a bad value."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)  # pyright: ignore[reportUnknownMemberType]  # PyYAML is untyped
+        except ValueError as error:  # of a date or a number
+            problem = f"{error}; correct the value, or put it in quotes"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -103,13 +110,17 @@ def _documents(file: Path) -> list[Mapping[str, object]]:
             f"{file} cannot be read ({why}); give the path of a manifest", BAD_MANIFEST
         ) from error
     try:
-        documents = [one for one in yaml.load_all(text, _UniqueKeys) if one is not None]
+        documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise CommandError(
             f"{file} is not YAML{where}: {getattr(error, 'problem', error)}", BAD_MANIFEST
         ) from error
+    except RecursionError:
+        raise CommandError(
+            f"{file} has hundreds of objects and lists in each other; remove the innermost", BAD_MANIFEST
+        ) from None
     if not documents:
         raise CommandError(
             f"{file} is empty; write a ReliableQueue in it (see docs/manifest.md)", BAD_MANIFEST

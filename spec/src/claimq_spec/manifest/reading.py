@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from math import inf, isfinite
+from math import inf
 from typing import Any, TypeVar, cast
 
+from claimq.arguments import is_finite
 from claimq.errors import Problem
-from claimq_spec.duration import format_duration, parse_duration
+from claimq_spec.duration import LONGEST, format_duration, parse_duration
 from claimq_spec.manifest.command_words import arguments_for, command_for, needs_shell
 from claimq_spec.manifest.declaring import UNLIMITED, Declared, DeclaredField, Kind, declared_fields, walk
 from claimq_spec.quantity import parse_quantity, parse_size
 
 _Spec = TypeVar("_Spec")
+_LONGEST_NUMBER = 10**60
 _MOST_LEVELS = 100
 """Of an object of Kubernetes that is passed on. Pods have fewer than twenty."""
 
@@ -210,6 +212,8 @@ def shown(value: object) -> str:
         return "an object"
     if isinstance(value, list | tuple):
         return "a list"
+    if isinstance(value, int) and abs(value) >= _LONGEST_NUMBER:
+        return "a number of more than 60 digits"
     if isinstance(value, int | float):
         return str(value)
     return f"a {type(value).__name__}"
@@ -275,13 +279,13 @@ def _integer(declared: Declared, raw: object) -> int:
 
 
 def _number(declared: Declared, raw: object) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not is_finite(raw):
         raise ValueError(f"is {shown(raw)}; give a number {declared.range()}, without quotes")
     return float(_bounded(declared, raw, raw))
 
 
 def _duration(declared: Declared, raw: object) -> float:
-    if isinstance(raw, int | float) and not isinstance(raw, bool) and isfinite(raw) and raw >= 0:
+    if isinstance(raw, int | float) and not isinstance(raw, bool) and is_finite(raw) and 0 <= raw <= LONGEST:
         raise ValueError(
             f'is the number {raw}; durations have a unit: write "{format_duration(raw)}" for seconds'
         )
@@ -304,7 +308,8 @@ def _size(declared: Declared, raw: object) -> int:
 def _bounded(declared: Declared, value: float, raw: object) -> float:
     least, most = declared.least, declared.most
     if (least is not None and value < least) or (most is not None and value > most):
-        raise ValueError(f"is {raw}; give a value {declared.range()}")
+        found = raw if isinstance(raw, str) else shown(raw)
+        raise ValueError(f"is {found}; give a value {declared.range()}")
     return value
 
 

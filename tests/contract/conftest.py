@@ -4,10 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import redis.asyncio
 
 import claimq
 from claimq import Policy, RedisSettings, ReliableQueue
 from testkit.clock import Near
+from testkit.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
@@ -15,9 +17,14 @@ WorkerQueue = Callable[[str], ReliableQueue]
 
 
 @pytest.fixture
-async def store(server: Server) -> AsyncIterator[claimq.Server]:
+async def store(request: pytest.FixtureRequest, server: Server) -> AsyncIterator[claimq.Server]:
     """A connection to the server under test. It waits for a server that does not answer for lack of a processor, and
-    gives up soon on one that is gone."""
+    gives up soon on one that is gone. With the marker frozen_clock(True), the clock of the queue q stands still."""
+    marker = request.node.get_closest_marker("frozen_clock")
+    if marker and True in marker.args:
+        async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
+            yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
+        return
     settings = RedisSettings(server.url, retry_for=2.0, reply_timeout=PATIENCE, connect_timeout=PATIENCE)
     async with claimq.connect(settings=settings) as made:
         yield made

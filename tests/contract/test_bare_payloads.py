@@ -89,6 +89,7 @@ async def test_a_bare_payload_is_claimed_like_another_item(
     ids=[*FORGED, *OTHERS],
 )
 @pytest.mark.parametrize("mark", [b" ", b"!"])
+@pytest.mark.frozen_clock(True)
 async def test_what_only_looks_like_a_header_is_a_payload_as_a_whole(
     server: Server, queue: ReliableQueue, payload: bytes, mark: bytes
 ) -> None:
@@ -169,6 +170,7 @@ def _clients(server: Server) -> bytes:
     return reply
 
 
+@pytest.mark.frozen_clock(True)
 async def test_a_sweep_gives_the_oldest_bare_payload_its_header_so_that_main_has_an_age(
     server: Server, queue: ReliableQueue, near: Near
 ) -> None:

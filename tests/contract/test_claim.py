@@ -10,6 +10,8 @@ from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.waiting import eventually
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def test_items_are_claimed_in_the_order_in_which_they_came(queue: ReliableQueue) -> None:
     await queue.enqueue_many([str(number) for number in range(100)])

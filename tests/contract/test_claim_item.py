@@ -123,6 +123,7 @@ async def test_an_item_that_another_worker_claims_first_is_left_to_it(
     assert await lengths(mixed) == Lengths(main=0, busy=15, delayed=3)
 
 
+@pytest.mark.frozen_clock(True)
 async def test_the_lease_decides_if_no_verdict_comes(mixed: ReliableQueue) -> None:
     await claimed(mixed, "ann-4")
     await move_clock(mixed, 31)

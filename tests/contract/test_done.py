@@ -7,6 +7,8 @@ from claimq import Claim, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:
     await queue.enqueue_many(list(payloads))

@@ -9,6 +9,8 @@ from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.server import Server
 from testkit.waiting import eventually
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def held(queue: ReliableQueue, payloads: str, count: int = 1) -> list[Claim]:
     await queue.enqueue_many(list(payloads))

@@ -11,6 +11,8 @@ from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def test_an_item_is_at_the_tail_of_main_and_the_reply_says_its_id_and_the_length(
     queue: ReliableQueue,
@@ -66,6 +68,7 @@ async def test_payloads_come_back_to_the_last_byte(queue: ReliableQueue) -> None
     assert [claim.item.payload for claim in await queue.claim(9, wait=0)] == payloads
 
 
+@pytest.mark.frozen_clock(False)
 async def test_times_are_the_servers(server: Server, queue: ReliableQueue) -> None:
     time = server.call("TIME")
     assert isinstance(time, list)
@@ -250,6 +253,7 @@ async def test_a_call_forgets_few_old_ids_of_each_of_many_queues(
 
 
 @pytest.mark.parametrize("due", ["x", "inf", "nan", "+", "+x", "1.5", "1e9", "0x10", " 1", "1" * 17])
+@pytest.mark.frozen_clock(False)
 async def test_a_due_time_that_is_no_number_is_refused_before_anything_is_written(
     server: Server, store: claimq.Server, queue: ReliableQueue, due: str
 ) -> None:

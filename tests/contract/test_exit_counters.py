@@ -9,6 +9,8 @@ from testkit.clock import move_clock
 from testkit.looking import lengths
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def fail_both(queue: ReliableQueue) -> None:
     await queue.fail(await queue.claim(2, wait=0), "no", permanent=True)

@@ -6,6 +6,8 @@ from claimq import Claim, FailedPolicy, NewItem, Policy, ReliableQueue, RetryDel
 from testkit.clock import Near, move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def one(queue: ReliableQueue) -> Claim:
     (claim,) = await queue.claim(wait=0)

@@ -10,6 +10,8 @@ from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def fail(queue: ReliableQueue, *payloads: str, client: str | None = None) -> None:
     """These are in failed, each a moment after the one before; their ids are their payloads."""

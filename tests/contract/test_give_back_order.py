@@ -10,6 +10,8 @@ from testkit.clock import move_clock
 from testkit.looking import texts, verdicts, waiting
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 MERGED = 1000
 """How many items that were given back before a call reads (MERGE_ITEMS of lib/giveback.lua)."""
 

@@ -11,6 +11,8 @@ from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def in_every_state(queue: ReliableQueue) -> str:
     """Items m (main), b (busy), d (delayed), f (failed), each with its letter as its id. Returns the token of b."""
@@ -311,6 +313,7 @@ async def test_counters_add_up(queue: ReliableQueue) -> None:
     assert tuple(stats) == COUNTERS
 
 
+@pytest.mark.frozen_clock(False)
 async def test_looking_changes_nothing(server: Server, queue: ReliableQueue) -> None:
     await in_every_state(queue)
     before = contents(server)

@@ -98,6 +98,7 @@ async def test_no_item_gets_a_cause_twice_or_of_another_death(
     assert "a failure of its own" in {item.last_error for item in await queue.peek(3)}
 
 
+@pytest.mark.frozen_clock(True)
 async def test_a_crash_of_long_ago_is_not_explained(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     await queue.crash(await queue.claim(1, wait=0), "gone")

@@ -9,6 +9,8 @@ from claimq import NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, State, 
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def test_an_expired_claim_goes_back_to_main_counted_as_a_crash(queue: ReliableQueue) -> None:
     await queue.enqueue("a")

@@ -7,6 +7,8 @@ from claimq.model import State, Verdict
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 CAUSE = "worker ended: evicted (Pod ephemeral local storage usage exceeds the limit), exit code 137; pod p"
 WHY = "its worker was asked to end at once"
 

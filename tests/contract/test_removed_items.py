@@ -8,6 +8,8 @@ from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, verdicts
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def logged(queue: ReliableQueue) -> list[tuple[str, str]]:
     return [(removed.reason, removed.item.text) for removed in await queue.removed_items(1000)]

@@ -6,6 +6,8 @@ from claimq import Claim, Policy, ReliableQueue, State
 from testkit.clock import Near, move_clock
 from testkit.looking import verdicts
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def held(queue: ReliableQueue, payloads: str = "a") -> list[Claim]:
     await queue.enqueue_many(list(payloads))

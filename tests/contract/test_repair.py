@@ -9,6 +9,8 @@ from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.server import Server
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def held(queue: ReliableQueue, payloads: str) -> list[str]:
     await queue.enqueue_many(list(payloads))

@@ -8,6 +8,8 @@ from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Ver
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 
+pytestmark = pytest.mark.frozen_clock(True)
+
 
 async def one(queue: ReliableQueue) -> Claim:
     (claim,) = await queue.claim(wait=0)

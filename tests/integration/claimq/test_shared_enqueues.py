@@ -36,6 +36,13 @@ async def texts(queue: ReliableQueue) -> list[str]:
     return [item.text for item in await queue.peek(1000)]
 
 
+@pytest.fixture
+def one_call_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow a reply is; else another call begins beside it, and their order is open."""
+    monkeypatch.setattr(shared_enqueues, "_PATIENCE", 60.0)
+
+
+@pytest.mark.usefixtures("one_call_at_a_time")
 async def test_enqueues_during_a_call_share_the_next_one_in_order(queue: ReliableQueue) -> None:
     numbers = [str(number) for number in range(300)]
     before = (await queue.snapshot()).seq
@@ -47,10 +54,8 @@ async def test_enqueues_during_a_call_share_the_next_one_in_order(queue: Reliabl
     assert [one.length for one in stored] == [1] + [201] * 200 + [300] * 99
 
 
-async def test_tasks_that_go_on_together_stay_together(
-    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_enqueues, "_PATIENCE", 60.0)  # a slow reply would begin another call
+@pytest.mark.usefixtures("one_call_at_a_time")
+async def test_tasks_that_go_on_together_stay_together(queue: ReliableQueue) -> None:
     before = (await queue.snapshot()).seq
 
     async def producer() -> None:
@@ -63,6 +68,7 @@ async def test_tasks_that_go_on_together_stay_together(
     assert queue._connection.shared_enqueues == {}
 
 
+@pytest.mark.usefixtures("one_call_at_a_time")
 async def test_each_keeps_its_client_its_delay_and_its_id(queue: ReliableQueue) -> None:
     stored = await asyncio.gather(
         queue.enqueue("a"),
@@ -86,6 +92,7 @@ async def test_each_keeps_its_client_its_delay_and_its_id(queue: ReliableQueue) 
     assert [located.item.text for located in await queue.items(State.DELAYED)] == ["e"]
 
 
+@pytest.mark.usefixtures("one_call_at_a_time")
 async def test_an_item_that_is_refused_does_not_stop_the_others(queue: ReliableQueue, valkey: Server) -> None:
     await queue.set_policy(Policy(max_payload=10))
     valkey.call("SET", "cq:{q}:main:bad", "in the way")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from testkit.frozen_clock import FrozenClock
+
 if TYPE_CHECKING:
     from claimq.queue.reliable_queue import ReliableQueue
 
@@ -19,8 +21,12 @@ async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False)
     """Moves the queue's clock, at once and for all its users.
 
     Forward, as if the queue had been in use all the time; with `gap` as if it had not (the server was down, or its
-    clock was stepped). Backward, as if the server's clock had been stepped back.
+    clock was stepped). Backward, as if the server's clock had been stepped back. A frozen clock moves forward only.
     """
+    client = queue._connection._shared
+    if isinstance(client, FrozenClock):
+        client.move(queue.name, round(seconds * 1000), gap=gap)
+        return
     milliseconds = before_slewing(round(seconds * 1000)) if gap else round(seconds * 1000)
     connection, stats = queue._connection, queue._keys.stats
     await connection.command("HINCRBY", stats, "clock_offset", milliseconds)
@@ -31,10 +37,3 @@ async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False)
 def before_slewing(milliseconds: int) -> int:
     """How far an offset has to leap for the queue's clock to leap so far."""
     return -(-milliseconds * 10 // 9)
-
-
-def offset_for_leap(last: int, milliseconds: int, server_time: tuple[int, int]) -> int:
-    """The offset with which the queue's clock is so far after the instant `last` (ms), by the server's TIME."""
-    seconds, micro = server_time
-    offset = last + milliseconds - seconds * 1000 - micro // 1000
-    return offset + before_slewing(milliseconds) - milliseconds if offset > 0 else offset

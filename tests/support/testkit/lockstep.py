@@ -16,16 +16,14 @@ from claimq.policy import Policy
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
 from claimq.tokens import number_of
-from testkit.clock import offset_for_leap
 from testkit.comparing import differences
-from testkit.frozen_clock import FrozenClock
+from testkit.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.lockstep_items import ItemsWorld
 from testkit.model import QueueModel
 from testkit.model_item import ModelItem, Order
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
 
-BEGIN_MS = 10**12
 T = TypeVar("T")
 New = tuple[bytes, str | None, str | None, float | None]
 """What a producer says of an item: payload, its own id, client, delay in seconds."""
@@ -260,9 +258,7 @@ class World(ItemsWorld):
         """No call reaches the queue for so long (over five seconds), then one does: holders have a grace now."""
         model = self.models[name]
         stats = f"cq:{{{name}}}:stats"
-        offset = offset_for_leap(model.now, milliseconds, self.raw.time())
-        self.raw.hset(stats, mapping={"clock_offset": offset, "seen_at": model.now})
-        self.clock.now = {}
+        self.clock.move(name, milliseconds, gap=True)
         self.run(internals(self.queue(name)).wake())
         seen = int(self.raw.hget(stats, "seen_at") or 0)
         assert milliseconds <= seen - model.now < milliseconds + 5000

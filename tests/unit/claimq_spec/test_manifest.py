@@ -349,17 +349,11 @@ def test_the_example_is_a_good_manifest_for_local_mode_and_for_a_cluster() -> No
     assert not on_cluster.worker.image.endswith(":latest")
 
 
+keys = st.text(max_size=8) | st.integers()
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.sampled_from([10**60, -(10**400), 10**400, 1.7e308])
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["30s", "1Mi", "redis://a"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3)
-    ),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+    | st.sampled_from(["30s", "1Mi", "redis://a", 10**60, -(10**400), 10**400, 1.7e308]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=6,
 )
 
@@ -376,8 +370,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 def put(place: tuple[Any, ...], value: object) -> dict[str, Any]:
     """A whole manifest with ``value`` at ``place``."""
-    document = copy.deepcopy(WHOLE)
-    holder = document
+    holder = document = copy.deepcopy(WHOLE)
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value

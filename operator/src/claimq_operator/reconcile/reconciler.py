@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 
-from claimq.errors import ClaimqError
+from claimq.background_work import or_cancelled
 from claimq.queue.internals import internals
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
@@ -62,12 +61,12 @@ class Reconciler:
             while True:
                 context.liveness.beat(self._loop_name, timeout=2 * PASS_TIMEOUT)
                 began = loop.time()
-                pause = await self._guarded_pass()
+                pause = await or_cancelled(self._guarded_pass())
                 context.metrics.pass_seconds.observe(loop.time() - began)
                 # The configured pause may be longer than the timeout of a pass.
                 context.liveness.beat(self._loop_name, timeout=pause + 2 * PASS_TIMEOUT)
                 due = loop.time() + pause
-                if not await self._wait(pause):
+                if not await or_cancelled(self._wait(pause)):
                     context.metrics.pass_lag.observe(max(loop.time() - due, 0.0))
         finally:
             context.liveness.remove(self._loop_name)
@@ -193,9 +192,8 @@ class Reconciler:
         finally:
             for one in waits:
                 one.cancel()
-            for one in waits:
-                with suppress(asyncio.CancelledError, ClaimqError):
-                    await one
+            # Ends with a cancellation of this task too; suppressing the errors of each would lose it.
+            await asyncio.gather(*waits, return_exceptions=True)
         # A wait that failed also starts a pass, which reports the error.
         return any(one.exception() is not None or one.result() for one in done)
 

@@ -87,6 +87,10 @@ property: setup ## compares random operations with a plain model
 kill: setup ## kills processes at random points and accounts for every item
 	$(PYTEST) tests/$@
 
+.PHONY: stalls
+stalls: setup ## pauses tests at random points and so finds those that depend on speed; ARGS="tests/contract -k reap"
+	@$(BIN)/pytest -n 12 -p testkit.stalls $(ARGS)
+
 .PHONY: mutants
 mutants: setup ## changes one token of a pure module at a time and prints the changes that its tests miss; SAMPLE=90, SEED=0, ONLY=PATH
 	@$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))

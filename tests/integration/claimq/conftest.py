@@ -12,8 +12,10 @@ from testkit.server import Server
 
 @pytest.fixture
 async def store(valkey: Server) -> AsyncIterator[claimq.Server]:
-    """A connection to an empty Valkey; it tries for two seconds through an outage."""
-    async with claimq.connect(settings=RedisSettings(url=valkey.url, retry_for=2.0)) as made:
+    """A connection to an empty Valkey. It tries for two seconds through an outage, and waits for a reply that is late
+    for lack of a processor."""
+    settings = RedisSettings(url=valkey.url, retry_for=2.0, reply_timeout=30.0, connect_timeout=30.0)
+    async with claimq.connect(settings=settings) as made:
         yield made
 
 

@@ -158,7 +158,7 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
     queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
     await queue.enqueue_many(["a", "b"])
-    settings = RedisSettings(url=proxy.url, retry_for=0.2, reply_timeout=2.0)
+    settings = RedisSettings(url=proxy.url, retry_for=0.2, reply_timeout=5.0)
     async with claimq.connect(settings=settings) as short:
         other = short.queue("q", worker="w2")
         await other.unclaim(await other.claim(1))  # the server knows the scripts

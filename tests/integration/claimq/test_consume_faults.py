@@ -18,7 +18,7 @@ from testkit.waiting import eventually
 
 def behind(url: str) -> claimq.Server:
     """A connection that gives a call up soon."""
-    return claimq.connect(settings=RedisSettings(url=url, retry_for=0.1, reply_timeout=2.0))
+    return claimq.connect(settings=RedisSettings(url=url, retry_for=0.1, reply_timeout=5.0))
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

@@ -150,7 +150,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_unavailable_in_boun
 
 async def test_a_silent_server_is_given_up_after_the_reply_time(valkey: Server) -> None:
     loop = asyncio.get_running_loop()
-    async with connected(valkey.url, reply_timeout=2.0, connect_timeout=2.0) as queue:
+    async with connected(valkey.url, reply_timeout=5.0, connect_timeout=5.0) as queue:
         await queue.enqueue("a")
         valkey.sigstop()
         started = loop.time()

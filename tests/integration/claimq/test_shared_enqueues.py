@@ -165,7 +165,7 @@ async def test_in_an_outage_each_caller_gets_an_error_of_its_own(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    settings = RedisSettings(url=proxy.url, retry_for=0.1, reply_timeout=2.0)
+    settings = RedisSettings(url=proxy.url, retry_for=0.1, reply_timeout=30.0)
     async with claimq.connect(settings=settings) as server:
         queue = server.queue("q")
         await queue.enqueue("warm")

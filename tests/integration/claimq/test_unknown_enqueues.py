@@ -13,7 +13,7 @@ async def test_an_enqueue_of_unknown_outcome_made_again_with_its_id_is_queued_on
     queue: ReliableQueue, valkey: Server, start_proxy: ProxyFactory, direction: str, stored: int
 ) -> None:
     proxy = start_proxy(valkey)
-    settings = RedisSettings(url=proxy.url, retry_for=0.5, reply_timeout=2.0)
+    settings = RedisSettings(url=proxy.url, retry_for=0.5, reply_timeout=5.0)
     async with claimq.connect(settings=settings) as far:
         await far.queue("warm").enqueue("the server knows the script")
         proxy.black_hole("requests" if direction == "requests" else "replies")

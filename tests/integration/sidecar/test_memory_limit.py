@@ -131,8 +131,14 @@ def test_items_that_exceed_its_memory_fail_and_the_others_are_delivered(
     for size in (13, 48, 100):  # the manifest's rule allows none of them, but does not hold for bare payloads
         valkey.call("LPUSH", f"cq:{{{queue.name}}}:main", os.urandom(size * MB))
     queue.enqueue("small", id="small")
-    answer = limited.ask("POST", "/v1/claim", {"max": 4, "wait": 30})
-    assert (answer.status, [one["id"] for one in answer.json["claims"]]) == (200, ["small"])
+
+    def claim() -> list[str]:
+        """As a client does: a 503 asks to try again, which 161 MB cause on a busy machine."""
+        answer = limited.ask("POST", "/v1/claim", {"max": 4, "wait": 30})
+        assert answer.status in (200, 503), answer
+        return [one["id"] for one in answer.json.get("claims", [])]
+
+    assert eventually_sync(claim) == ["small"]
     eventually_sync(lambda: queue.length("failed") == 3)
     assert "give the worker more memory" in (queue.failed_items(1)[0].item.last_error or "")
     assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb

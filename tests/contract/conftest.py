@@ -21,7 +21,7 @@ async def store(request: pytest.FixtureRequest, server: Server) -> AsyncIterator
     """A connection to the server under test. It waits for a server that does not answer for lack of a processor, and
     gives up soon on one that is gone. With the marker frozen_clock(True), the clock of the queue q stands still."""
     marker = request.node.get_closest_marker("frozen_clock")
-    if marker and True in marker.args:
+    if marker and marker.args[0]:
         async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
             yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
         return

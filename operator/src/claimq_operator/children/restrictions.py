@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
 from claimq_spec.manifest import TemplateSpec
+from claimq_spec.manifest.pod_template import POD_PATH
 
-_PATH = "spec.worker.template.spec"
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
     ("Root", "runAsNonRoot", lambda value: value is False),
@@ -50,17 +50,17 @@ def refused(template: TemplateSpec, allowed: Collection[str]) -> str:
 def _pod(pod: Mapping[str, object]) -> Iterator[Found]:
     for word, name in (("HostNetwork", "hostNetwork"), ("HostPID", "hostPID"), ("HostIPC", "hostIPC")):
         if pod.get(name):
-            yield word, f"{_PATH}.{name}"
+            yield word, f"{POD_PATH}.{name}"
     for name in ("serviceAccountName", "serviceAccount"):
         if pod.get(name) not in (None, "", "default"):
-            yield "ServiceAccount", f"{_PATH}.{name}"
-    yield from _security(_map(pod.get("securityContext")), f"{_PATH}.securityContext")
+            yield "ServiceAccount", f"{POD_PATH}.{name}"
+    yield from _security(_map(pod.get("securityContext")), f"{POD_PATH}.securityContext")
     for index, volume in enumerate(_list(pod.get("volumes"))):
         if volume.get("hostPath") is not None:
-            yield "HostPath", f"{_PATH}.volumes[{index}].hostPath"
+            yield "HostPath", f"{POD_PATH}.volumes[{index}].hostPath"
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for index, container in enumerate(_list(pod.get(kind))):
-            yield from _container(container, f"{_PATH}.{kind}[{index}]")
+            yield from _container(container, f"{POD_PATH}.{kind}[{index}]")
 
 
 def _container(container: Mapping[str, Any], path: str) -> Iterator[Found]:

@@ -13,7 +13,7 @@ from claimq_spec.crd.cel import FIELD_RULES, OBJECT_RULES
 from claimq_spec.crd.cel_rule import CelRule
 from claimq_spec.crd.cel_values import duration_bounds, form_of_text, quantity, size_bounds
 from claimq_spec.manifest.declaring import Declared, Kind, declared_fields
-from claimq_spec.manifest.pod_template import CONTAINER, POD, Shape
+from claimq_spec.manifest.pod_template import CONTAINER, POD, POD_PATH, Shape
 from claimq_spec.names import APP_CONTAINER
 
 Schema = dict[str, Any]
@@ -87,7 +87,7 @@ def _typed(declared: Declared, path: str) -> Schema:
             one: Schema = {"x-kubernetes-int-or-string": True, "maxLength": _LONGEST_QUANTITY}
             return _map(_ruled(one, quantity(declared)), most=8)
         case Kind.FREE:
-            return _POD if path == "spec.worker.template.spec" else dict(_FREE)
+            return _POD if path == POD_PATH else dict(_FREE)
         case _:
             return _scalar(declared)
 

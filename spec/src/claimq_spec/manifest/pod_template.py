@@ -17,7 +17,8 @@ from claimq_spec.names import APP_CONTAINER, SECRETS_VOLUME, SIDECAR_CONTAINER, 
 RESERVED_CONTAINERS = (SIDECAR_CONTAINER,)
 RESERVED_VOLUMES = (SOCKET_VOLUME, SECRETS_VOLUME)
 
-_PATH = "spec.worker.template.spec"
+POD_PATH = "spec.worker.template.spec"
+"""The field that this module checks."""
 
 
 class Shape(Enum):
@@ -58,10 +59,10 @@ CONTAINER = _fields(
 
 def pod_problems(pod: Mapping[str, object]) -> Iterator[Problem]:
     """The problems of the pod spec of a template. Nulls count as missing."""
-    yield from _types(_PATH, POD, pod)
+    yield from _types(POD_PATH, POD, pod)
     if pod.get("restartPolicy", "Always") != "Always":
         yield Problem(
-            f"{_PATH}.restartPolicy", f"is {shown(pod['restartPolicy'])}; workers are restarted: remove it"
+            f"{POD_PATH}.restartPolicy", f"is {shown(pod['restartPolicy'])}; workers are restarted: remove it"
         )
     yield from _each(pod, "containers", "container", _main_container)
     yield from _each(pod, "initContainers", "container", _container)
@@ -73,7 +74,7 @@ Check = Callable[[str, Mapping[str, object]], Iterator[Problem]]
 
 def _each(pod: Mapping[str, object], name: str, noun: str, check: Check) -> Iterator[Problem]:
     """The problems of a list and of each of its entries; ``check`` gets the path and the entry."""
-    path, entries = f"{_PATH}.{name}", pod.get(name, ())
+    path, entries = f"{POD_PATH}.{name}", pod.get(name, ())
     if not isinstance(entries, list | tuple):
         yield Problem(path, f"is {shown(entries)}; give a list of {noun}s")
         return

@@ -13,7 +13,7 @@ from claimq import variables
 from claimq.errors import Problem
 from claimq.redis_url import split_url
 from claimq_spec.duration import format_duration
-from claimq_spec.manifest.pod_template import pod_problems
+from claimq_spec.manifest.pod_template import POD_PATH, pod_problems
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
@@ -230,7 +230,7 @@ def _replicas_by_mode(spec: QueueSpec) -> Iterator[Problem]:
 
 @_rule("drain-within-grace", "spec.worker.drainTimeout", "spec.worker.template")
 def _drain_within_grace(spec: QueueSpec) -> Iterator[Problem]:
-    field = "spec.worker.template.spec.terminationGracePeriodSeconds"
+    field = f"{POD_PATH}.terminationGracePeriodSeconds"
     grace = spec.worker.template.spec.get("terminationGracePeriodSeconds")
     if grace is None:
         return
@@ -306,7 +306,7 @@ def _template_metadata(spec: QueueSpec) -> Iterator[Problem]:
                 yield Problem(field, f"has {len(value)} characters; a label's value has at most 63")
 
 
-@_rule("template-pod", "spec.worker.template.spec")
+@_rule("template-pod", POD_PATH)
 def _template_pod(spec: QueueSpec) -> Iterator[Problem]:
     yield from pod_problems(spec.worker.template.spec)
 

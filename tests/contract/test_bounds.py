@@ -185,7 +185,7 @@ async def test_failed_large_items_are_sent_back_and_removed_page_by_page(large: 
 
 async def test_explaining_and_recounting_large_items_goes_on(large: ReliableQueue) -> None:
     await large.crash(await claim_all(large), "killed")
-    reply = await run(large, "explain", "w1", "OOMKilled: 137", 60_000, 200, 0)
+    reply = await run(large, "explain", "w1", "OOMKilled: 137", 60_000, 200, "inf", 0)
     assert reply[1:] == [MOST, MOST, 1]
     assert await internals(large).explain("w1", "OOMKilled: 137") == COUNT - MOST
     claims: list[Claim] = []
@@ -335,12 +335,12 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "give_back with a long error": (True, ["fail", "e" * 2**20, "", "", 1, "w1", 1, "TOKEN"]),
     "give_back with a long detail": (True, ["fail", "e", "d" * 2**20, "", 1, "w1", 1, "TOKEN"]),
     "release_worker with a long error": (True, ["w1", "crash", "e" * 2**20, "TOKEN"]),
-    "explain with a long cause": (False, ["w1", "c" * 2**20, 1000, 1, 0]),
+    "explain with a long cause": (False, ["w1", "c" * 2**20, 1000, 1, "inf", 0]),
     "recount with a long cause": (False, ["w1", "c" * 2**20, 1000, 1, 0]),
     "release_worker": (True, ["w1", "crash", "gone", *[f"w1/{n}" for n in range(MANY)]]),
     "reap": (False, [MANY]),
     "repair": (False, [MANY]),
-    "explain": (False, ["w1", "cause", 1000, MANY, 0]),
+    "explain": (False, ["w1", "cause", 1000, MANY, "inf", 0]),
     "recount": (False, ["w1", "cause", 1000, MANY, 0]),
     "requeue_failed": (True, ["", "", 0, "", "-inf", 0, MANY]),
     "remove_failed": (True, ["", 0, 0, "-inf", 0, MANY, 0, 0, ""]),

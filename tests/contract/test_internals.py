@@ -12,7 +12,8 @@ from testkit.clock import move_clock
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
-CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 1"
+FIRST = "worker ended: exit code 3; pod p, node n, image i, run 1"
+CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 2"
 
 
 async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
@@ -96,6 +97,24 @@ async def test_no_item_gets_a_cause_twice_or_of_another_death(
     assert await internals(queue).explain("w1", CAUSE) == 0
     assert await internals(queue).explain("w1", "worker ended: exit code 1; pod p") == 0
     assert "a failure of its own" in {item.last_error for item in await queue.peek(3)}
+
+
+@pytest.mark.frozen_clock(True)
+async def test_a_crash_that_got_an_earlier_ends_cause_gets_its_own(queue: ReliableQueue) -> None:
+    async def crash() -> None:
+        await queue.crash(await queue.claim(1, wait=0), "gone")
+        assert await internals(queue).explain("w1", FIRST, ended_at=first_end) == 1
+        assert await internals(queue).explain("w1", FIRST, ended_at=first_end) == 0
+
+    first_end = (await queue.snapshot()).now
+    await queue.enqueue_many(["a", "b"])
+    await crash()
+    await move_clock(queue, 5)
+    second_end = (await queue.snapshot()).now
+    await crash()  # the first end is handled again, and takes the second end's crash for its own
+    assert await internals(queue).explain("w1", CAUSE, ended_at=second_end) == 1
+    assert await internals(queue).explain("w1", CAUSE, ended_at=second_end) == 0
+    assert [item.last_error for item in await queue.peek(2)] == [FIRST, CAUSE]
 
 
 @pytest.mark.frozen_clock(True)

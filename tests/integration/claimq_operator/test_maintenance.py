@@ -7,6 +7,7 @@ import claimq
 from claimq import FailedPolicy, Policy
 from claimq.model import State
 from claimq.policy_changes import PolicyFields
+from claimq_operator.kubernetes_api.terminations import Termination
 from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
 from testkit.server import Server
 
@@ -48,3 +49,34 @@ async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> Non
         queue = store.queue("q", worker="w")
         await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=False)
         assert await queue.policy() == Policy(**POLICY)
+
+
+async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_cause(
+    valkey: Server,
+) -> None:
+    def ended(run: int, at: float, before: float) -> Termination:
+        return Termination(
+            f"cid{run}", "pod.", before, False, f"worker ended: OOMKilled; run {run}", ended_at=at
+        )
+
+    async with claimq.connect(valkey.url) as store:
+        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+
+        async def crash() -> float:
+            (claimed,) = await queue.claim(1, wait=0)
+            at = (await queue.snapshot()).now
+            await queue.crash(claimed, "the app ended its session")
+            return at
+
+        async def observe(*found: Termination) -> None:
+            await maintenance.run(queue, None, found, now=100.0, has_pods=True)
+
+        await queue.enqueue("bad")
+        first = await crash()
+        await observe(ended(1, first - 1, first - 1))
+        second = await crash()
+        # The status still shows the run that has ended just now, and with it the first run's end.
+        await observe(ended(1, first - 1, first))
+        await observe(ended(2, second, second))
+        (item,) = await queue.peek(1)
+        assert [entry.error[-5:] for entry in item.history] == ["run 1", "run 2"]

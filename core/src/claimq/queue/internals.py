@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from claimq import arguments
 from claimq.arguments import Duration
@@ -58,15 +59,24 @@ class Internals(QueuePart):
         """
         await self._connection.lost_claims.recovered(self._keys.main)
 
-    async def explain(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
+    async def explain(
+        self,
+        worker: str,
+        cause: str,
+        *,
+        ended_at: float = math.inf,
+        within: Duration = 60.0,
+        limit: int = 200,
+    ) -> int:
         """Adds the cause to items that ``worker`` gave back as crashed; returns how many items it changed.
 
         A sidecar notices at once that its app is gone; the kubelet reports a moment later that it ran out of memory.
         Changes only crashes of the last ``within`` seconds, among the newest ``limit`` items of each state, that have
-        no cause of this kind yet (its text up to the first colon). Counts and states stay. Safe to repeat. Raises
-        StoreUnavailable. O(limit).
+        no cause of this kind yet (its text up to the first colon). ``ended_at``: Unix seconds; a crash from after it
+        has this cause even if an earlier end's is recorded: that call came late. Counts and states stay. Safe to
+        repeat. Raises StoreUnavailable. O(limit).
         """
-        return await self._walk("explain", self._crash_words(worker, cause, within, limit))
+        return await self._walk("explain", [*self._crash_words(worker, cause, within, limit), ended_at])
 
     async def recount(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
         """Counts as crashes, with ``cause``, what ``worker`` gave back as interrupted; returns how many items that

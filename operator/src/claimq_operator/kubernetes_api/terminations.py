@@ -6,6 +6,7 @@ does not respond or a status without an id prove nothing: the container may stil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ class Termination:
     """One terminated container.
 
     ``before``: whole Unix seconds by its node's clock. For a sidecar: workers that started before it no longer exist.
-    For an app: it held the items that were claimed before it.
+    For an app: it held the items that were claimed before it. ``ended_at``: Unix seconds by the same clock; infinite if
+    unknown.
     """
 
     container_id: str
@@ -47,6 +49,7 @@ class Termination:
     is_sidecar: bool
     cause: str
     reason: Reason = Reason.CRASHED
+    ended_at: float = math.inf
 
 
 def terminations_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
@@ -103,6 +106,7 @@ def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termin
         is_sidecar=is_sidecar,
         cause=_cause(pod, container, terminated),
         reason=_reason(pod),
+        ended_at=ended,
     )
 
 

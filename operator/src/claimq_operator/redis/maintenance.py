@@ -145,7 +145,9 @@ class Maintenance:
             # eviction for the pod's own usage and a restart of the app alone both start like a drain.
             for info in workers:
                 if info.worker.startswith(termination.prefix):
-                    explained += await internals(queue).explain(info.worker, termination.cause)
+                    explained += await internals(queue).explain(
+                        info.worker, termination.cause, ended_at=termination.ended_at
+                    )
                     explained += await internals(queue).recount(info.worker, termination.cause)
         self._handled.add((termination.container_id, termination.before))
         return len(tokens) + explained

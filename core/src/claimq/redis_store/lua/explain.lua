@@ -2,14 +2,16 @@
 -- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet reports the cause a moment after the crash.
 -- use: queue envelope
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
--- ARGV: 1 worker, 2 cause; an item has it already if its last error begins like the cause, up to the first ":", 3 longest time since the crash (ms),
---   4 limit: how many of the newest items of each list and state to look at, 5 how many items earlier calls have looked at
--- Replies: {"OK", number of items changed, 5 of the next call, 1 if that call may find more, else 0}. Sent again it changes no item twice.
+-- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each list and state to look at, 5 when the
+--   process of this cause ended (s; inf: unknown), 6 how many items earlier calls have looked at
+--   An item has a cause already if its last error begins like this one, up to the first ":". A crash from after 5 gets this one instead: the call for
+--   an earlier end came late, and took the crash for its own.
+-- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
 local q = open(KEYS[1])
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 check_text(cause)
-local mark, writes = string.match(cause, '^[^:]*:?'), {}
+local mark, kept, ended, writes = string.match(cause, '^[^:]*:?'), string.sub(cause, 1, 200), tonumber(ARGV[5]), {}
 
 -- The envelope with the cause, or nil unless this worker has just given the item back as crashed.
 local function with_cause(envelope)
@@ -18,8 +20,9 @@ local function with_cause(envelope)
   local item = parse(q, envelope, '0')
   local last = item.meta.history and item.meta.history[#item.meta.history]
   if type(last) ~= 'table' or last.kind ~= 'crash' or last.worker ~= worker then return nil end
-  if (tonumber(last.at) or 0) < since or string.sub(tostring(last.error), 1, #mark) == mark then return nil end
-  last.error, item.meta.error = string.sub(cause, 1, 200), cause
+  local at, error = tonumber(last.at) or 0, tostring(last.error)
+  if at < since or error == kept or (string.sub(error, 1, #mark) == mark and at < ended * 1000) then return nil end
+  last.error, item.meta.error = kept, cause
   return format(item)
 end
 
@@ -32,7 +35,7 @@ local function try_item(envelope, ...)
   return #(envelope or '')
 end
 
-local walk, look_at = walk_from(q, tonumber(ARGV[5]))
+local walk, look_at = walk_from(q, tonumber(ARGV[6]))
 local lists, known = {q.main}, {['-'] = true}
 for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
   if not known[client] then known[client], lists[#lists + 1] = true, key_of(q, client) end

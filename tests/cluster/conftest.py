@@ -218,6 +218,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             ["get", "reliablequeues,pods,pvc,pv", "--all-namespaces", "-o", "wide"],
             ["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"],
             ["get", "reliablequeues", "--all-namespaces", "-o", "jsonpath={.items[*].status.conditions}"],
+            ["describe", "nodes"],
+            ["describe", "pods,endpoints", "--namespace=kube-system"],
         ):
             report.sections.append((f"kubectl {' '.join(words)}", _said(release.cluster, words)))
+        for daemon, end in release.cluster.ends_of_logs().items():
+            report.sections.append((f"log of {daemon}", end))
     return report

@@ -292,12 +292,22 @@ def test_a_second_up_finds_the_cluster_and_leaves_it_alone(a_cluster: OwnCluster
     assert before & Cgroup(layout().cgroup).processes()
 
 
+def test_the_pods_of_a_cluster_have_more_of_the_processor_than_one_process(a_cluster: OwnCluster) -> None:
+    folders = list(Cgroup(a_cluster.layout.cgroup).folders())
+    weights = {file.read_text().strip() for folder in folders for file in folder.glob("cpu.weight")}
+    shares = {file.read_text().strip() for folder in folders for file in folder.glob("cpu.shares")}
+    assert "800" in weights or "8192" in shares
+
+
 @pytest.mark.parametrize("daemon", ["node-1.kubelet", "etcd"])
 def test_a_cluster_with_a_dead_part_is_reported_and_replaced(a_cluster: OwnCluster, daemon: str) -> None:
     scheduler = a_cluster.processes.pid("kube-scheduler")
     assert a_cluster.processes.cgroup.signal(a_cluster.processes.pid(daemon), signal.SIGKILL)
     eventually(f"{daemon} has ended", lambda: not a_cluster.processes.alive(daemon), timeout=60)
     assert f"{daemon} is not running" in said_by("status", status=2)
+    logs = a_cluster.ends_of_logs()
+    assert {f"{daemon}, which has ended", "kube-scheduler", "node-1.kube-proxy"} <= logs.keys()
+    assert "shared_informer" in logs["node-1.kube-proxy"]
     said_by("up")
     assert a_cluster.processes.pid("kube-scheduler") != scheduler
     assert lifecycle.ailments(layout()) == []

@@ -15,6 +15,8 @@ from pathlib import Path
 from clusterkit.errors import HarnessError
 
 _ENDS_IN_SECONDS = 120
+_PROCESSOR_SHARE = 8
+"""A cluster's weight in units of another process group's: it holds all its pods, and a real one has nodes for them."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Cgroup:
                 folder.mkdir(parents=True, exist_ok=True)
                 if "cpuset" in hierarchy.controllers:
                     _inherit_cpuset(folder)
+            _weigh(hierarchy.mount / self.name)
 
     def joining(self, child: str) -> str:
         """The file into which a process writes 0 to join the child."""
@@ -160,6 +163,13 @@ def _processes_in(folder: Path) -> set[int]:
         return {int(line) for line in (folder / "cgroup.procs").read_text().split()}
     except OSError:
         return set()
+
+
+def _weigh(folder: Path) -> None:
+    """Without it the kernel gives all pods of a cluster together no more than one process of the tests."""
+    for name, one in (("cpu.shares", 1024), ("cpu.weight", 100)):
+        if (folder / name).exists():
+            (folder / name).write_text(str(one * _PROCESSOR_SHARE))
 
 
 def _inherit_cpuset(folder: Path) -> None:

@@ -123,6 +123,10 @@ class Cluster(ABC):
         words = list(argv) or [os.environ.get("SHELL") or "/bin/sh"]
         return subprocess.run([*self.entering(), *words], env=self.environment(), check=False).returncode
 
+    def ends_of_logs(self) -> dict[str, str]:
+        """The last lines of the log of each daemon of Kubernetes; nothing of an existing cluster."""
+        return {}
+
     def cut_node(self, node: str) -> None:
         """Take the node off the network: what runs on it goes on and reaches nothing outside of it."""
         self._only_own(f"cut {node} off")

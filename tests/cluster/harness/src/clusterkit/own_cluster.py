@@ -67,6 +67,13 @@ class OwnCluster(Cluster):
                 pass
         return image.tag
 
+    def ends_of_logs(self) -> dict[str, str]:
+        return {
+            name if self.processes.alive(name) else f"{name}, which has ended": self.processes.tail(name)
+            for name in self.processes.names()
+            if self.processes.log(name).exists()
+        }
+
     def cut_node(self, node: str) -> None:
         set_link(self.processes, self._named(node), up=False)
 

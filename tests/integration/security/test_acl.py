@@ -164,7 +164,7 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
 async def test_the_error_names_a_user_that_is_removed(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
     async with claimq.connect(
-        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=2.0, reply_timeout=PATIENCE)
+        settings=claimq.RedisSettings(roles.url(server, "worker"), retry_for=PATIENCE, reply_timeout=PATIENCE)
     ) as store:
         await store.queue(roles.QUEUE).enqueue(b"x")
         server.call("ACL", "DELUSER", "worker")

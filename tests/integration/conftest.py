@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import claimq.blocking
+from claimq import RedisSettings
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
 from testkit.server import Server
@@ -30,8 +31,9 @@ def start_sidecar() -> Iterator[StartSidecar]:
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    """The queue `q` on the shared Valkey, for looking at it from outside."""
-    with claimq.blocking.connect(valkey.url) as server:
+    """The queue `q` on the shared Valkey, for looking at it from outside, also while a busy server answers late."""
+    settings = RedisSettings(valkey.url, connect_timeout=30.0, reply_timeout=30.0)
+    with claimq.blocking.connect(settings=settings) as server:
         yield server.queue("q", worker="watcher")
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import claimq
 from claimq import Claim, Done, FailedPolicy, NewItem, Policy, ReliableQueue, State, StoreMisused, Verdict
-from claimq.owner import Owner
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner
 from testkit.contents import contents
 from testkit.looking import Lengths, lengths
 from testkit.server import Server

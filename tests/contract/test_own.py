@@ -5,8 +5,8 @@ import pytest
 from claimq import ReliableQueue
 from claimq.errors import StoreMisused
 from claimq.model import State
-from claimq.owner import Owner, read_owner
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner, read_owner
 from testkit.server import Server
 
 THUMBS = Owner("cluster-a", "media", "thumbs", "uid-1")

@@ -22,8 +22,7 @@ from hypothesis.stateful import (
 )
 
 from claimq.model import Reason
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-from claimq.policy_changes import PolicyFields
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
 from testkit.lockstep import New, World
 from testkit.lockstep_failed import Filters
 from testkit.plugin import FLAVOURS

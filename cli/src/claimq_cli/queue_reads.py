@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import claimq
-from claimq import local_mode
+from claimq.address import local_mode
 from claimq.model import Item, Located, State, WorkerInfo
 from claimq.tokens import number_of
 

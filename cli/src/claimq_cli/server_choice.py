@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import claimq
-from claimq import local_mode, variables
-from claimq.default_server import settings_from
+from claimq.address import local_mode, variables
+from claimq.redis_store.default_server import settings_from
 from claimq_cli.errors import USAGE, CommandError
 
 RETRY_SECONDS = 3.0

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
 from claimq.arguments import Duration
-from claimq.background_loop import BackgroundLoop
+from claimq.concurrency.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
 from claimq.queue.reliable_queue import ReliableQueue

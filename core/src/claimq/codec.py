@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from functools import lru_cache
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
 _LONGEST_ERROR, _LONGEST_DETAIL = 1000, 2000
+_FRAMES, _CAUSES = 8, 2
 _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
 
 
@@ -182,3 +184,22 @@ def _levels_in(between: bytes) -> tuple[int, int] | None:
     if not all(_PLAIN_WORD.fullmatch(word) for word in _WORD.findall(between)):
         return None
     return between.count(b"{") + between.count(b"["), between.count(b"}") + between.count(b"]")
+
+
+def last_frames(error: BaseException, *, without: str = "") -> str:
+    """The last frames of an exception and of its causes, innermost last: one line each with file, line and function.
+
+    Without source lines, values and the texts of causes, which may contain secrets. ``without``: a file whose frames
+    are left out.
+    """
+    lines: list[str] = []
+    one: BaseException | None = error
+    for _ in range(1 + _CAUSES):
+        if one is None:
+            break
+        if lines:
+            lines.append(f"caused by {type(one).__name__}")
+        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if frame.filename != without]
+        lines += [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES:]]
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\n".join(lines)

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.arguments import of_type
-from claimq.default_server import found_settings
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
@@ -20,6 +19,7 @@ from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.clients import decodes_replies
 from claimq.redis_store.connection import Connection
+from claimq.redis_store.default_server import found_settings
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 

@@ -1,6 +1,6 @@
 """Names in a worker pod that several components use: containers, volumes, labels and ports. Pure.
 
-The names of environment variables are in ``claimq.variables``.
+The names of environment variables are in ``claimq.address.variables``.
 """
 
 from __future__ import annotations

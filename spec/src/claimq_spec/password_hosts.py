@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimq.redis_url import Endpoint
+from claimq.address.redis_url import Endpoint
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec
 from claimq_spec.wildcards import matches
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import claimq
 from claimq import FailedPolicy, Policy
 from claimq.model import State
-from claimq.policy_changes import PolicyFields
+from claimq.policy import PolicyFields
 from claimq_operator.kubernetes_api.terminations import Termination
 from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
 from testkit.server import Server

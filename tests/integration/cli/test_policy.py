@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import claimq as library
-from claimq.owner import Owner
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner
 from claimq_cli.commands.policy import FIELDS, fields_of
 
 Claimq = Callable[..., Any]

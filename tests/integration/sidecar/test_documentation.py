@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import claimq.worker
-from claimq import variables
+from claimq.address import variables
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.sidecars import KEY, Sidecar

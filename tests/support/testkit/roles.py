@@ -5,9 +5,9 @@ from pathlib import Path
 
 import claimq
 from claimq.model import Reason
-from claimq.owner import Owner
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
+from claimq.queue.owner import Owner
 from testkit.server import Server
 from testkit.tree import ROOT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
-from claimq.owner import Owner
 from claimq.queue.claiming import new_nonce
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
+from claimq.queue.owner import Owner
 from testkit.clock import move_clock
 from testkit.scenario_world import World
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from claimq.background_work import in_background, run_every
+from claimq.concurrency.background_work import in_background, run_every
 
 
 async def test_a_step_that_meets_a_defect_is_logged_and_runs_again(caplog: pytest.LogCaptureFixture) -> None:

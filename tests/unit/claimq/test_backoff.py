@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 
 
 def test_delays_double_up_to_the_longest() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import claimq.blocking
-from claimq import NoServer, local_mode
-from claimq.default_server import found_settings
+from claimq import NoServer
+from claimq.address import local_mode
+from claimq.redis_store.default_server import found_settings
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local.state_directory import StateDirectory
 

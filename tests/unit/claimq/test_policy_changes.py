@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from claimq.policy import FailedPolicy, Match, Policy, RetryDelay
-from claimq.policy_changes import PolicyChanges, PolicyFields, changed_fields
+from claimq.policy import FailedPolicy, Match, Policy, PolicyChanges, PolicyFields, RetryDelay, changed_fields
 
 
 def test_every_field_of_the_policy_can_be_changed_by_itself() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claimq.address.redis_url import parse_url
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_url import parse_url
 from claimq_spec.manifest.redis_spec import url_fault
 
 GOOD = {

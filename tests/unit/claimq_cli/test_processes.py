@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq import local_mode
+from claimq.address import local_mode
 from claimq_cli import die_with_parent
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local import discovery, leftovers

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claimq.errors import InvalidSpec
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-from claimq.policy_changes import PolicyFields
+from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
 from claimq_spec.manifest import (
     LONGEST_NAME,
     DeletionPolicy,

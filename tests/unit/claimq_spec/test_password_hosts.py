@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.redis_url import parse_url
+from claimq.address.redis_url import parse_url
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 from claimq_spec.password_hosts import is_allowed, parse_hosts, password_refs
 

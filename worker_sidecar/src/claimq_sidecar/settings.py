@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq import variables
+from claimq.address import variables
+from claimq.address.redis_url import parse_url
 from claimq.codec import check_name
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_url import parse_url
 from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS

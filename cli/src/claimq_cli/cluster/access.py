@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-from claimq.redis_url import parse_url
+from claimq.address.redis_url import parse_url
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards

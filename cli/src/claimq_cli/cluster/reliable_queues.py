@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import claimq
+from claimq.address.redis_url import parse_url
 from claimq.errors import InvalidSpec
-from claimq.redis_url import parse_url
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.errors import NOT_DONE, REFUSED, CommandError, lines_of
 from claimq_spec.manifest import Manifest, RedisSpec, parse_manifest

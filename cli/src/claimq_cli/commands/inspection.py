@@ -8,9 +8,9 @@ from dataclasses import replace
 import click
 
 import claimq
+from claimq.address.redis_url import parse_url
 from claimq.errors import ClaimqError
 from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
-from claimq.redis_url import parse_url
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_argument import optional_queue_argument, queue_argument

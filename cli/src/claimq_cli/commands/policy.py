@@ -9,10 +9,9 @@ from typing import Any, cast
 
 import click
 
-from claimq.owner import Owner
-from claimq.policy import Durability, Match, OnExpiry, Policy
-from claimq.policy_changes import PolicyChanges
+from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError

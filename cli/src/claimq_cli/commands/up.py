@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from claimq.local_mode import DIRECTORY_NAME
+from claimq.address.local_mode import DIRECTORY_NAME
 from claimq_cli.commands.manifest_files import load_manifests
 from claimq_cli.commands.up_page import web_page
 from claimq_cli.commands.web import DEFAULT_ADDRESS

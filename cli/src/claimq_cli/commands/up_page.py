@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import claimq
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.local.local_mode import LocalMode
 from claimq_cli.web.listening import opened, url_of

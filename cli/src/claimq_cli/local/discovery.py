@@ -1,7 +1,7 @@
 """Publishes a running local mode, so that commands and programs of this user find it from any directory.
 
 Each local mode has a symbolic link to its state directory, in a directory that only this user can write. The lock of
-the state directory shows whether local mode is running; a link does not. `claimq.local_mode` reads the links.
+the state directory shows whether local mode is running; a link does not. `claimq.address.local_mode` reads the links.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from claimq import local_mode
+from claimq.address import local_mode
 from claimq_cli.local.state_directory import StateDirectory
 
 

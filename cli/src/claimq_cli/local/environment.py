@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq import variables
+from claimq.address import variables
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest import Manifest
 

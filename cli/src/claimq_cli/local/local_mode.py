@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.model import State
 from claimq_cli.errors import LocalModeError
 from claimq_cli.local import discovery, embedded_valkey, leftovers

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import claimq
-from claimq.owner import Owner
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner
 from claimq_cli.errors import REFUSED, LocalModeError
 from claimq_cli.output.owners import LOCAL_CLUSTER, owner_text
 

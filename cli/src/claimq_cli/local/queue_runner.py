@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import claimq
-from claimq.background_work import in_background, run_every
+from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError
 from claimq.model import Snapshot
 from claimq.queue.internals import internals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from claimq import local_mode
+from claimq.address import local_mode
 from claimq_cli.errors import LocalModeError
 
 LONGEST_SOCKET_PATH = 107

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.model import Reason
 from claimq_cli.local import environment, sidecar_client
 from claimq_cli.local.plan import Drain, Part, Patience, Step, WorkerSeen

@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from claimq.redis_url import split_address
+from claimq.address.redis_url import split_address
 from claimq_cli.errors import USAGE, CommandError
 
 

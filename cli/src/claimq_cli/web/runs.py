@@ -7,7 +7,7 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError
 from claimq_cli.failed_actions import Change, FailedAction
 from claimq_cli.rate_limit import Pace

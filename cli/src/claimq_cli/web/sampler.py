@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from claimq.background_work import run_every
+from claimq.concurrency.background_work import run_every
 from claimq.errors import ClaimqError
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.samples import Sample, Samples, sample_of

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import claimq
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
 from claimq_cli.failed_actions import FailedAction
 from claimq_cli.queue_reads import live_workers

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from claimq.frames import last_frames
+from claimq.codec import last_frames
 
 Handler = Callable[[Any], Awaitable[object] | object]
 Caller = Callable[[object], Coroutine[Any, Any, tuple[BaseException | None, bool]]]
@@ -79,5 +79,5 @@ def _as_failure(error: BaseException | None) -> BaseException | None:
 
 
 def handler_frames(error: BaseException) -> str:
-    """The frames of a handler's exception, as :func:`claimq.frames.last_frames` writes them."""
+    """The frames of a handler's exception, as :func:`claimq.codec.last_frames` writes them."""
     return last_frames(error, without=__file__)

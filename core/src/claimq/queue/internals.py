@@ -13,7 +13,7 @@ from claimq.arguments import Duration
 from claimq.codec import check_name, kept_error
 from claimq.errors import StoreMisused
 from claimq.model import State
-from claimq.owner import Owner, read_owner
+from claimq.queue.owner import Owner, read_owner
 from claimq.queue.queue_part import QueuePart
 from claimq.redis_store.scripts import Arg
 

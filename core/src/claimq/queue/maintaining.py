@@ -7,8 +7,7 @@ from typing import Unpack
 from claimq.arguments import choice, count, of_type
 from claimq.codec import check_name, kept_error
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
-from claimq.policy import Policy
-from claimq.policy_changes import PolicyChanges, changed_fields
+from claimq.policy import Policy, PolicyChanges, changed_fields
 from claimq.queue.failed_items import read_policy
 from claimq.queue.index import add_name
 from claimq.queue.queue_part import QueuePart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from claimq.arguments import Duration, seconds
-from claimq.background_work import run_every
+from claimq.concurrency.background_work import run_every
 from claimq.queue.reliable_queue import ReliableQueue
 
 

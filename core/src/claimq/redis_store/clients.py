@@ -19,10 +19,10 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError
 
+from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import StoreMisused
 from claimq.redis_store.direct_client import DirectClient, ListeningParser
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_url import Endpoint, parse_url
 
 LONGEST_BLOCK = 2.0
 """Longest duration of a blocking command, in seconds. A longer wait consists of several."""

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
-from claimq.background_work import or_cancelled
-from claimq.backoff import Backoff
+from claimq.concurrency.background_work import or_cancelled
+from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client, read
 from claimq.redis_store.direct_client import DirectClient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from claimq.address.redis_url import parse_url
 from claimq.arguments import OptionalSeconds, Seconds, count, optional_count
-from claimq.redis_url import parse_url
 
 _LONGEST_RETRY = 3000.0
 """The reply of a call is kept for an hour after the last call, which is put off only every ten minutes

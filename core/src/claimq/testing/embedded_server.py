@@ -18,10 +18,10 @@ from typing import Self
 
 import claimq.blocking
 import claimq.worker
-from claimq import variables
-from claimq.embedded_valkey import program
+from claimq.address import variables
 from claimq.errors import ClaimqError, NoServer
 from claimq.model import State
+from claimq.redis_store.embedded_valkey import program
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from claimq import variables
+from claimq.address import variables
 from claimq.testing.embedded_server import EmbeddedServer
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 from claimq.errors import StoreUnavailable
 from claimq.worker.backends import Backend, Stream
 from claimq.worker.errors import SidecarUnavailable

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 from claimq.worker.backends import Backend, Stream
 from claimq.worker.connection import read_head, receive
 from claimq.worker.errors import SidecarUnavailable

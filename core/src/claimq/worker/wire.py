@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.arguments import Duration, optional_seconds, several
+from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.frames import last_frames
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.worker.errors import Refused, SidecarUnavailable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from claimq import variables
+from claimq.address import variables
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import hook, http_get, locked_down
 from claimq_operator.kubernetes_api.port import Json, part, parts

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from claimq import variables
+from claimq.address import variables
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import merge, without_empty
 from claimq_operator.kubernetes_api.port import Json, part

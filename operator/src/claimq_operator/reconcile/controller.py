@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
-from claimq.background_work import in_background, run_every
+from claimq.concurrency.background_work import in_background, run_every
 from claimq_operator.kubernetes_api.labels import SELECTOR
 from claimq_operator.kubernetes_api.port import (
     DEPLOYMENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from claimq.background_work import or_cancelled
+from claimq.concurrency.background_work import or_cancelled
 from claimq.queue.internals import internals
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan

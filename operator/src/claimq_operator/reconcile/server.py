@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.model import ServerReport
 from claimq.queue.reliable_queue import ReliableQueue

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import ClaimqError
 from claimq.model import ServerReport
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_url import Endpoint, parse_url
 from claimq.server import Server, connect
 from claimq_operator.fault import Fault
 from claimq_operator.grants import NO_GRANTS, Grants

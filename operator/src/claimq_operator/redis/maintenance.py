@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from claimq.errors import StoreFull, StoreMisused
 from claimq.model import Reason, Snapshot, State, WorkerInfo
-from claimq.policy import Policy
-from claimq.policy_changes import PolicyFields
+from claimq.policy import Policy, PolicyFields
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.kubernetes_api.terminations import Termination, terminated_workers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from claimq.owner import Owner, read_owner
 from claimq.queue.internals import internals
+from claimq.queue.owner import Owner, read_owner
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.labels import TAKE_OVER

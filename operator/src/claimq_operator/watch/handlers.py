@@ -11,7 +11,7 @@ from typing import Any
 
 import kopf
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 from claimq_operator.kubernetes_api.labels import SELECTOR
 from claimq_operator.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 from claimq_operator.settings import OperatorSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq import variables
+from claimq.address import variables
 from claimq_spec.crd.cel_redis import REDIS_RULES
 from claimq_spec.crd.cel_rule import CelRule, joined
 from claimq_spec.manifest.parsing import LONGEST_LABEL, LONGEST_NAME

@@ -8,8 +8,7 @@ from enum import StrEnum
 from math import isinf
 from typing import ClassVar
 
-from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-from claimq.policy_changes import PolicyFields
+from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
 from claimq_spec.manifest.declaring import boolean, choice, duration, integer, nested, number, size, text
 from claimq_spec.manifest.redis_spec import RedisSpec
 from claimq_spec.manifest.scaling_spec import ScalingSpec

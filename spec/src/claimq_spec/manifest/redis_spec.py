@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
-from claimq.redis_url import split_address, split_url
+from claimq.address.redis_url import split_address, split_url
 from claimq_spec.manifest.declaring import boolean, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"

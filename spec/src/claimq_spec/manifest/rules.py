@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from claimq import variables
+from claimq.address import variables
+from claimq.address.redis_url import split_url
 from claimq.errors import Problem
-from claimq.redis_url import split_url
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest.pod_template import POD_PATH, pod_problems
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
 from typing import TypeVar
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.claiming import DEFAULT

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_sidecar.claims.calls import Answer, ClaimRequest, VerdictRequest, default_wait

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from claimq.background_work import in_background
+from claimq.concurrency.background_work import in_background
 from claimq.model import State
 from claimq_cli.local.screen.board import Board, Line, QueueBoard, WorkerRow
 from claimq_cli.output import terminal

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from claimq import local_mode, variables
+from claimq.address import local_mode, variables
 from claimq.errors import NoServer
 from claimq.redis_store.settings import RedisSettings
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from claimq.backoff import Backoff
+from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreUnavailable
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Where a program finds its server: URLs, environment variables, the running local mode."""

@@ -15,7 +15,7 @@ from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 def snapshot(now: float, done: int, main: int = 1200) -> Snapshot:
     lengths = {State.MAIN: main, State.BUSY: 40, State.DELAYED: 2, State.FAILED: 3}
     ages: dict[State, float | None] = dict.fromkeys(State, 2.5)
-    return Snapshot(now, 1, lengths, ages, {"done": done}, None, paused=False)
+    return Snapshot(now, 1, lengths, ages, {"enqueued": done, "done": done}, None, paused=False)
 
 
 def a_board(workers: int = 2) -> Board:
@@ -82,6 +82,13 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert queue.rate == 10.0
 
 
+def test_after_a_loss_of_data_the_rate_starts_over() -> None:
+    queue = QueueBoard("q", 1)
+    for now, done in ((0.0, 5000), (1.0, 0), (2.0, 30)):
+        queue.see(snapshot(now, done))
+    assert queue.rate == 30.0
+
+
 def test_only_decisions_that_change_something_are_kept() -> None:
     queue = QueueBoard("q", 9)
     for wanted in (1, 1, 2, None, 2):
@@ -118,7 +125,9 @@ def test_no_number_and_no_name_is_cut_at_any_width(width: int) -> None:
     queue.name = "thumbnails-of-the-big-archive"
     lengths = {State.MAIN: 1_234_567, State.BUSY: 3000, State.DELAYED: 45_678, State.FAILED: 9_876_543}
     ages: dict[State, float | None] = dict.fromkeys(State, 9.5)
-    queue.see(Snapshot(103.0, 1, lengths, ages, {"done": 87_654_321}, None, paused=True))
+    queue.see(
+        Snapshot(103.0, 1, lengths, ages, {"enqueued": 87_654_321, "done": 87_654_321}, None, paused=True)
+    )
     queue.show_workers((WorkerRow("thumbnails-of-the-big-archive-1", "ready", 3000, 1234, 4194303, 4194304),))
     text = " ".join(drawn(board, width, 60).replace(",", "").replace("│", " ").split())
     for words in (

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Located, Snapshot, State
+from claimq_cli.recent_snapshots import RecentSnapshots
 
 RATE_SECONDS = 10.0
 """Rates are averages over this time, by the server's clock."""
-_KEPT = 64
 
 
 @dataclass(slots=True)
@@ -20,23 +19,16 @@ class QueueRow:
     name: str
     snapshot: Snapshot | None = None
     problem: str = ""
-    _seen: deque[Snapshot] = field(default_factory=lambda: deque[Snapshot](maxlen=_KEPT))
+    _recent: RecentSnapshots = field(default_factory=lambda: RecentSnapshots(RATE_SECONDS))
 
     def see(self, snapshot: Snapshot) -> None:
         """Records a reading. After a loss of the server's data the rates start over."""
-        if self._seen and snapshot.counters["enqueued"] < self._seen[-1].counters["enqueued"]:
-            self._seen.clear()
         self.snapshot, self.problem = snapshot, ""
-        self._seen.append(snapshot)
+        self._recent.add(snapshot)
 
     def rate(self, counter: str) -> float:
         """How much a counter grew per second; 0 before the second reading."""
-        if not self._seen:
-            return 0.0
-        last = self._seen[-1]
-        first = next(one for one in self._seen if last.now - one.now <= RATE_SECONDS)
-        seconds = last.now - first.now
-        return (last.counters[counter] - first.counters[counter]) / seconds if seconds > 0 else 0.0
+        return self._recent.rate(counter)
 
     def length(self, state: State) -> int:
         """Items in a state; 0 if unknown."""

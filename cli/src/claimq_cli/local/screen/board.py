@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from claimq.model import Snapshot
+from claimq_cli.recent_snapshots import RecentSnapshots
 from claimq_spec.scaling import Decision
 
 _RATE_SECONDS = 3.0
@@ -58,7 +59,7 @@ class QueueBoard:
     decision: Decision | None = None
     decisions: deque[DecisionRow] = field(default_factory=lambda: deque[DecisionRow](maxlen=_KEPT_DECISIONS))
     most_ready: int = 0
-    _history: deque[tuple[float, int]] = field(default_factory=lambda: deque[tuple[float, int]](maxlen=64))
+    _recent: RecentSnapshots = field(default_factory=lambda: RecentSnapshots(_RATE_SECONDS))
 
     @property
     def ready(self) -> int:
@@ -75,7 +76,7 @@ class QueueBoard:
         self.problem = problem
         if snapshot is not None:
             self.snapshot = snapshot
-            self._history.append((snapshot.now, snapshot.counters["done"]))
+            self._recent.add(snapshot)
 
     def decide(self, decision: Decision, before: int) -> None:
         """Records a decision, and keeps those that change the number of workers."""
@@ -93,11 +94,7 @@ class QueueBoard:
     @property
     def rate(self) -> float:
         """Items done per second, over the last few seconds."""
-        if not self._history:
-            return 0.0
-        now, done = self._history[-1]
-        before = next((one for one in self._history if now - one[0] <= _RATE_SECONDS), self._history[-1])
-        return (done - before[1]) / (now - before[0]) if now > before[0] else 0.0
+        return self._recent.rate("done")
 
 
 @dataclass(slots=True)

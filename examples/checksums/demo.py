@@ -19,7 +19,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -35,6 +35,7 @@ from claimq_cli.local.local_mode import LocalMode, Options, first_error
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.screen.display import shown
+from claimq_spec.manifest import Manifest
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder
@@ -46,6 +47,7 @@ from odd_files import Unreadable, make_readable, make_unreadable  # noqa: E402 -
 PORTION = 500
 LONGEST_SILENCE = 45.0
 LONGEST_IDLE = 60.0
+IDLE_SECONDS = 5.0
 SHOWN_MISTAKES = 20
 INTERRUPTED = 130
 
@@ -112,7 +114,8 @@ class Demo:
         os.environ["CHECKSUMS_RESULTS"] = str(self.results)
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # or the workers would change files that are compared
         command = shlex.join([sys.executable, str(HERE / "worker.py")])
-        self.manifests = load_manifests(HERE / "queue.yaml", url=None, command=command)
+        manifests = load_manifests(HERE / "queue.yaml", url=None, command=command)
+        self.manifests = tuple(_with_short_idle_time(one) for one in manifests)
         self.limit = self.manifests[0].spec.requeue_limit
         self.board = Board(title=f"checksums of {len(self.paths):,} files below {root}")
         self.mode = LocalMode(Options(self.manifests, HERE, scratch / "state"), self.board)
@@ -328,6 +331,12 @@ def files_below(root: Path) -> Iterator[bytes]:
                 )
             if not is_special:
                 yield path
+
+
+def _with_short_idle_time(manifest: Manifest) -> Manifest:
+    """So that the demo need not wait a minute for its last worker to end."""
+    scaling = replace(manifest.spec.scaling, idle_after=IDLE_SECONDS)
+    return replace(manifest, spec=replace(manifest.spec, scaling=scaling))
 
 
 def _mixed(files: list[bytes], extra: list[bytes]) -> list[bytes]:

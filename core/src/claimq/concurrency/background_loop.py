@@ -23,6 +23,7 @@ class BackgroundLoop:
         self.loop = asyncio.new_event_loop()
         self._pid = os.getpid()
         self._calls: set[_Call[Any]] = set()
+        self._is_ending = False  # read and written on the loop
         self._thread = threading.Thread(target=self._serve, name="claimq", daemon=True)
         self._thread.start()
 
@@ -43,7 +44,7 @@ class BackgroundLoop:
         call = _Call(work)
         try:
             self._calls.add(call)
-            if not self._soon(call.begin):
+            if not self._soon(lambda: self._begin(call)):
                 raise StoreUnavailable("this connection is closed; connect again")
             return call.result()
         except BaseException:
@@ -63,6 +64,13 @@ class BackgroundLoop:
             self._thread.join(timeout=5)
             self._end_calls()
 
+    def _begin(self, call: _Call[Any]) -> None:
+        """On the loop. Once it is ending, no task may begin: it could be left behind, pending."""
+        if self._is_ending:
+            call.end(StoreUnavailable(_CLOSED))
+        else:
+            call.begin()
+
     def _soon(self, call: Callable[[], object]) -> bool:
         try:
             self.loop.call_soon_threadsafe(call)
@@ -71,12 +79,13 @@ class BackgroundLoop:
         return True
 
     async def _end(self) -> None:
+        self._is_ending = True
         await _cancel_all()
         self.loop.stop()
 
     def _serve(self) -> None:
         self.loop.run_forever()
-        self.loop.run_until_complete(_cancel_all())  # calls that other threads began while it ended
+        self.loop.run_until_complete(_cancel_all())  # what tasks began while they were cancelled
         self.loop.close()
         self._end_calls()
 

@@ -11,7 +11,9 @@ from typing import Any, cast
 import pytest
 
 import claimq.blocking
+from claimq import NewItem
 from claimq.blocking import BlockingQueue
+from claimq_cli.output.answers import count
 from testkit.recordings import replay
 from testkit.server import Server
 
@@ -47,6 +49,60 @@ def test_what_is_exported_can_be_imported(
     on("import", "q", "--from", file)
     assert [(item.id, item.payload, item.client) for item in filled.peek(9)] == before
     assert [(one.item.id, one.due_at) for one in filled.items("delayed")] == [("later", 4_000_000_000)]
+
+
+@pytest.fixture
+def failures(queue: BlockingQueue) -> BlockingQueue:
+    """Three hundred failed items, of which those of `acme` failed by a timeout; more than one page."""
+    queue.enqueue_many([NewItem(f"p{n}", id=f"i{n}", client="acme" if n % 3 else None) for n in range(300)])
+    for claim in [one for _ in range(30) for one in queue.claim(10, wait=0)]:
+        queue.fail(
+            claim, f"{'timeout' if claim.item.client else 'broken'} of {claim.item.id}", permanent=True
+        )
+    return queue
+
+
+def test_failed_export_writes_the_items_that_pass_its_filters(on: Claimq, failures: BlockingQueue) -> None:
+    lines = [json.loads(line) for line in on("failed", "export", "q", "--error", "TIMEOUT").out.splitlines()]
+    assert {one["id"] for one in lines} == {f"i{n}" for n in range(300) if n % 3}
+    assert all(one["last_error"] == f"timeout of {one['id']}" for one in lines)
+    assert failures.length("failed") == 300
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        (["--client", "acme"], 200),
+        (["--client", "acme", "--error", "of i1"], 75),
+        (["--min-age", "1h"], 0),
+        (["--min-given-up-count", "1"], 300),
+        (["--min-given-up-count", "2"], 0),
+        ([], 300),
+    ],
+)
+def test_filters_of_failed_export_are_combined(
+    on: Claimq, failures: BlockingQueue, options: list[str], number: int
+) -> None:
+    assert on("failed", "export", "q", "--to", "file", *options).out == f"q: {count(number)} exported\n"
+    assert len(Path("file").read_text().splitlines()) == number
+
+
+def test_failed_export_takes_out_only_what_it_has_written(on: Claimq, failures: BlockingQueue) -> None:
+    words = ["--client", "acme", "--remove", "--to", "old.jsonl"]
+    assert on("failed", "export", "q", *words).out == "q: 200 items exported and removed\n"
+    staying = [one.item for one in failures.failed_items(300)]
+    assert sorted(one.id for one in staying) == sorted(f"i{n}" for n in range(0, 300, 3))
+    on("import", "again", "--from", "old.jsonl")
+    assert sorted(on("peek", "again", "--limit", "300", "-o", "name").out.split()) == sorted(
+        f"i{n}" for n in range(300) if n % 3
+    )
+
+
+def test_failed_export_pushes_payloads_to_a_list(on: Claimq, valkey: Server, failures: BlockingQueue) -> None:
+    on("failed", "export", "q", "--client", "acme", "--to", "list:old")
+    on("failed", "export", "q", "--client", "unknown", "--to", "list:none")
+    assert valkey.call("LLEN", "old") == 200
+    assert valkey.call("EXISTS", "none") == 0
 
 
 def test_the_lines_on_stdout_have_the_states_of_the_items(on: Claimq, queue: BlockingQueue) -> None:

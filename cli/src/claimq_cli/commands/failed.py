@@ -6,6 +6,7 @@ import click
 
 from claimq.model import State
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.export_items import export_failed
 from claimq_cli.commands.failed_changes import FAILED_COLUMNS, absent, failed_row, move, remove, requeue
 from claimq_cli.commands.failed_options import filters
 from claimq_cli.commands.inspection import described
@@ -20,10 +21,10 @@ from claimq_cli.queue_reads import first_matching
 
 @click.group()
 def failed() -> None:
-    """List, show, requeue, move or remove failed items."""
+    """List, show, export, requeue, move or remove failed items."""
 
 
-for _command in (requeue, remove, move):
+for _command in (requeue, remove, move, export_failed):
     failed.add_command(_command)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 import claimq
@@ -15,14 +15,23 @@ from claimq_cli.rate_limit import Pace
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 
 
+def _any(_: Located) -> bool:
+    return True
+
+
 async def read_items(
-    queue: claimq.ReliableQueue, state: State, pace: Pace, stop: asyncio.Event
+    queue: claimq.ReliableQueue,
+    state: State,
+    pace: Pace,
+    stop: asyncio.Event,
+    passes: Callable[[Located], bool] = _any,
 ) -> AsyncGenerator[list[Located]]:
-    """Yields pages of a state's items and leaves them there. Items that move while this runs may be skipped or come
-    twice."""
+    """Yields pages of those items of a state that pass, and leaves them there. Items that move while this runs may be
+    skipped or come twice."""
     offset, most = 0, pace.most(_FIRST)
     while not stop.is_set() and (page := await queue.items(state, most, offset=offset)):
-        yield page
+        if portion := [one for one in page if passes(one)]:
+            yield portion
         offset += len(page)
         mean = sum(len(one.item.payload) for one in page) // len(page) + 1
         most = pace.most(max(1, min(_MOST, _BYTES // mean)))
@@ -60,11 +69,18 @@ async def take_waiting(
 
 
 async def take_failed(
-    queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event
+    queue: claimq.ReliableQueue,
+    pace: Pace,
+    stop: asyncio.Event,
+    passes: Callable[[Located], bool] = _any,
 ) -> AsyncGenerator[list[Located]]:
-    """Yields portions of the failed items, and removes each when the next one is requested."""
-    while not stop.is_set() and (portion := await queue.failed_items(pace.most(_FIRST))):
-        yield portion
+    """Yields portions of those failed items that pass, and removes each when the next one is requested."""
+    staying = 0
+    while not stop.is_set() and (page := await queue.failed_items(pace.most(_FIRST), offset=staying)):
+        portion = [one for one in page if passes(one)]
+        staying += len(page) - len(portion)
+        if portion:
+            yield portion
         for one in portion:
             await queue.remove_failed_item(one.name)
         await pace.wait(len(portion), stop)

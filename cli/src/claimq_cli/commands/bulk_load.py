@@ -87,10 +87,15 @@ async def load(
     wanted: Wanted,
     stop: asyncio.Event,
     pace: Pace = UNLIMITED,
+    *,
+    shows_progress: bool = True,
 ) -> Loaded:
-    """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at."""
+    """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at.
+
+    ``shows_progress``: on stderr, if that is a terminal.
+    """
     loaded = Loaded(last_line=wanted.from_line - 1)
-    progress = Progress(is_shown=sys.stderr.isatty() and not source.is_terminal)
+    progress = Progress(is_shown=shows_progress and sys.stderr.isatty() and not source.is_terminal)
     try:
         async for portion in source.portions(end, stop):
             lines = [line for line in portion.lines if line[0] >= wanted.from_line]

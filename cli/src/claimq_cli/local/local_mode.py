@@ -8,23 +8,30 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import claimq
 from claimq.concurrency.background_work import in_background
+from claimq.errors import ClaimqError
 from claimq.model import State
-from claimq_cli.errors import LocalModeError
+from claimq_cli.errors import CommandError, LocalModeError
 from claimq_cli.local import discovery, embedded_valkey, leftovers
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.child import Child, Program
-from claimq_cli.local.queue_runner import QueueRunner
+from claimq_cli.local.queue_runner import QueueRunner, connection_settings
 from claimq_cli.local.restarts import Restarts
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
 from claimq_cli.local.worker import Worker
+from claimq_cli.output.answers import count
 from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
+
+Load = Callable[[claimq.ReliableQueue, asyncio.Event], Awaitable[str]]
+"""Enqueues items until the event is set, and returns a line for the screen. Raises CommandError or ClaimqError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Options:
     until_empty: bool = False
     take_over: tuple[str, ...] = ()
     """Owners from which queues may be taken over, written as in the error message."""
+    load: Load | None = None
+    """Enqueues items into the only queue."""
 
 
 class LocalMode:
@@ -154,24 +163,46 @@ class LocalMode:
         self.started.set()
         self._write()
         discovery.announce(self.directory)
-        watcher = (
-            in_background(self._stop_when_empty(), name="until empty") if self.options.until_empty else None
-        )
+        loading = asyncio.create_task(self._load_until_empty())
         try:
             async with asyncio.TaskGroup() as group:
                 for runner in self.runners:
                     group.create_task(runner.run(self._stop))
+            await loading
         finally:
-            if watcher is not None:
-                watcher.cancel()
+            loading.cancel()
 
-    async def _stop_when_empty(self) -> None:
-        """Stops once main, busy and delayed are empty in all queues. Failed items stay and do not count."""
+    async def _load_until_empty(self) -> None:
+        """Enqueues what the options say, and stops after an error or once the queues are empty. Raises the error."""
+        try:
+            loaded_at = await self._load(self.runners[0], self.options.load) if self.options.load else 0.0
+            if self.options.until_empty:
+                await self._stop_when_empty(loaded_at)
+        except (CommandError, ClaimqError):
+            if not self._stop.is_set():
+                self.stop()
+            raise
+
+    async def _load(self, runner: QueueRunner, load: Load) -> float:
+        """Returns when all is enqueued, by the server's clock. Its connection outlasts that of the runner, so that the
+        last call is reported truly when this stops."""
+        async with claimq.connect(settings=connection_settings(runner.url, runner.manifest)) as server:
+            queue = server.queue(runner.board.name)
+            self.note(await load(queue, self._stop))
+            return (await queue.snapshot()).now
+
+    async def _stop_when_empty(self, since: float) -> None:
+        """Stops once main, busy and delayed are empty in all queues, seen at ``since`` by the servers' clocks or later.
+
+        Failed items stay and do not count.
+        """
         waiting = (State.MAIN, State.BUSY, State.DELAYED)
         while not self._stop.is_set():
             snapshots = [runner.snapshot for runner in self.runners]
-            if all(one is not None and not any(one.lengths[state] for state in waiting) for one in snapshots):
-                self.note("main, busy and delayed are empty")
+            if all(one and one.now >= since and not any(map(one.lengths.get, waiting)) for one in snapshots):
+                failed = sum(one.lengths[State.FAILED] for one in snapshots if one is not None)
+                has_failed = f"; {count(failed)} in failed" if failed else ""
+                self.note(f"main, busy and delayed are empty{has_failed}")
                 self.stop()
             await asyncio.sleep(0.2)
 

@@ -1,0 +1,153 @@
+"""`claimq up --lines FILE --until-empty`: works on a list and exits."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.blocking as library
+from testkit.server import Server
+from testkit.waiting import eventually_sync
+
+Claimq = Callable[..., Any]
+StartUp = Callable[..., Any]
+
+WORKER = """
+import pathlib, sys
+import claimq.worker
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            if item.text.startswith("broken"):
+                raise ValueError("it is broken")
+            with pathlib.Path(sys.argv[1], "done").open("a") as results:
+                results.write(item.text + "\\n")
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> dict[str, object]:
+    """A queue whose worker writes down what it did."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    return {
+        "worker": {"command": [sys.executable, str(tmp_path / "worker.py"), str(tmp_path)]},
+        "scaling": {"maxReplicas": 2, "idleAfter": "1s"},
+        "requeueLimit": 0,
+    }
+
+
+def manifest(name: str) -> str:
+    return (
+        f"apiVersion: claimq.dev/v1alpha1\nkind: ReliableQueue\nmetadata: {{name: {name}}}\n"
+        "spec: {worker: {command: [cat]}}\n"
+    )
+
+
+def done(folder: Path) -> list[str]:
+    file = folder / "done"
+    return sorted(file.read_text().split()) if file.exists() else []
+
+
+def test_it_works_on_a_list_and_exits(start_up: StartUp, spec: dict[str, object], tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(2500)]
+    (tmp_path / "list").write_text("\n".join([*names, "", "broken"]))
+    up = start_up(spec, "--web", "off", "--lines", str(tmp_path / "list"), "--until-empty", wait=False)
+    assert up.process.wait() == 0, up.text
+    assert done(tmp_path) == sorted(names)
+    assert "trial: 2,501 items enqueued" in up.text
+    assert "main, busy and delayed are empty; 1 item in failed" in up.text
+
+
+def test_a_repeat_with_the_same_ids_adds_nothing(
+    start_up: StartUp, spec: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_bytes(b"a\0b\0c")
+    words = [
+        "--web",
+        "off",
+        "--lines",
+        str(tmp_path / "list"),
+        "--null",
+        "--until-empty",
+        "--id-prefix",
+        "l-",
+    ]
+    for said in ("3 items enqueued", "0 items enqueued, 3 items known already"):
+        up = start_up(spec, *words, wait=False)
+        assert up.process.wait() == 0, up.text
+        assert f"trial: {said}" in up.text
+    assert done(tmp_path) == ["a", "b", "c"]
+
+
+def test_a_signal_ends_the_load_and_says_where_to_continue(
+    start_up: StartUp, claimq: Claimq, spec: dict[str, object], tmp_path: Path
+) -> None:
+    """The list is a pipe whose writer stays open, as `tail -f` does."""
+    fifo = tmp_path / "list"
+    os.mkfifo(fifo)
+    up = start_up(spec, "--web", "off", "--lines", str(fifo), "--until-empty")
+    with fifo.open("w") as writer:
+        writer.write("a\nb\n")
+        writer.flush()
+        eventually_sync(lambda: done(tmp_path) == ["a", "b"])
+        up.process.send(signal.SIGTERM)
+        assert up.process.wait() == 130, up.text
+    assert up.text.splitlines()[-1] == (
+        "claimq: interrupted; stopped after line 2, 2 enqueued; continue with --from-line 3"
+    )
+
+
+def test_an_item_that_is_refused_stops_it_and_names_the_line(
+    start_up: StartUp, claimq: Claimq, spec: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_text("a\n" + "x" * 2000 + "\n")
+    up = start_up(
+        {**spec, "maxPayload": "1Ki"}, "--web", "off", "--lines", str(tmp_path / "list"), wait=False
+    )
+    assert up.process.wait() == 4, up.text
+    assert "(line 2); stopped after line 0, 0 enqueued; continue with --from-line 1" in up.text
+    assert done(tmp_path) == []
+
+
+def test_options_without_a_list_and_a_list_for_two_queues_are_refused(claimq: Claimq, tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text(manifest("a") + "---\n" + manifest("b"))
+    (tmp_path / "list").write_text("a\n")
+    refused = {
+        ("--null",): "--null, --from-line and --id-prefix need --lines",
+        ("--lines", "list"): "the manifest has 2 queues; --lines needs a manifest with one",
+    }
+    for words, why in refused.items():
+        answer = claimq("up", *words)
+        assert (answer.code, answer.err) == (2, f"claimq: {why}\n")
+
+
+def test_a_list_that_cannot_be_read_is_refused_before_anything_starts(claimq: Claimq, tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text(manifest("a"))
+    answer = claimq("up", "--lines", "absent")
+    assert answer.code == 2
+    assert "absent cannot be read (No such file or directory)" in answer.err
+    assert not (tmp_path / ".claimq").exists()
+
+
+def test_it_fills_a_queue_of_another_server(
+    start_up: StartUp, valkey: Server, spec: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_text("a\nb\n")
+    up = start_up(
+        spec,
+        "--web",
+        "off",
+        "--redis",
+        valkey.url,
+        "--lines",
+        str(tmp_path / "list"),
+        "--until-empty",
+        wait=False,
+    )
+    assert up.process.wait() == 0, up.text
+    with library.connect(valkey.url) as server:
+        assert server.queue("trial").snapshot().counters["done"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,27 @@ def test_show_prints_an_item_in_any_state(on: Claimq, queue: Queue, state: str) 
     bring(queue, state)
     document = on("item", "show", "q", "x", "-o", "json").json
     assert (document["item"]["id"], document["state"], document["item"]["client"]) == ("x", state, "ann")
+
+
+def test_show_prints_each_line_of_the_detail_and_the_history(on: Claimq, queue: Queue) -> None:
+    claim = bring(queue, "busy")
+    assert claim is not None
+    queue.fail(claim, "first")
+    claim = queue.claim_item("x")
+    assert claim is not None
+    queue.fail(
+        claim, "second\nline", detail="worker.py:8 in <module>\n\x1b[1mio.py:10 in open\n", permanent=True
+    )
+    lines = on("item", "show", "q", "x").out.splitlines()
+    instants = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+    assert [instants.sub("AT", line) for line in lines[-6:]] == [
+        r"last error:  second\nline",
+        "payload:     payload",
+        "detail:      worker.py:8 in <module>",
+        r"             \x1b[1mio.py:10 in open",
+        "history:     AT  fail  w1  first",
+        r"             AT  permanent  w1  second\nline",
+    ]
 
 
 @pytest.mark.parametrize("state", ["main", "delayed", "busy"])

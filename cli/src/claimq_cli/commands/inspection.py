@@ -276,13 +276,13 @@ def described(found: Located) -> list[str]:
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,
-        "raised in": item.error_detail and item.error_detail.replace("\n", f"\n{'':<13}"),
         "payload": payload(item),
     }
     lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
-    lines += [
-        f"{'':<13}{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history
-    ]
+    detail = (item.error_detail or "").strip("\n")
+    history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
+    for name, block in (("detail", detail.split("\n") if detail else []), ("history", history)):
+        lines += [f"{'' if number else name + ':':<13}{line}" for number, line in enumerate(block)]
     return lines
 
 

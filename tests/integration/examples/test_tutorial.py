@@ -1,0 +1,51 @@
+"""docs/tutorial.md and the first queue of README.md, as a reader works through them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testkit.console import Reader, blocks, shape
+from testkit.tree import ROOT
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    for name in [name for name in os.environ if name.startswith("CLAIMQ_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (folder := tmp_path / "words").mkdir()
+    reader = Reader(folder, tmp_path / "first-terminal.log")
+    yield reader
+    reader.close()
+
+
+def test_the_commands_of_the_tutorial_print_what_it_shows(reader: Reader) -> None:
+    reader.read((ROOT / "docs" / "tutorial.md").read_text())
+    assert reader.commands >= 14
+
+
+def test_the_commands_of_the_readme_print_what_it_shows(reader: Reader) -> None:
+    page = (ROOT / "README.md").read_text()
+    reader.read(page.partition("\n## A queue of your own in five minutes\n")[2].partition("\n### ")[0])
+    assert reader.commands >= 7
+
+
+def test_another_output_than_that_of_the_page_is_an_error(reader: Reader) -> None:
+    with pytest.raises(AssertionError):
+        reader.read("```console\n$ echo one two\none\n```\n")
+    with pytest.raises(AssertionError):
+        reader.read("```console\n$ false\n```\n")
+
+
+def test_blocks_are_files_and_commands_with_their_output() -> None:
+    page = "`a.py`, a file:\n\n```python\nx\n```\n\n```sh\nno\n```\n\n```console\n$ one\n1\n2\n$ two\n```\n"
+    file, console = blocks(page)
+    assert (file.file, file.text) == ("a.py", "x\n")
+    assert list(console.commands) == [("one", "1\n2\n"), ("two", "")]
+
+
+def test_only_what_differs_between_runs_is_left_out(tmp_path: Path) -> None:
+    text = f"14:05:02 words  main 3  oldest 3.4 s  {tmp_path}/worker.py:5  ann@lab\n\n  ── ──\n"
+    assert shape(text, tmp_path) == ["AT words main 3 oldest DURATION /srv/words/worker.py:5 USER"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.console import Reader, blocks, shape
+from testkit.console import Reader, blocks, shape, shell_in
 from testkit.tree import ROOT
 
 
@@ -16,20 +16,18 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (folder := tmp_path / "words").mkdir()
-    reader = Reader(folder, tmp_path / "first-terminal.log")
+    reader = Reader(folder, shell_in(folder), tmp_path / "first-terminal.log")
     yield reader
     reader.close()
 
 
 def test_the_commands_of_the_tutorial_print_what_it_shows(reader: Reader) -> None:
     reader.read((ROOT / "docs" / "tutorial.md").read_text())
-    assert reader.commands >= 14
 
 
 def test_the_commands_of_the_readme_print_what_it_shows(reader: Reader) -> None:
     page = (ROOT / "README.md").read_text()
     reader.read(page.partition("\n## A queue of your own in five minutes\n")[2].partition("\n### ")[0])
-    assert reader.commands >= 7
 
 
 def test_another_output_than_that_of_the_page_is_an_error(reader: Reader) -> None:
@@ -40,10 +38,14 @@ def test_another_output_than_that_of_the_page_is_an_error(reader: Reader) -> Non
 
 
 def test_blocks_are_files_and_commands_with_their_output() -> None:
-    page = "`a.py`, a file:\n\n```python\nx\n```\n\n```sh\nno\n```\n\n```console\n$ one\n1\n2\n$ two\n```\n"
-    file, console = blocks(page)
+    page = (
+        "`a.py`, a file:\n\n```python\nx\n```\n\n```yaml\nno\n```\n\n"
+        "```console\n$ one\n1\n2\n$ two\n```\n\n```sh\nthree \\\n four\n```\n"
+    )
+    file, console, sh = blocks(page)
     assert (file.file, file.text) == ("a.py", "x\n")
     assert list(console.commands) == [("one", "1\n2\n"), ("two", "")]
+    assert list(sh.commands) == [("three   four", None)]
 
 
 def test_only_what_differs_between_runs_is_left_out(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """Runs the commands of a documentation page as they stand there, and compares what they print.
 
 A page has fenced blocks. One of the kind `console` has commands after `$ `, each with its output; one without a command
-has lines that the program in the first terminal prints. A block after a line that begins with the name of a file in
-backticks and ends with a colon is that file. Instants, durations, ports and the like may differ.
+has lines that the program in the first terminal prints. One of the kind `sh` has commands without output. A block after
+a line that begins with the name of a file in backticks and ends with a colon is that file. Instants, durations, ports
+and the like may differ.
 """
 
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +21,16 @@ HOME = "/srv/words"
 """The directory of the reader, in the pages."""
 _BLOCK = re.compile(r"(?ms)^(?:`(?P<file>[^`\n]+)`[^\n]*:\n\n)?```(?P<kind>\w+)\n(?P<text>.*?)^```$")
 _FIRST_TERMINAL = re.compile(r"claimq up(?!.*--until-empty)")
-_READS = re.compile(r"claimq (status|peek|items|failed (list|show)|audit|busy|why|workers)|grep |cat |sort ")
+_READS = re.compile(
+    r"claimq (-n \w+ )?(status|peek|items|failed (list|show)|audit|busy|why|workers)"
+    r"|kubectl (get|logs) |grep |cat |sort "
+)
+"""Commands that a reader repeats until they show what the page says."""
 _VARIABLE = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "AT"),
     (r"\b\d+(\.\d+)? (ms|s|min|h)\b", "DURATION"),
+    (r"\b\d+[smh](\d+s)?\b", "AGE"),
+    (r"\b[0-9a-f]{64}\b", "SHA256"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\b[0-9a-f]{12}-\d+\b", "ID"),
     (r"-\d+\.[0-9a-f]{8}\.\d+", "-WORKER"),
@@ -34,15 +41,19 @@ _VARIABLE = (
 
 @dataclass(frozen=True)
 class Block:
-    """A file to write, or commands with what they print."""
+    """A file to write, or commands. ``kind``: what follows the fence."""
 
     file: str | None
+    kind: str
     text: str
-    is_console: bool
 
     @property
-    def commands(self) -> Iterator[tuple[str, str]]:
-        """Each command with its output; an empty command for the lines before the first one."""
+    def commands(self) -> Iterator[tuple[str, str | None]]:
+        """Each command with its output, which is None in blocks of the kind `sh`: they do not show any. An empty
+        command for the lines before the first one."""
+        if self.kind == "sh":
+            yield from ((line, None) for line in self.text.replace("\\\n", " ").splitlines() if line)
+            return
         first, *others = re.split(r"(?m)^\$ ", self.text)
         if first:
             yield "", first
@@ -52,12 +63,9 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """The blocks of a page, in order."""
-    return [
-        Block(found["file"], found["text"], found["kind"] == "console")
-        for found in _BLOCK.finditer(page)
-        if found["file"] or found["kind"] == "console"
-    ]
+    """The blocks of a page, in order: files, and commands."""
+    found = [Block(one["file"], one["kind"], one["text"]) for one in _BLOCK.finditer(page)]
+    return [one for one in found if one.file or one.kind in {"console", "sh"}]
 
 
 def shape(text: str, folder: Path) -> list[str]:
@@ -68,66 +76,83 @@ def shape(text: str, folder: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-class Reader:
-    """Reads a page: writes its files, and types its commands in a directory. ``log``: for the first terminal."""
+Shell = Callable[[str], tuple[int, str]]
+"""Runs a command, and returns its exit code and what it printed on stdout and stderr."""
 
-    def __init__(self, folder: Path, log: Path) -> None:
+
+def shell_in(folder: Path, *entering: str, env: Mapping[str, str] | None = None) -> Shell:
+    """Runs commands in a directory with the `claimq` of this Python. ``entering``: words before each command."""
+    outer = {**os.environ, **(env or {})}
+    env = {**outer, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"}
+
+    def run(command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*entering, "bash", "-c", command], cwd=folder, env=env, timeout=2 * PATIENCE, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    return run
+
+
+class Reader:
+    """Reads a page: writes its files to a directory, and types its commands. ``log``: for the first terminal."""
+
+    def __init__(self, folder: Path, run: Shell, log: Path) -> None:
         self._folder = folder
+        self._run = run
         self._log = log
         self._up: Process | None = None
-        self.commands = 0
+        self._exports: list[str] = []
+        self.printed = ""
+        """What all commands have printed."""
 
-    def read(self, page: str) -> None:
-        """Does what the page says. AssertionError if something else is printed."""
+    def read(self, page: str, *, skips: str = r"(?!)") -> None:
+        """Does what the page says, without the commands that begin with ``skips``. AssertionError if something else
+        is printed, or a command fails."""
         for block in blocks(page):
-            if block.file and not block.is_console:
+            if block.file:
                 (self._folder / block.file).write_text(block.text)
                 continue
             for command, output in block.commands:
-                self._type(command, output)
+                if not re.match(skips, command):
+                    self._type(command, output)
 
     def close(self) -> None:
         """Ctrl-C in the first terminal."""
         if self._up is not None:
             self._up.terminate()
 
-    def _type(self, command: str, output: str) -> None:
-        self.commands += bool(command)
-        if not command or _FIRST_TERMINAL.match(command):
-            self._show_in_first_terminal(command, output)
-        elif _READS.match(command):
+    def _type(self, command: str, output: str | None) -> None:
+        if command.startswith("export "):
+            self._exports.append(command)
+        elif not command or _FIRST_TERMINAL.match(command):
+            self._show_in_first_terminal(command, output or "")
+        elif output and _READS.match(command):
             eventually_sync(lambda: self._prints(command, output), why=f"the output of `{command}`")
         else:
             assert self._prints(command, output)
 
     def _show_in_first_terminal(self, command: str, output: str) -> None:
         if command:
+            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             words = ["bash", "-c", f"exec {command}"]
-            self._up = Process(words, log=self._log, cwd=self._folder, env=self._env)
-            eventually_sync(lambda: self._run("claimq url").returncode == 0, why="the first terminal")
-        missing = shape(output, self._folder)
+            self._up = Process(words, log=self._log, cwd=self._folder, env={"PATH": path})
+            eventually_sync(lambda: self._run("claimq url")[0] == 0, why="the first terminal")
+        missing = set(shape(output, self._folder))
 
         def printed() -> bool:
             lines = shape(self._log.read_text(), self._folder)
-            assert set(missing) <= set(lines), (missing, lines)
+            assert missing <= set(lines), (missing, lines)
             return True
 
         eventually_sync(printed, why="lines of the first terminal")
 
-    def _prints(self, command: str, output: str) -> bool:
+    def _prints(self, command: str, output: str | None) -> bool:
         """Runs a command; AssertionError if it prints something else, or fails."""
-        done = self._run(command)
-        assert (shape(done.stdout, self._folder), done.returncode) == (shape(output, self._folder), 0), (
-            done.stdout
-        )
+        code, printed = self._run("\n".join([*self._exports, command]))
+        self.printed += printed
+        assert code == 0, f"{command}: exit code {code}: {printed}"
+        if output is not None:
+            assert shape(printed, self._folder) == shape(output, self._folder), printed
         return True
-
-    def _run(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-c", command], cwd=self._folder, env={**os.environ, **self._env}, timeout=PATIENCE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-
-    @property
-    def _env(self) -> dict[str, str]:
-        return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -118,7 +118,7 @@ lock: setup ## locks the newest allowed requirements by hash
 	done
 
 .PHONY: pictures
-pictures: setup ## takes the pictures of docs/web.md again
+pictures: setup ## takes the pictures of the documentation again
 	CLAIMQ_SCREENSHOTS=1 $(BIN)/pytest -n 0 tests/integration/web/test_pictures.py $(ARGS)
 
 .PHONY: clean

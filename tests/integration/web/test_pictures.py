@@ -1,8 +1,11 @@
-"""Takes the pictures of docs/web.md, when CLAIMQ_SCREENSHOTS is set (`make pictures`)."""
+"""Takes the pictures of README and docs/web.md, when CLAIMQ_SCREENSHOTS is set (`make pictures`)."""
 
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +17,15 @@ from claimq.model import NewItem
 from testkit.browser import PATIENCE_MS
 from testkit.server import Server
 from testkit.tree import ROOT
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 PLACE = ROOT / "docs/web"
+SUPPORT = ROOT / "tests" / "support"
 _SAMPLES = 20
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("CLAIMQ_SCREENSHOTS"),
-    reason="UNCHANGED: the pictures of docs/web.md are made on request",
+    reason="UNCHANGED: the pictures of the documentation are made on request",
 )
 
 
@@ -79,3 +83,38 @@ def test_pictures_for_the_documentation(browser: Browser, start_page: Any, valke
             tab.goto(page.url.rstrip("/") + path, timeout=PATIENCE_MS)
             tab.screenshot(path=PLACE / f"{name}.png", timeout=PATIENCE_MS)
             tab.close()
+
+
+MANIFEST = """
+apiVersion: claimq.dev/v1alpha1
+kind: ReliableQueue
+metadata: {name: thumbnails}
+spec:
+  requeueLimit: 0
+  worker: {command: ["python3", "worker.py"]}
+  scaling: {maxReplicas: 4, itemsPerReplica: 10}
+"""
+WORKER = """
+import time
+import claimq.worker
+
+with claimq.worker.connect() as worker:
+    for item in worker.items():
+        with item:
+            time.sleep(0.5)
+            if item.text.endswith("7.jpg"):
+                raise OSError("image file is truncated")
+"""
+
+
+def test_picture_of_claimq_up(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "queue.yaml").write_text(MANIFEST)
+    (folder / "worker.py").write_text(WORKER)
+    page = tmp_path / "up.html"
+    words = [sys.executable, "-m", "testkit.picture_of_up", str(folder), str(page)]
+    subprocess.run(words, check=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(SUPPORT)})
+    tab = browser.new_page(viewport={"width": 1000, "height": 700})
+    tab.goto(page.as_uri(), timeout=PATIENCE_MS)
+    tab.locator("pre").screenshot(path=ROOT / "docs" / "up.png", timeout=PATIENCE_MS)

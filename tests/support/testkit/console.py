@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"(?ms)^(?:`(?P<file>[^`\n]+)`[^\n]*:\n\n)?```(?P<kind>\w+)\
 _FIRST_TERMINAL = re.compile(r"claimq up(?!.*--until-empty)")
 _READS = re.compile(
     r"claimq (-n \w+ )?(status|peek|items|failed (list|show)|audit|busy|why|workers)"
-    r"|kubectl (get|logs) |grep |cat |sort "
+    r"|kubectl (get|logs) |grep |cat |sort |curl .*/v1/claim "
 )
 """Commands that a reader repeats until they show what the page says."""
 _VARIABLE = (
@@ -33,7 +33,8 @@ _VARIABLE = (
     (r"\b[0-9a-f]{64}\b", "SHA256"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\b[0-9a-f]{12}-\d+\b", "ID"),
-    (r"-\d+\.[0-9a-f]{8}\.\d+", "-WORKER"),
+    (r"-\d+\.[0-9a-f]{8}\.\d+(/\d+\.\w+)?", "-WORKER"),
+    (r"\b\d{10}(\.\d+)?\b", "UNIX-TIME"),
     (r"\b[\w-]+@[\w.-]+", "USER"),
     (r"[ ─]+", " "),
 )
@@ -128,13 +129,14 @@ class Reader:
             self._exports.append(command)
         elif not command or _FIRST_TERMINAL.match(command):
             self._show_in_first_terminal(command, output or "")
-        elif output and _READS.match(command):
+        elif _READS.match(command):
             eventually_sync(lambda: self._prints(command, output), why=f"the output of `{command}`")
         else:
             assert self._prints(command, output)
 
     def _show_in_first_terminal(self, command: str, output: str) -> None:
         if command:
+            self.close()
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             words = ["bash", "-c", f"exec {command}"]
             self._up = Process(words, log=self._log, cwd=self._folder, env={"PATH": path})

@@ -146,7 +146,7 @@ class Cluster(ABC):
         self._only_own("stop the API server")
 
     def start_apiserver(self) -> None:
-        """Start the API server and wait until it is ready."""
+        """Start the API server, wait until it is ready, and restart controller manager and scheduler."""
         self._only_own("start the API server")
 
     def restart_apiserver(self) -> None:

@@ -13,6 +13,8 @@ from clusterkit.processes import Processes
 from clusterkit.spaces import Space
 
 API_SERVER = "kube-apiserver"
+_CONTROLLERS = "kube-controller-manager"
+_SCHEDULER = "kube-scheduler"
 _ETCD = "http://127.0.0.1:2379"
 # Which service account asked for what: shows the rights that a program really uses.
 _AUDIT_POLICY = {
@@ -49,15 +51,23 @@ class ControlPlane:
             "--initial-cluster=etcd=http://127.0.0.1:2380",
         )
         self.start_apiserver()
-        self._start("kube-controller-manager", *self._controller_manager_flags())
-        self._start(
-            "kube-scheduler", f"--kubeconfig={self._config('kube-scheduler')}", "--leader-elect=false"
-        )
 
     def start_apiserver(self, timeout: float = 240) -> None:
-        """Start the API server and wait until it is ready."""
+        """Start the API server, wait until it is ready, and start or restart its clients in the control plane.
+
+        Elsewhere these end when they cannot renew their leadership, and are restarted. Without that, their watches
+        return up to a minute after the API server. A ReplicaSet whose pod came and went in that time gets another one
+        only after five minutes (kubernetes/kubernetes issue 129795).
+        """
         self._start(API_SERVER, *self._apiserver_flags())
         self.wait_ready(timeout)
+        scheduler_flags = [f"--kubeconfig={self._config(_SCHEDULER)}", "--leader-elect=false"]
+        for program, flags in (
+            (_CONTROLLERS, self._controller_manager_flags()),
+            (_SCHEDULER, scheduler_flags),
+        ):
+            self.processes.stop(program)
+            self._start(program, *flags)
 
     def wait_ready(self, timeout: float) -> None:
         def is_ready() -> bool:

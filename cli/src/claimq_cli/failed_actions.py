@@ -142,7 +142,7 @@ class FailedAction:
             if found is None:
                 return None
             await copy_to(target, found)
-            return await self.queue.remove_failed_item(name)
+            return await self.queue.remove_failed_item(name, failed_at=found.failed_at)
 
         return Change(f"move failed to {target.name}", move)
 

@@ -40,7 +40,7 @@ class ItemActions:
         """
         found, claim = await self._begin("remove", item_id)
         if found.state is State.FAILED:
-            if not await self._queue.remove_failed_item(found.name):
+            if not await self._queue.remove_failed_item(found.name, failed_at=found.failed_at):
                 raise _moved(item_id)
         else:
             _check(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
@@ -91,7 +91,7 @@ class ItemActions:
         if claim:
             _check(item_id, await self._queue.done(claim))
         else:
-            await self._queue.remove_failed_item(found.name)
+            await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
         return f"{item_id} moved to {target.name}"
 
     async def _begin(self, action: str, item_id: str) -> tuple[Located, Claim | None]:

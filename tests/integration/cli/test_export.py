@@ -1,5 +1,6 @@
 """`claimq export`: what it writes, `claimq import` reads; with --remove nothing is lost."""
 
+import asyncio
 import json
 import os
 import resource
@@ -10,10 +11,15 @@ from typing import Any, cast
 
 import pytest
 
+import claimq
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
+from claimq_cli.errors import CommandError
+from claimq_cli.migration.export_source import every_item, take_failed
 from claimq_cli.output.answers import count
+from claimq_cli.rate_limit import UNLIMITED
+from testkit.clock import move_clock
 from testkit.recordings import replay
 from testkit.server import Server
 
@@ -96,6 +102,31 @@ def test_failed_export_takes_out_only_what_it_has_written(on: Claimq, failures: 
     assert sorted(on("peek", "again", "--limit", "300", "-o", "name").out.split()) == sorted(
         f"i{n}" for n in range(300) if n % 3
     )
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["fails again", "waits"])
+def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
+    valkey: Server, *, again: bool
+) -> None:
+    """Under the same id it may be another item by then."""
+
+    async def export() -> None:
+        async with claimq.connect(valkey.url) as server:
+            queue = server.queue("q")
+            await queue.enqueue("old", id="x")
+            await queue.fail(await queue.claim(1), "first", permanent=True)
+            async for _ in take_failed(queue, UNLIMITED, asyncio.Event(), every_item):
+                await queue.requeue_failed_item("x")
+                if again:
+                    await move_clock(queue, 1)
+                    await queue.fail(await queue.claim(1), "second", permanent=True)
+
+    with pytest.raises(CommandError, match=r"^1 item left failed, or failed again"):
+        asyncio.run(export())
+    with claimq.blocking.connect(valkey.url) as server:
+        found = server.queue("q").find("x")
+    assert found is not None
+    assert (found.state.value, found.item.last_error) == (("failed", "second") if again else ("main", None))
 
 
 def test_failed_export_pushes_payloads_to_a_list(on: Claimq, valkey: Server, failures: BlockingQueue) -> None:

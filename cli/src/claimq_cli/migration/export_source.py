@@ -10,13 +10,33 @@ import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
 from claimq_cli.errors import REFUSED, CommandError
+from claimq_cli.output.answers import count
 from claimq_cli.rate_limit import Pace
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 
 
-def _any(_: Located) -> bool:
+def every_item(_: Located) -> bool:
+    """Matches all items."""
     return True
+
+
+def portions_of(
+    queue: claimq.ReliableQueue,
+    state: State,
+    pace: Pace,
+    stop: asyncio.Event,
+    matches: Callable[[Located], bool] = every_item,
+    *,
+    removes: bool,
+) -> AsyncGenerator[list[Located]]:
+    """Yields the items of a state in portions, for failed ones those that match. ``removes``: takes them out of the
+    queue, which needs main or failed."""
+    if not removes:
+        return read_items(queue, state, pace, stop, matches)
+    if state is State.MAIN:
+        return take_waiting(queue, pace, stop)
+    return take_failed(queue, pace, stop, matches)
 
 
 async def read_items(
@@ -24,18 +44,18 @@ async def read_items(
     state: State,
     pace: Pace,
     stop: asyncio.Event,
-    passes: Callable[[Located], bool] = _any,
+    matches: Callable[[Located], bool],
 ) -> AsyncGenerator[list[Located]]:
-    """Yields pages of those items of a state that pass, and leaves them there. Items that move while this runs may be
+    """Yields pages of the matching items of a state, and leaves them there. Items that move while this runs may be
     skipped or come twice."""
     offset, most = 0, pace.most(_FIRST)
     while not stop.is_set() and (page := await queue.items(state, most, offset=offset)):
-        if portion := [one for one in page if passes(one)]:
+        if portion := [one for one in page if matches(one)]:
             yield portion
+            await pace.wait(len(portion), stop)
         offset += len(page)
         mean = sum(len(one.item.payload) for one in page) // len(page) + 1
         most = pace.most(max(1, min(_MOST, _BYTES // mean)))
-        await pace.wait(len(page), stop)
 
 
 async def take_waiting(
@@ -72,15 +92,20 @@ async def take_failed(
     queue: claimq.ReliableQueue,
     pace: Pace,
     stop: asyncio.Event,
-    passes: Callable[[Located], bool] = _any,
+    matches: Callable[[Located], bool],
 ) -> AsyncGenerator[list[Located]]:
-    """Yields portions of those failed items that pass, and removes each when the next one is requested."""
+    """Yields portions of the matching failed items, and removes each when the next one is requested. Items that another
+    process takes out of failed in between can hide others."""
     staying = 0
     while not stop.is_set() and (page := await queue.failed_items(pace.most(_FIRST), offset=staying)):
-        portion = [one for one in page if passes(one)]
+        portion = [one for one in page if matches(one)]
         staying += len(page) - len(portion)
         if portion:
             yield portion
-        for one in portion:
-            await queue.remove_failed_item(one.name)
+        removed = [await queue.remove_failed_item(one.name, failed_at=one.failed_at) for one in portion]
+        if gone := removed.count(None):
+            raise CommandError(
+                f"{count(gone)} left failed, or failed again, while they were written; they are in the target and "
+                "were not removed. Run the command again, with a new target, for the rest"
+            )
         await pace.wait(len(portion), stop)

@@ -128,12 +128,16 @@ class FailedItems(QueuePart):
         walk.log += _rows(rows)
         return walk.note_reply(words, min_age)
 
-    async def remove_failed_item(self, name: str) -> Located | None:
+    async def remove_failed_item(self, name: str, *, failed_at: float | None = None) -> Located | None:
         """Removes one failed item by its id (or its name in failed) and returns it; None if there is none.
-        O(log failed)."""
+
+        ``failed_at``: of the item as it was read before. One that has failed again since then stays: it may be another
+        item with the same id. O(log failed).
+        """
         known = await self.failed_item(name)
+        until = "" if failed_at is None else round(failed_at * 1000)
         (removed, *_), row = await self._run_counted(
-            "remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 1, "", name]
+            "remove_failed", [until, 0, 0, "-inf", 0, 1, 0, 1, "", name]
         )
         if not int(removed):
             return None
@@ -153,7 +157,8 @@ class FailedItems(QueuePart):
         """Yields failed items, oldest failure first, at most ``limit``, and removes each chunk when the caller asks for
         the item after it. The filters are those of :meth:`remove_failed`.
 
-        After a crash in the middle of a chunk the next drain repeats that chunk, so no item is lost. Items that fail
+        After a crash in the middle of a chunk the next drain repeats that chunk, so no item is lost; one that has
+        failed again since it was read stays. Items that fail
         while this runs are drained too, unless there is a filter. Raises StoreUnavailable. O(failed log failed) in
         chunks.
         """
@@ -171,7 +176,8 @@ class FailedItems(QueuePart):
                     yield located
                 if page:
                     names = [located.name for located in page]
-                    await self._run_counted("remove_failed", ["", 0, 0, "-inf", 0, 1, 0, 0, "", *names])
+                    last = round(max(located.failed_at or 0.0 for located in page) * 1000)
+                    await self._run_counted("remove_failed", [last, 0, 0, "-inf", 0, 1, 0, 0, "", *names])
             total += walk.moved
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:

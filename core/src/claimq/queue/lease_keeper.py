@@ -39,11 +39,6 @@ class LeaseKeeper:
         for claim in claims:
             self._held.pop(claim.token, None)
 
-    @property
-    def is_holding(self) -> bool:
-        """Whether there is a claim to renew."""
-        return bool(self._held)
-
     async def run(self) -> None:
         """Renews until it is cancelled. After an error, which is logged, it tries again: a lease may outlast it."""
         failures = 0

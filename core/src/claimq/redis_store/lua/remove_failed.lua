@@ -5,7 +5,7 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 instant in ms at or before which they failed, or "" for now, 5 at least so many ms ago,
 --   6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of that instant were skipped before, 9 chunk,
 --   10 how many of the newest to leave, 11 how many to answer, 12 reason to note them by in the log of removed items, or "" for
---   not at all, 13.. ids: only these are removed, whatever the filters; without any id, what the filters choose
+--   not at all, 13.. ids: only these are removed, whatever the filters except 4; without any id, what the filters choose
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if that call may find more), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
 -- Cost: O(chunk log failed); at most 100 items that are noted in the log, and 2 MiB of items, or the item that reaches that
@@ -31,7 +31,8 @@ for i, id in ipairs(ids) do
   local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '') and redis.call('HGET', stored, id)
   local item = envelope and parse(q, envelope, '0')
   looked = i
-  if (named and not failed_at) or (item and not named and (item.meta.given_up or 0) < least) then from, skip = passed(from, skip, scores[i])
+  local is_other = named and (not failed_at or (ARGV[4] ~= '' and tonumber(failed_at) > until_ms))
+  if is_other or (item and not named and (item.meta.given_up or 0) < least) then from, skip = passed(from, skip, scores[i])
   else
     gone[#gone + 1] = ids[i]
     if item and ARGV[12] ~= '' then note_removed(q, item, ARGV[12]) end

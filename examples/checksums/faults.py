@@ -1,5 +1,7 @@
 """The faults of the demo: kills and a restart while items are in progress. A fault that misses them fails the demo."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
@@ -17,7 +19,7 @@ _SETTLE_SECONDS = 0.05
 
 
 class FaultMissed(Exception):
-    """No process held items when the fault was due."""
+    """No process held items when the fault was due, or the fault did not happen."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,15 @@ class Hit:
 
     what: str
     pid: int
+    items: int
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    """A process of a worker that was stopped with items in progress."""
+
+    worker: str
+    process: Child
     items: int
 
 
@@ -48,46 +59,54 @@ class Faults:
         return await self._kill_with_items("sidecar", lambda worker: worker.sidecar)
 
     async def restart_server(self) -> Hit:
-        """Ends the Valkey while items are in progress; local mode restarts it. Waits until it answers again."""
+        """Ends the Valkey while an app that has items in progress is stopped, so that they cannot end before; local
+        mode restarts it. Waits until it answers again."""
         old = self._mode.valkey
         if old is None:
             raise FaultMissed("there is no Valkey to restart")
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not (await self._queue.snapshot()).lengths[State.BUSY]:
-                await self._feed()
-                await asyncio.sleep(0.01)
-            old.send(signal.SIGTERM)
-            while self._mode.valkey is old or self._mode.valkey is None:  # noqa: ASYNC110 - local mode has no event for it
-                await asyncio.sleep(0.01)
-            lengths = (await self._queue.snapshot()).lengths
-        left = lengths[State.MAIN] + lengths[State.BUSY]
-        if not left:
-            raise FaultMissed("the Valkey was restarted too late: no item was left")
-        return Hit("Valkey", old.pid, left)
+        stopped = await self._stop_with_items("app", lambda worker: worker.app)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                old.send(signal.SIGTERM)
+                while self._mode.valkey is old or self._mode.valkey is None:  # noqa: ASYNC110 - local mode has no event for it
+                    await asyncio.sleep(0.01)
+                lengths = (await self._queue.snapshot()).lengths
+        except TimeoutError:
+            raise FaultMissed(f"the Valkey was not restarted within {PATIENCE_SECONDS:.0f} s") from None
+        finally:
+            stopped.process.send(signal.SIGCONT)
+        return Hit("Valkey", old.pid, lengths[State.MAIN] + lengths[State.BUSY])
 
     async def _kill_with_items(self, what: str, of: Callable[[Worker], Child | None]) -> Hit:
+        stopped = await self._stop_with_items(what, of)
+        stopped.process.send(signal.SIGKILL)
+        return Hit(f"{what} of {stopped.worker}", stopped.process.pid, stopped.items)
+
+    async def _stop_with_items(self, what: str, of: Callable[[Worker], Child | None]) -> _Stopped:
+        """Sends SIGSTOP to a process of a worker that has items in progress, and waits until they cannot end."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     for worker in list(self._mode.runners[0].workers.values()):
-                        victim = of(worker)
-                        if victim is not None and worker.app is not None and worker.drain is None:
-                            held = await self._kill_if_busy(victim, worker.claim_name)
+                        process = of(worker)
+                        if process is not None and worker.app is not None and worker.drain is None:
+                            held = await self._stop_if_busy(process, worker.claim_name)
                             if held:
-                                return Hit(f"{what} of {worker.name}", victim.pid, held)
+                                return _Stopped(worker.name, process, held)
                     await self._feed()
                     await asyncio.sleep(0.01)
         except TimeoutError:
             raise FaultMissed(f"no {what} had items in progress within {PATIENCE_SECONDS:.0f} s") from None
 
-    async def _kill_if_busy(self, victim: Child, claim_name: str) -> int:
-        """Kills a process if it still holds items after SIGSTOP, otherwise resumes it. Returns how many it held."""
-        os.kill(victim.pid, signal.SIGSTOP)
+    async def _stop_if_busy(self, process: Child, claim_name: str) -> int:
+        """Leaves a process stopped if it still holds items then, otherwise resumes it. Returns how many it holds."""
+        os.kill(process.pid, signal.SIGSTOP)
         held = await self._held(claim_name)
         if held:
             await asyncio.sleep(_SETTLE_SECONDS)  # calls that it sent before it was stopped arrive
             held = await self._held(claim_name)
-        victim.send(signal.SIGKILL if held else signal.SIGCONT)
+        if not held:
+            process.send(signal.SIGCONT)
         return held
 
     async def _held(self, claim_name: str) -> int:

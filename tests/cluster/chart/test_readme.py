@@ -1,4 +1,4 @@
-"""README.md, "On a cluster": each command as it stands there, but for the making of images, and what it prints.
+"""README.md, "On a cluster": each command as it stands there, except those that build images, and what it prints.
 
 It installs a release of its own; the release of the other tests is removed for that time.
 """
@@ -13,7 +13,7 @@ from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.cluster_images import ClusterImages
-from testkit.console import Reader, shell_in
+from testkit.console import PageRunner, shell_in
 from testkit.release import CRD, Release, provide_volume
 from testkit.tree import ROOT
 
@@ -67,13 +67,13 @@ def test_every_command_of_the_readme_works_as_it_stands(
     del pulled, nothing_installed
     page = (ROOT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
     shell = shell_in(ROOT, *map(str, kubernetes.entering()), env=kubernetes.environment())
-    reader = Reader(ROOT, shell, tmp_path / "first-terminal.log")
-    reader.read(page, skips="docker |for ")
-    assert re.search(r"Phase: +Succeeded", reader.printed)
+    pages = PageRunner(ROOT, shell, tmp_path / "first-terminal.log")
+    pages.run(page, skip="docker |for ")
+    assert re.search(r"Phase: +Succeeded", pages.printed)
     assert (
-        'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in reader.printed
+        'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in pages.printed
     )
-    assert 'namespace "claimq" deleted' in reader.printed
+    assert 'namespace "claimq" deleted' in pages.printed
     # The definition goes last, and what belonged to queues before it: no operator would collect it afterwards.
     words = ("get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name")
     eventually("the workers' objects are collected", lambda: kubernetes.kubectl(*words) == "", timeout=120)

@@ -1,6 +1,7 @@
 """`claimq claim`, `done` and `fail`: a person works on items without a worker."""
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,7 +104,10 @@ def test_a_claim_without_an_item_says_what_there_is(on: Claimq, queue: Queue) ->
     answer = on("claim", "q", "--wait", "10ms")
     assert (answer.code, answer.err) == (1, "claimq: q has no item in main (1 delayed)\n")
     answer = on("claim", "q", "--id", "a")
-    assert (answer.code, answer.err) == (1, "claimq: q has no item a in main or delayed\n")
+    assert (answer.code, answer.err) == (
+        1,
+        "claimq: q has no item a in main or delayed; `claimq find q a` shows where it is\n",
+    )
 
 
 def test_an_id_with_a_number_of_items_or_a_wait_is_refused(on: Claimq, queue: Queue) -> None:
@@ -134,7 +138,7 @@ def test_a_permanent_failure_moves_the_item_to_failed(on: Claimq, queue: Queue) 
 def test_a_failure_of_a_queue_with_a_retry_delay_prints_the_delay(on: Claimq, queue: Queue) -> None:
     queue.set_policy(Policy(retry_delay=RetryDelay(initial=90.0)))
     token = on("claim", "q", "-o", "name").out.strip()
-    assert on("fail", "q", token).out == f"q: {token} delayed for 1m30s\n"
+    assert on("fail", "q", token).out == f"q: {token} delayed for 90 s\n"
 
 
 @pytest.mark.parametrize("command", ["done", "fail"])
@@ -144,7 +148,8 @@ def test_a_lost_claim_is_reported_and_changes_nothing(on: Claimq, queue: Queue, 
     answer = on(command, "q", lost, held)
     assert answer.code == 1
     assert answer.err == (
-        f"claimq: {lost} is not held any more: its lease has ended, or it has a verdict already\n"
+        f"claimq: the claim {lost} was lost: its lease ended, or it was ended before; nothing was changed "
+        "(`claimq find q ID` shows the item)\n"
     )
     assert answer.out.startswith(f"q: {held} ")
     found = queue.find("a")
@@ -157,7 +162,22 @@ def test_a_text_that_is_no_token_is_refused_before_anything_changes(on: Claimq, 
     answer = on("done", "q", token, "TOKEN")
     assert answer.code == 2
     assert "TOKEN" in answer.err
+    assert [one.action for one in queue.audit_log()] == ["claim"]
     assert queue.lengths()[State.BUSY] == 1
+
+
+def test_items_whose_tokens_cannot_be_printed_are_given_back(
+    valkey: Server, queue: Queue, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-m", "claimq_cli", "claim", "q", "--redis", valkey.url]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        1, "claimq: the tokens cannot be printed (No space left on device); no item was claimed\n",
+    )  # fmt: skip
+    assert queue.lengths() == {State.MAIN: 2, State.BUSY: 0, State.DELAYED: 0, State.FAILED: 0}
 
 
 def test_each_command_is_recorded_in_the_audit_log(on: Claimq, queue: Queue) -> None:
@@ -215,4 +235,4 @@ def test_a_signal_ends_the_wait_for_an_item(queue: Queue, hold: Callable[..., He
     eventually_sync(queue.audit_log, why="the command to begin")
     held.process.send(signal.SIGINT)
     code, last = held.wait()
-    assert (code, last) == (130, "claimq: q has no item in main (0 delayed)")
+    assert (code, last) == (130, "claimq: interrupted; no item was claimed")

@@ -66,25 +66,16 @@ def test_a_repeat_with_the_same_ids_adds_nothing(
     start_up: StartUp, spec: dict[str, object], tmp_path: Path
 ) -> None:
     (tmp_path / "list").write_bytes(b"a\0b\0c")
-    words = [
-        "--web",
-        "off",
-        "--lines",
-        str(tmp_path / "list"),
-        "--null",
-        "--until-empty",
-        "--id-prefix",
-        "l-",
-    ]
+    words = ["--web", "off", "--lines", str(tmp_path / "list"), "--null", "--until-empty"]
     for said in ("3 items enqueued", "0 items enqueued, 3 items known already"):
-        up = start_up(spec, *words, wait=False)
+        up = start_up(spec, *words, "--id-prefix", "l-", wait=False)
         assert up.process.wait() == 0, up.text
         assert f"trial: {said}" in up.text
     assert done(tmp_path) == ["a", "b", "c"]
 
 
 def test_a_signal_ends_the_load_and_says_where_to_continue(
-    start_up: StartUp, claimq: Claimq, spec: dict[str, object], tmp_path: Path
+    start_up: StartUp, spec: dict[str, object], tmp_path: Path
 ) -> None:
     """The list is a pipe whose writer stays open, as `tail -f` does."""
     fifo = tmp_path / "list"
@@ -101,8 +92,24 @@ def test_a_signal_ends_the_load_and_says_where_to_continue(
     )
 
 
+def test_a_signal_after_the_load_says_that_items_are_left(
+    start_up: StartUp, spec: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "list").write_text("a\n")
+    up = start_up(
+        {**spec, "worker": {"command": ["sleep", "1000"]}},
+        *("--web", "off", "--lines", str(tmp_path / "list"), "--until-empty"),
+    )
+    up.until_says("1 item enqueued")
+    up.process.send(signal.SIGTERM)
+    assert up.process.wait() == 130, up.text
+    assert up.text.splitlines()[-1] == (
+        "claimq: interrupted; `claimq up` continues with the items that are left"
+    )
+
+
 def test_an_item_that_is_refused_stops_it_and_names_the_line(
-    start_up: StartUp, claimq: Claimq, spec: dict[str, object], tmp_path: Path
+    start_up: StartUp, spec: dict[str, object], tmp_path: Path
 ) -> None:
     (tmp_path / "list").write_text("a\n" + "x" * 2000 + "\n")
     up = start_up(

@@ -1,4 +1,4 @@
-"""docs/tutorial.md and the first queue of README.md, as a reader works through them."""
+"""docs/tutorial.md and the first queue of README.md: each command as it stands there, and what it prints."""
 
 import os
 import tempfile
@@ -7,36 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from testkit.console import Reader, blocks, shape, shell_in
+from testkit.console import PageRunner, blocks, normalized, shell_in
 from testkit.tree import ROOT
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageRunner]:
     for name in [name for name in os.environ if name.startswith("CLAIMQ_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     # In a directory with a long name the sockets would be elsewhere.
     with tempfile.TemporaryDirectory(prefix="claimq-") as name:
-        reader = Reader(Path(name), shell_in(Path(name)), tmp_path / "first-terminal.log")
-        yield reader
-        reader.close()
+        pages = PageRunner(Path(name), shell_in(Path(name)), tmp_path / "first-terminal.log")
+        yield pages
+        pages.close()
 
 
-def test_the_commands_of_the_tutorial_print_what_it_shows(reader: Reader) -> None:
-    reader.read((ROOT / "docs" / "tutorial.md").read_text())
+def test_the_commands_of_the_tutorial_print_what_it_shows(pages: PageRunner) -> None:
+    pages.run((ROOT / "docs" / "tutorial.md").read_text())
 
 
-def test_the_commands_of_the_readme_print_what_it_shows(reader: Reader) -> None:
+def test_the_commands_of_the_readme_print_what_it_shows(pages: PageRunner) -> None:
     page = (ROOT / "README.md").read_text()
-    reader.read(page.partition("\n## A queue of your own in five minutes\n")[2].partition("\n### Without")[0])
+    pages.run(page.partition("\n## A queue of your own in five minutes\n")[2].partition("\n### Without")[0])
 
 
-def test_another_output_than_that_of_the_page_is_an_error(reader: Reader) -> None:
+def test_another_output_than_that_of_the_page_is_an_error(pages: PageRunner) -> None:
     with pytest.raises(AssertionError):
-        reader.read("```console\n$ echo one two\none\n```\n")
+        pages.run("```console\n$ echo one two\none\n```\n")
     with pytest.raises(AssertionError):
-        reader.read("```console\n$ false\n```\n")
+        pages.run("```console\n$ false\n```\n")
 
 
 def test_blocks_are_files_and_commands_with_their_output() -> None:
@@ -52,4 +52,4 @@ def test_blocks_are_files_and_commands_with_their_output() -> None:
 
 def test_only_what_differs_between_runs_is_left_out(tmp_path: Path) -> None:
     text = f"14:05:02 words  main 3  oldest 3.4 s  {tmp_path}/worker.py:5  ann@lab\n\n  ── ──\n"
-    assert shape(text, tmp_path) == ["AT words main 3 oldest DURATION /srv/words/worker.py:5 USER"]
+    assert normalized(text, tmp_path) == ["AT words main 3 oldest DURATION /srv/words/worker.py:5 USER"]

@@ -25,7 +25,7 @@ _READS = re.compile(
     r"claimq (-n \w+ )?(status|peek|items|failed (list|show)|audit|busy|why|workers)"
     r"|kubectl (get|logs) |grep |cat |sort |curl .*/v1/claim "
 )
-"""Commands that a reader repeats until they show what the page says."""
+"""Commands that are repeated until they print what the page shows."""
 _VARIABLE = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "AT"),
     (r"\b\d+(\.\d+)? (ms|s|min|h)\b", "DURATION"),
@@ -69,7 +69,7 @@ def blocks(page: str) -> list[Block]:
     return [one for one in found if one.file or one.kind in {"console", "sh"}]
 
 
-def shape(text: str, folder: Path) -> list[str]:
+def normalized(text: str, folder: Path) -> list[str]:
     """The lines of an output without what differs from run to run, and without empty lines."""
     text = text.replace(str(folder), HOME)
     for pattern, name in _VARIABLE:
@@ -81,14 +81,15 @@ Shell = Callable[[str], tuple[int, str]]
 """Runs a command, and returns its exit code and what it printed on stdout and stderr."""
 
 
-def shell_in(folder: Path, *entering: str, env: Mapping[str, str] | None = None) -> Shell:
-    """Runs commands in a directory with the `claimq` of this Python. ``entering``: words before each command."""
+def shell_in(folder: Path, *prefix: str, env: Mapping[str, str] | None = None) -> Shell:
+    """A function that runs a command in a directory. ``prefix``: words before each command, ``env``: variables beside
+    those of this process."""
     outer = {**os.environ, **(env or {})}
-    env = {**outer, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"}
+    env = {**outer, "PATH": _path(outer["PATH"])}
 
     def run(command: str) -> tuple[int, str]:
         done = subprocess.run(
-            [*entering, "bash", "-c", command], cwd=folder, env=env, timeout=2 * PATIENCE, text=True,
+            [*prefix, "bash", "-c", command], cwd=folder, env=env, timeout=2 * PATIENCE, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout
@@ -96,35 +97,43 @@ def shell_in(folder: Path, *entering: str, env: Mapping[str, str] | None = None)
     return run
 
 
-class Reader:
-    """Reads a page: writes its files to a directory, and types its commands. ``log``: for the first terminal."""
+def _path(path: str) -> str:
+    """With the `claimq` of this Python first."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{path}"
 
-    def __init__(self, folder: Path, run: Shell, log: Path) -> None:
+
+class PageRunner:
+    """Does what a page says: writes its files to a directory, and runs its commands. ``log``: of the first terminal."""
+
+    def __init__(self, folder: Path, shell: Shell, log: Path) -> None:
         self._folder = folder
-        self._run = run
+        self._shell = shell
         self._log = log
         self._up: Process | None = None
         self._exports: list[str] = []
         self.printed = ""
         """What all commands have printed."""
 
-    def read(self, page: str, *, skips: str = r"(?!)") -> None:
-        """Does what the page says, without the commands that begin with ``skips``. AssertionError if something else
-        is printed, or a command fails."""
+    def run(self, page: str, *, skip: str | None = None) -> None:
+        """Runs a page, without the commands that match ``skip`` at their beginning.
+
+        A line `export ...` is repeated before each later command. AssertionError if something else is printed, or a
+        command fails.
+        """
         for block in blocks(page):
             if block.file:
                 (self._folder / block.file).write_text(block.text)
                 continue
             for command, output in block.commands:
-                if not re.match(skips, command):
-                    self._type(command, output)
+                if skip is None or not re.match(skip, command):
+                    self._run_command(command, output)
 
     def close(self) -> None:
-        """Ctrl-C in the first terminal."""
+        """Stops the program in the first terminal (SIGTERM)."""
         if self._up is not None:
             self._up.terminate()
 
-    def _type(self, command: str, output: str | None) -> None:
+    def _run_command(self, command: str, output: str | None) -> None:
         if command.startswith("export "):
             self._exports.append(command)
         elif not command or _FIRST_TERMINAL.match(command):
@@ -137,24 +146,25 @@ class Reader:
     def _show_in_first_terminal(self, command: str, output: str) -> None:
         if command:
             self.close()
-            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             words = ["bash", "-c", f"exec {command}"]
-            self._up = Process(words, log=self._log, cwd=self._folder, env={"PATH": path})
-            eventually_sync(lambda: self._run("claimq url")[0] == 0, why="the first terminal")
-        missing = set(shape(output, self._folder))
+            self._up = Process(
+                words, log=self._log, cwd=self._folder, env={"PATH": _path(os.environ["PATH"])}
+            )
+            eventually_sync(lambda: self._shell("claimq url")[0] == 0, why="the first terminal")
+        expected = set(normalized(output, self._folder))
 
         def printed() -> bool:
-            lines = shape(self._log.read_text(), self._folder)
-            assert missing <= set(lines), (missing, lines)
+            lines = normalized(self._log.read_text(), self._folder)
+            assert expected <= set(lines), (expected, lines)
             return True
 
         eventually_sync(printed, why="lines of the first terminal")
 
     def _prints(self, command: str, output: str | None) -> bool:
         """Runs a command; AssertionError if it prints something else, or fails."""
-        code, printed = self._run("\n".join([*self._exports, command]))
+        code, printed = self._shell("\n".join([*self._exports, command]))
         self.printed += printed
         assert code == 0, f"{command}: exit code {code}: {printed}"
         if output is not None:
-            assert shape(printed, self._folder) == shape(output, self._folder), printed
+            assert normalized(printed, self._folder) == normalized(output, self._folder), printed
         return True

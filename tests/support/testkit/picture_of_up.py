@@ -31,11 +31,11 @@ async def main(folder: Path, page: Path) -> None:
     board.server = "embedded Valkey, data in .claimq/valkey"  # without the place of this run
     await runner.queue.enqueue_many([f"photo-{number}.jpg" for number in range(1, 41)])
 
-    def is_busy() -> bool:
+    def shows_every_state() -> bool:
         seen = runner.board.snapshot
         return bool(seen and runner.board.ready > 1 and seen.lengths[State.FAILED] and runner.board.done > 5)
 
-    await eventually(is_busy)
+    await eventually(shows_every_state)
     console = Console(record=True, width=_WIDTH, height=_HEIGHT, file=io.StringIO(), force_terminal=True)
     console.print(frame(board, _HEIGHT, _WIDTH))
     page.write_text(console.export_html(theme=MONOKAI, code_format=_PAGE))

@@ -13,6 +13,7 @@ from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, Sto
 from claimq.model import Enqueued, NewItem
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
+from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
 from claimq_cli.rate_limit import UNLIMITED, Pace
 
@@ -66,6 +67,12 @@ class Loaded:
         self.length = done.length
         self.ids += done.ids[: LISTED - len(self.ids)]
         self.duplicates += done.duplicates[: LISTED - len(self.duplicates)]
+
+    @property
+    def summary(self) -> str:
+        """How many items were enqueued, and how many were known already."""
+        known = f", {count(self.known)} known already" if self.known else ""
+        return f"{count(self.enqueued)} enqueued{known}"
 
     def document(self, queue: str) -> dict[str, object]:
         """The JSON document of a load."""

@@ -9,20 +9,21 @@ from contextlib import suppress
 import click
 
 import claimq
+from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, State, Verdict
-from claimq.queue.lease_keeper import LeaseKeeper
+from claimq.queue.token_groups import TokenGroups
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import queue_argument
-from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
+from claimq_cli.errors import INTERRUPTED, NOT_DONE, UNAVAILABLE, USAGE, CommandError
 from claimq_cli.local_user import local_user
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
 from claimq_cli.stop_signals import stopping
-from claimq_spec.duration import format_duration
+from claimq_spec.duration import readable_duration
 
-_LOOK = 0.5
-"""Seconds between two looks at whether all claims have ended."""
+_LONGEST_PERIOD, _AFTER_FAULT = 3.0, 0.5
+"""Seconds between renewals, which also show whether a claim has ended."""
 
 
 @click.command()
@@ -58,11 +59,17 @@ async def claim(
         target = f"up to {count(number)}" if item_id is None else item_id
         await queue.record_action(local_user(), "claim", target)
         claims = await _claimed(queue, number, item_id, wait, stop)
+        if not claims and stop.is_set():
+            raise CommandError("interrupted; no item was claimed", INTERRUPTED)
         if not claims:
+            raise CommandError(await _why_none(queue, name, item_id))
+        try:
+            _show(context, name, claims)
+        except OSError as error:  # without their tokens no one could end the claims
+            await queue.unclaim(claims)
             raise CommandError(
-                await _why_none(queue, name, item_id), INTERRUPTED if stop.is_set() else NOT_DONE
-            )
-        _show(context, name, claims)
+                f"the tokens cannot be printed ({error.strerror}); no item was claimed"
+            ) from error
         return await _hold(queue, name, claims, stop) if hold else 0
 
 
@@ -80,16 +87,15 @@ async def _claimed(
         if claiming.done():
             return claiming.result()
         claiming.cancel()  # gives back what it claims
-        with suppress(asyncio.CancelledError):
-            await claiming
-        return []
+        await asyncio.wait({claiming})
+        return [] if claiming.cancelled() or claiming.exception() else claiming.result()
     finally:
         stopped.cancel()
 
 
 async def _why_none(queue: claimq.ReliableQueue, name: str, item_id: str | None) -> str:
     if item_id is not None:
-        return f"{name} has no item {item_id} in main or delayed"
+        return f"{name} has no item {item_id} in main or delayed; `claimq find {name} {item_id}` shows where it is"
     snapshot = await queue.snapshot()
     if snapshot.paused:
         return f"{name} is paused; run `claimq resume {name}`, or claim one item with --id"
@@ -106,26 +112,44 @@ def _show(context: Context, name: str, claims: Sequence[Claim]) -> None:
 
 
 async def _hold(queue: claimq.ReliableQueue, name: str, claims: Sequence[Claim], stop: asyncio.Event) -> int:
-    """Renews until all claims have ended or ``stop`` is set, which gives the remaining ones back."""
-    keeper = LeaseKeeper(queue)
-    keeper.hold(claims)
-    terminal.say_error(f"holding {count(len(claims))}; press Ctrl-C to give back those without a verdict")
-    renewing = asyncio.ensure_future(keeper.run())
-    try:
-        while keeper.is_holding and not stop.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
-                    await stop.wait()
-    finally:
-        renewing.cancel()
-        await asyncio.wait({renewing})
-    if not stop.is_set():
+    """Renews until no claim is left or ``stop`` is set, which gives the remaining ones back."""
+    terminal.say_error(f"holding {count(len(claims))}; press Ctrl-C to give back what is not done or failed")
+    held = await _renew(queue, claims, stop)
+    if not held:
         terminal.say_error(f"{name}: all claims have ended")
         return 0
-    outcomes = await queue.unclaim(claims)
+    try:
+        outcomes = await queue.unclaim(held)
+    except ClaimqError as error:
+        raise CommandError(
+            f"{error}; items that were not given back return when their leases end", UNAVAILABLE
+        ) from error
     back = sum(one.verdict is Verdict.UNCLAIMED for one in outcomes)
     terminal.say_error(f"{name}: {count(back)} given back")
     return INTERRUPTED
+
+
+async def _renew(queue: claimq.ReliableQueue, claims: Sequence[Claim], stop: asyncio.Event) -> list[str]:
+    """Renews claims until ``stop`` is set or none is left; returns the tokens of the remaining ones."""
+    held, period = [one.token for one in claims], min(one.lease_until - one.claimed_at for one in claims) / 3
+    is_away = False
+    while held:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(period, _AFTER_FAULT if is_away else _LONGEST_PERIOD)):
+                await stop.wait()
+                return held
+        try:
+            outcomes = await queue.renew(held)
+        except ClaimqError as error:
+            if not is_away:
+                terminal.say_error(f"cannot renew the leases: {error}")
+            is_away = True
+            continue
+        if is_away:
+            terminal.say_error("the leases are renewed again")
+        is_away = False
+        held = [one.token for one in outcomes if one.verdict is Verdict.RENEWED]
+    return held
 
 
 def _tokens(command: Command) -> Command:
@@ -136,12 +160,11 @@ def _tokens(command: Command) -> Command:
 @_tokens
 @with_context
 async def done(context: Context, name: str, tokens: tuple[str, ...]) -> int:
-    """End the claims TOKEN of the queue NAME: the work is finished, and their items are removed.
+    """End claims of the queue NAME as done.
 
-    The tokens are those that `claimq claim` prints.
+    The work is finished, and the items are removed. The tokens are those that `claimq claim` prints.
     """
-    async with context.queue(name) as queue:
-        return await _settle(context, name, queue, "done", tokens, queue.done)
+    return await _settle(context, name, "done", tokens, lambda queue: queue.done(tokens))
 
 
 @click.command()
@@ -152,42 +175,45 @@ async def done(context: Context, name: str, tokens: tuple[str, ...]) -> int:
 @click.option("--permanent", is_flag=True, help="Move the items to failed, without another attempt.")
 @with_context
 async def fail(context: Context, name: str, tokens: tuple[str, ...], error: str, permanent: bool) -> int:
-    """End the claims TOKEN of the queue NAME: the attempt failed.
+    """End claims of the queue NAME as failed.
 
     The items go back to main, are delayed by the queue's retryDelay, or are in failed after their last attempt.
 
     \b
     claimq fail thumbnails "$token" --error "the image is broken" --permanent
     """
-    async with context.queue(name) as queue:
-        return await _settle(
-            context, name, queue, "fail", tokens, lambda given: queue.fail(given, error, permanent=permanent)
-        )
+    return await _settle(
+        context, name, "fail", tokens, lambda queue: queue.fail(tokens, error, permanent=permanent)
+    )
 
 
 async def _settle(
     context: Context,
     name: str,
-    queue: claimq.ReliableQueue,
     action: str,
     tokens: tuple[str, ...],
-    settle: Callable[[Sequence[str]], Awaitable[list[Outcome]]],
+    settle: Callable[[claimq.ReliableQueue], Awaitable[list[Outcome]]],
 ) -> int:
-    """Prints the verdict of each token; exit code 1 if a claim was lost."""
-    await queue.record_action(local_user(), action, " ".join(tokens), count=len(tokens))
-    outcomes = await settle(tokens)
+    """Prints the outcome of each token; exit code 1 if a claim was lost."""
+    TokenGroups.of(tokens)  # raises ValueError before anything is recorded
+    async with context.changed_queue(name) as queue:
+        await queue.record_action(local_user(), action, " ".join(tokens), count=len(tokens))
+        outcomes = await settle(queue)
     lost = [one.token for one in outcomes if one.verdict is Verdict.LOST]
     for token in lost:
-        terminal.say_error(f"{token} is not held any more: its lease has ended, or it has a verdict already")
+        terminal.say_error(
+            f"the claim {token} was lost: its lease ended, or it was ended before; nothing was changed "
+            f"(`claimq find {name} ID` shows the item)"
+        )
     context.answers.give(
         {"queue": name, "outcomes": [documents.outcome(one) for one in outcomes]},
-        *(f"{name}: {one.token} {_verdict(one)}" for one in outcomes if one.verdict is not Verdict.LOST),
+        *(f"{name}: {one.token} {_outcome(one)}" for one in outcomes if one.verdict is not Verdict.LOST),
         each="outcomes",
     )
     return NOT_DONE if lost else 0
 
 
-def _verdict(outcome: Outcome) -> str:
+def _outcome(outcome: Outcome) -> str:
     if outcome.delay is None:
         return outcome.verdict.value
-    return f"{outcome.verdict.value} for {format_duration(outcome.delay)}"
+    return f"{outcome.verdict.value} for {readable_duration(outcome.delay)}"

@@ -11,12 +11,13 @@ import claimq
 from claimq_cli.commands.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
+from claimq_cli.commands.line_options import LineOptions, line_options
 from claimq_cli.commands.option_types import Duration, Instant
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
-from claimq_cli.output.answers import count, iso_instant
+from claimq_cli.output.answers import iso_instant
 from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import readable_duration
 
@@ -24,20 +25,7 @@ from claimq_spec.duration import readable_duration
 @click.command()
 @queue_argument
 @click.argument("items", nargs=-1)
-@click.option(
-    "--lines", metavar="FILE", help="Enqueue each line of FILE; '-' is stdin. Empty lines are skipped."
-)
-@click.option(
-    "-0", "--null", is_flag=True, help="With --lines: items are separated by NUL bytes instead of newlines."
-)
-@click.option(
-    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: start at line N."
-)
-@click.option(
-    "--id-prefix",
-    metavar="PREFIX",
-    help="With --lines: each item's id is PREFIX and its line number, so a repeat adds no duplicates.",
-)
+@line_options
 @click.option("--file", metavar="FILE", help="Enqueue the content of FILE as one item; '-' is stdin.")
 @click.option("--client", metavar="CLIENT", help="Client of the items. Claims go round-robin over clients.")
 @click.option("--delay", type=Duration(), metavar="DURATION", help="Delay the items: 30s, 5m.")
@@ -58,10 +46,7 @@ async def enqueue(
     context: Context,
     name: str,
     items: tuple[str, ...],
-    lines: str | None,
-    null: bool,
-    from_line: int,
-    id_prefix: str | None,
+    lines: LineOptions | None,
     file: str | None,
     client: str | None,
     delay: float | None,
@@ -78,13 +63,13 @@ async def enqueue(
         )
     if item_id is not None and (lines is not None or len(items) > 1):
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
-    if lines is None and (null or from_line != 1 or id_prefix is not None):
-        raise CommandError("--null, --from-line and --id-prefix need --lines", USAGE)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(client, delay, at, id_prefix, from_line)
+    wanted = Wanted(client, delay, at)
     if lines is not None:
-        await _enqueue_lines(context, name, lines, b"\0" if null else b"\n", wanted)
+        await _enqueue_lines(
+            context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)
+        )
         return
     payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
     new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
@@ -97,10 +82,10 @@ async def enqueue(
     context.answers.give(document, _text(name, loaded, delayed, new_queue))
 
 
-async def _enqueue_lines(context: Context, name: str, source: str, end: bytes, wanted: Wanted) -> None:
-    with InputSource(source) as opened:
+async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> None:
+    with InputSource(lines.source) as opened:
         async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
-            done = await load(queue, opened, end, wanted, stop)
+            done = await load(queue, opened, lines.end, wanted, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
     if wanted.delay is not None:
@@ -127,7 +112,6 @@ async def _file(source: str) -> bytes:
 
 
 def _text(name: str, done: Loaded, delayed: str, new_queue: NewQueue | None) -> str:
-    known = f", {count(done.known)} known already" if done.known else ""
     place = delayed or f"{done.length:,} in main"
     new = new_queue.text(done.enqueued) if new_queue else ""
-    return f"{name}: {count(done.enqueued)} enqueued{known}, {place}{new}"
+    return f"{name}: {done.summary}, {place}{new}"

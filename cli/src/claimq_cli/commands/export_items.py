@@ -18,7 +18,7 @@ from claimq_cli.commands.failed_options import filters
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.failed_actions import FailedFilter
-from claimq_cli.migration.export_source import read_items, take_failed, take_waiting
+from claimq_cli.migration.export_source import portions_of
 from claimq_cli.rate_limit import Pace
 
 
@@ -57,13 +57,7 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
         queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event
     ) -> AsyncGenerator[list[Located]]:
         for state in chosen:
-            if not target.removes:
-                found = read_items(queue, state, pace, stop)
-            elif state is State.MAIN:
-                found = take_waiting(queue, pace, stop)
-            else:
-                found = take_failed(queue, pace, stop)
-            async with aclosing(found):
+            async with aclosing(portions_of(queue, state, pace, stop, removes=target.removes)) as found:
                 async for portion in found:
                     yield portion
 
@@ -104,11 +98,12 @@ async def export_failed(
         queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event
     ) -> AsyncGenerator[list[Located]]:
         now = (await queue.snapshot()).now
-        if target.removes:
-            found = take_failed(queue, pace, stop, lambda one: wanted.passes(one, now))
-        else:
-            found = read_items(queue, State.FAILED, pace, stop, lambda one: wanted.passes(one, now))
-        async with aclosing(found):
+
+        def matches(one: Located) -> bool:
+            return wanted.passes(one, now)
+
+        failed = portions_of(queue, State.FAILED, pace, stop, matches, removes=target.removes)
+        async with aclosing(failed) as found:
             async for portion in found:
                 yield portion
 

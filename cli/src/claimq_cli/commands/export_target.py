@@ -16,7 +16,7 @@ import click
 import claimq
 from claimq.model import Located
 from claimq_cli.commands.context import Context
-from claimq_cli.commands.option_types import rate_option
+from claimq_cli.commands.option_types import rate_option, with_options
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.migration.item_writer import FORMS, ItemWriter, new_file
 from claimq_cli.migration.other_server import OtherServer
@@ -35,7 +35,7 @@ Portions = Callable[[claimq.ReliableQueue, Pace, asyncio.Event], AsyncGenerator[
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where items go, and how: ``to`` is a file, '-' for stdout, or ``list:KEY``. ``removes``: the queue loses what the
-    target has stored. ``rate``: at most so many items per second."""
+    target has stored. ``rate``: items per second, or None for no limit."""
 
     to: str
     server: str | None
@@ -71,6 +71,7 @@ _OPTIONS = (
     click.option("-0", "--null", is_flag=True, help="With --format raw: NUL bytes instead of newlines."),
     click.option(
         "--target",
+        "server",
         envvar="CLAIMQ_TARGET_URL",
         metavar="URL",
         help="Server of list:KEY (default: $CLAIMQ_TARGET_URL, or the queue's server).",
@@ -97,7 +98,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         to: str,
         form: str,
         null: bool,
-        target: str | None,
+        server: str | None,
         next_end: str,
         remove: bool,
         rate: float | None,
@@ -105,15 +106,14 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         _check(to, form, null=null, removes=remove)
         end = b"\0" if null else b"\n"
-        return command(target=Target(to, target, form, end, next_end, remove, rate), **others)
+        return command(target=Target(to, server, form, end, next_end, remove, rate), **others)
 
-    made: Callable[..., Any] = choose
-    for option in reversed(_OPTIONS):
-        made = option(made)
-    return made
+    return with_options(choose, _OPTIONS)
 
 
 def _check(to: str, form: str, *, null: bool, removes: bool) -> None:
+    if to in ("", "list:"):
+        raise CommandError("--to needs the name of a new file, '-' for stdout, or list:KEY", USAGE)
     if null and form != "raw":
         raise CommandError("--null needs --format raw", USAGE)
     if to == "-" and form != "jsonl" and sys.stdout.isatty():
@@ -127,7 +127,10 @@ def _check(to: str, form: str, *, null: bool, removes: bool) -> None:
 
 
 async def export(context: Context, name: str, target: Target, portions_of: Portions) -> None:
-    """Writes the portions to the target and prints how many items these were. CommandError if it was interrupted."""
+    """Writes the portions to the target and prints the number of items (not for stdout).
+
+    CommandError if it was interrupted.
+    """
     progress = Progress(is_shown=sys.stderr.isatty() and target.to != "-")
     total = 0
     async with stopping() as stop, context.queue(name) as queue, _opened(context, name, target) as store:
@@ -149,7 +152,7 @@ async def export(context: Context, name: str, target: Target, portions_of: Porti
 
 @asynccontextmanager
 async def _opened(context: Context, name: str, target: Target) -> AsyncGenerator[Store]:
-    """What writes items to the target; open inside the block."""
+    """Opens the target; yields the function that writes items to it."""
     if (key := target.key) is not None:
         chosen = settings_for_other(target.server) if target.server else (await context.chosen(name)).settings
         async with OtherServer(chosen, "the server of the target") as server:

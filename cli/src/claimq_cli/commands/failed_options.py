@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from claimq_cli.commands.option_types import Command, Duration, rate_option
+from claimq_cli.commands.option_types import Command, Duration, rate_option, with_options
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.failed_actions import FailedFilter
@@ -76,7 +76,4 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
             raise CommandError("the filters, --dry-run and --rate need --all; omit them, or the ids", USAGE)
         return command(chosen=Selection(ids, wanted, limit, dry_run, rate), **others)
 
-    made: Callable[..., Any] = select
-    for option in reversed(_OPTIONS):
-        made = option(made)
-    return made
+    return with_options(select, _OPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -279,11 +280,18 @@ def described(found: Located) -> list[str]:
         "payload": payload(item),
     }
     lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
-    detail = (item.error_detail or "").strip("\n")
     history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
-    for name, block in (("detail", detail.split("\n") if detail else []), ("history", history)):
-        lines += [f"{'' if number else name + ':':<13}{line}" for number, line in enumerate(block)]
-    return lines
+    return (
+        lines
+        + _block("detail", (item.error_detail or "").strip("\n").split("\n"))
+        + _block("history", history)
+    )
+
+
+def _block(heading: str, lines: Sequence[str]) -> list[str]:
+    """Lines after a heading; none if there is no text."""
+    headings = [f"{heading}:", *[""] * len(lines)]
+    return [f"{first:<13}{line}" for first, line in zip(headings, lines, strict=False)] if any(lines) else []
 
 
 @click.command()

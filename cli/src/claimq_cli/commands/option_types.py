@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,13 @@ from claimq_cli.instants import parse_instant
 from claimq_spec.duration import parse_duration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
+    """Adds several options or arguments to a command, in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 class Duration(click.ParamType[float]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,18 +12,18 @@ from rich.console import Console
 
 import claimq
 from claimq.address.local_mode import DIRECTORY_NAME
-from claimq_cli.commands.bulk_load import Wanted
-from claimq_cli.commands.bulk_load import load as load_lines
+from claimq_cli.commands.bulk_load import Wanted, load
 from claimq_cli.commands.input_source import InputSource
+from claimq_cli.commands.line_options import LineOptions, line_options
 from claimq_cli.commands.manifest_files import load_manifests
 from claimq_cli.commands.up_page import web_page
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.local.local_mode import Load, LocalMode, Options, first_error
+from claimq_cli.local.local_mode import Loader, LocalMode, Options, first_error
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.screen.display import shown
-from claimq_cli.output.answers import count
 from claimq_cli.server_choice import settings_for
+from claimq_spec.manifest import Manifest
 
 
 @click.command()
@@ -66,20 +67,7 @@ from claimq_cli.server_choice import settings_for
     is_flag=True,
     help="Allow changes on the web page, with a login; its token is in the file web-token of the state directory.",
 )
-@click.option(
-    "--lines", metavar="FILE", help="Enqueue each line of FILE; '-' is stdin. The manifest needs one queue."
-)
-@click.option(
-    "-0", "--null", is_flag=True, help="With --lines: items are separated by NUL bytes instead of newlines."
-)
-@click.option(
-    "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: start at line N."
-)
-@click.option(
-    "--id-prefix",
-    metavar="PREFIX",
-    help="With --lines: each item's id is PREFIX and its line number, so a repeat adds no duplicates.",
-)
+@line_options
 @click.option("--until-empty", is_flag=True, help="Stop when main, busy and delayed are empty.")
 @click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 def up(
@@ -90,10 +78,7 @@ def up(
     take_over: tuple[str, ...],
     page: str | None,
     may_act: bool,
-    lines: str | None,
-    null: bool,
-    from_line: int,
-    id_prefix: str | None,
+    lines: LineOptions | None,
     until_empty: bool,
     plain: bool,
 ) -> None:
@@ -104,23 +89,15 @@ def up(
 
     \b
     claimq up --lines urls.txt --until-empty        # works on this list, and exits
+
+    With --lines the manifest must have exactly one queue.
     """
     manifests = load_manifests(file, url=url, command=command)
     here = Path.cwd() if str(file) == "-" else file.absolute().parent
     if url:
         settings_for(url)
-    load = None
-    if lines is not None:
-        if len(manifests) > 1:
-            raise CommandError(
-                f"the manifest has {len(manifests)} queues; --lines needs a manifest with one", USAGE
-            )
-        load = _loading(
-            InputSource(lines), b"\0" if null else b"\n", Wanted(None, None, None, id_prefix, from_line)
-        )
-    elif null or from_line != 1 or id_prefix is not None:
-        raise CommandError("--null, --from-line and --id-prefix need --lines", USAGE)
-    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over, load)
+    loader = None if lines is None else _loader_of(lines, manifests, file)
+    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over, loader)
     asyncio.run(
         _run(options, Console(force_terminal=False if plain else None), str(file), page, may_act=may_act)
     )
@@ -138,14 +115,24 @@ async def _run(options: Options, console: Console, title: str, page: str | None,
             raise first_error(group) from group
 
 
-def _loading(source: InputSource, end: bytes, wanted: Wanted) -> Load:
-    async def load(queue: claimq.ReliableQueue, stop: asyncio.Event) -> str:
-        with source:
-            loaded = await load_lines(queue, source, end, wanted, stop, shows_progress=False)
-        known = f", {count(loaded.known)} known already" if loaded.known else ""
-        return f"{queue.name}: {count(loaded.enqueued)} enqueued{known}"
+def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path) -> Loader:
+    """Enqueues the lines into the queue of the manifest. CommandError if it is not a single one, or FILE cannot be
+    read."""
+    if len(manifests) > 1:
+        raise CommandError(
+            f"the manifest has {len(manifests)} queues; --lines needs a manifest with one", USAGE
+        )
+    if lines.source == str(file) == "-":
+        raise CommandError("-f - and --lines - both read stdin; name a file for one of them", USAGE)
+    source = InputSource(lines.source)
+    wanted = Wanted(id_prefix=lines.id_prefix, from_line=lines.from_line)
 
-    return load
+    async def loader(queue: claimq.ReliableQueue, stop: asyncio.Event) -> str:
+        with source:
+            loaded = await load(queue, source, lines.end, wanted, stop, shows_progress=False)
+        return f"{queue.name}: {loaded.summary}"
+
+    return loader
 
 
 def logs_to(board: Board) -> None:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import claimq
 from claimq.concurrency.background_work import in_background
-from claimq.errors import ClaimqError
 from claimq.model import State
-from claimq_cli.errors import CommandError, LocalModeError
+from claimq_cli.errors import INTERRUPTED, CommandError, LocalModeError
 from claimq_cli.local import discovery, embedded_valkey, leftovers
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.child import Child, Program
@@ -30,7 +29,7 @@ from claimq_cli.output.answers import count
 from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
-Load = Callable[[claimq.ReliableQueue, asyncio.Event], Awaitable[str]]
+Loader = Callable[[claimq.ReliableQueue, asyncio.Event], Awaitable[str]]
 """Enqueues items until the event is set, and returns a line for the screen. Raises CommandError or ClaimqError."""
 
 
@@ -45,8 +44,8 @@ class Options:
     until_empty: bool = False
     take_over: tuple[str, ...] = ()
     """Owners from which queues may be taken over, written as in the error message."""
-    load: Load | None = None
-    """Enqueues items into the only queue."""
+    loader: Loader | None = None
+    """Enqueues the lines of --lines; needs a single manifest."""
 
 
 class LocalMode:
@@ -90,15 +89,23 @@ class LocalMode:
 
     def stop(self) -> None:
         """Drains the workers and stops. A second call ends the drain early, a third kills the workers."""
+        if not self._stops:
+            self._drain("press Ctrl-C again to stop immediately")
+            return
         self._stops += 1
-        if self._stops == 1:
-            self.board.note("stopping: workers finish their items; press Ctrl-C again to stop immediately")
-            self._stop.set()
         for runner in self.runners:
             if self._stops == 2:
                 runner.hurry()
             elif self._stops > 2:
                 runner.kill_all()
+
+    def _drain(self, hint: str) -> None:
+        """Begins the drain, unless it has begun: a second call of :meth:`stop` would end it."""
+        if self._stops:
+            return
+        self._stops = 1
+        self.board.note(f"stopping: workers finish their items; {hint}")
+        self._stop.set()
 
     def stop_on_signals(self) -> None:
         """SIGINT, SIGTERM and SIGHUP (unless they are ignored) call :meth:`stop`."""
@@ -173,38 +180,46 @@ class LocalMode:
             loading.cancel()
 
     async def _load_until_empty(self) -> None:
-        """Enqueues what the options say, and stops after an error or once the queues are empty. Raises the error."""
+        """Enqueues what the options say, and stops after an error or once the queues are empty. Raises the error, and
+        CommandError if this was stopped before."""
+        is_empty = True
         try:
-            loaded_at = await self._load(self.runners[0], self.options.load) if self.options.load else 0.0
+            loaded_at = await self._load(self.runners[0], self.options.loader) if self.options.loader else 0.0
             if self.options.until_empty:
-                await self._stop_when_empty(loaded_at)
-        except (CommandError, ClaimqError):
-            if not self._stop.is_set():
-                self.stop()
+                is_empty = await self._becomes_empty(loaded_at)
+        except Exception:
+            self._drain("press Ctrl-C to stop immediately")
             raise
+        if self.options.until_empty:
+            self._drain("press Ctrl-C to stop immediately")
+        if not is_empty:
+            raise CommandError("interrupted; `claimq up` continues with the items that are left", INTERRUPTED)
 
-    async def _load(self, runner: QueueRunner, load: Load) -> float:
-        """Returns when all is enqueued, by the server's clock. Its connection outlasts that of the runner, so that the
-        last call is reported truly when this stops."""
+    async def _load(self, runner: QueueRunner, loader: Loader) -> float:
+        """Enqueues the items, and returns the server's time after the last one.
+
+        The connection of its own stays open while the runner stops, so that the result of the last call is known.
+        """
         async with claimq.connect(settings=connection_settings(runner.url, runner.manifest)) as server:
             queue = server.queue(runner.board.name)
-            self.note(await load(queue, self._stop))
+            self.note(await loader(queue, self._stop))
             return (await queue.snapshot()).now
 
-    async def _stop_when_empty(self, since: float) -> None:
-        """Stops once main, busy and delayed are empty in all queues, seen at ``since`` by the servers' clocks or later.
-
-        Failed items stay and do not count.
-        """
+    async def _becomes_empty(self, since: float) -> bool:
+        """Waits until main, busy and delayed are empty in all queues, in snapshots of ``since`` (server time) or later;
+        false if this is stopped before. Failed items stay and do not count."""
         waiting = (State.MAIN, State.BUSY, State.DELAYED)
         while not self._stop.is_set():
-            snapshots = [runner.snapshot for runner in self.runners]
-            if all(one and one.now >= since and not any(map(one.lengths.get, waiting)) for one in snapshots):
-                failed = sum(one.lengths[State.FAILED] for one in snapshots if one is not None)
+            seen = [one for one in (runner.snapshot for runner in self.runners) if one and one.now >= since]
+            if len(seen) == len(self.runners) and not any(
+                one.lengths[state] for one in seen for state in waiting
+            ):
+                failed = sum(one.lengths[State.FAILED] for one in seen)
                 has_failed = f"; {count(failed)} in failed" if failed else ""
                 self.note(f"main, busy and delayed are empty{has_failed}")
-                self.stop()
+                return True
             await asyncio.sleep(0.2)
+        return False
 
     async def _serve(self) -> asyncio.Task[None]:
         """Starts the embedded server and waits until it is ready; the returned task restarts it when it dies."""

@@ -13,7 +13,7 @@ from clusterkit.processes import Processes
 from clusterkit.spaces import Space
 
 API_SERVER = "kube-apiserver"
-_CONTROLLERS = "kube-controller-manager"
+_CONTROLLER_MANAGER = "kube-controller-manager"
 _SCHEDULER = "kube-scheduler"
 _ETCD = "http://127.0.0.1:2379"
 # Which service account asked for what: shows the rights that a program really uses.
@@ -55,15 +55,16 @@ class ControlPlane:
     def start_apiserver(self, timeout: float = 240) -> None:
         """Start the API server, wait until it is ready, and start or restart its clients in the control plane.
 
-        Elsewhere these end when they cannot renew their leadership, and are restarted. Without that, their watches
-        return up to a minute after the API server. A ReplicaSet whose pod came and went in that time gets another one
-        only after five minutes (kubernetes/kubernetes issue 129795).
+        In other clusters, controller manager and scheduler exit when they cannot renew their leadership, and are
+        restarted. Here they run without leader election: without a restart their watches would resume up to a minute
+        after the API server. If the pod of a ReplicaSet is created and deleted in that time, it gets another one only
+        after five minutes (kubernetes/kubernetes issue 129795).
         """
         self._start(API_SERVER, *self._apiserver_flags())
         self.wait_ready(timeout)
         scheduler_flags = [f"--kubeconfig={self._config(_SCHEDULER)}", "--leader-elect=false"]
         for program, flags in (
-            (_CONTROLLERS, self._controller_manager_flags()),
+            (_CONTROLLER_MANAGER, self._controller_manager_flags()),
             (_SCHEDULER, scheduler_flags),
         ):
             self.processes.stop(program)
@@ -127,7 +128,7 @@ class ControlPlane:
     def _controller_manager_flags(self) -> list[str]:
         pki = Authority(self.layout)
         return [
-            f"--kubeconfig={self._config('kube-controller-manager')}",
+            f"--kubeconfig={self._config(_CONTROLLER_MANAGER)}",
             "--leader-elect=false",
             "--use-service-account-credentials",
             f"--root-ca-file={pki.certificate('ca')}",

@@ -231,33 +231,6 @@ async def test_one_failed_item_is_removed_by_its_id_and_returned(queue: Reliable
     assert await failed(queue) == ["b"]
 
 
-async def test_an_item_that_has_failed_again_since_it_was_read_is_not_removed(
-    queue: ReliableQueue,
-) -> None:
-    await fail(queue, "a", "b")
-    read, other = await queue.failed_items()
-    await move_clock(queue, 1)
-    await give_up_again(queue, "a", 1)
-    assert await queue.remove_failed_item("a", failed_at=read.failed_at) is None
-    assert await failed(queue) == ["b", "a"]
-    assert await queue.remove_failed_item("b", failed_at=other.failed_at) is not None
-    assert await failed(queue) == ["a"]
-
-
-async def test_a_drain_leaves_an_item_that_has_failed_again_since_it_was_read(
-    queue: ReliableQueue,
-) -> None:
-    await fail(queue, "a", "b")
-    drained: list[int] = []
-    async for one in queue.drain_failed(min_age=0):
-        drained.append(one.item.given_up_count)
-        if len(drained) == 1:
-            await move_clock(queue, 1)
-            await give_up_again(queue, "a", 1)
-    assert drained == [1, 1]
-    assert await failed(queue) == ["a"]
-
-
 async def test_one_failed_item_is_looked_at_by_its_id(queue: ReliableQueue) -> None:
     await fail(queue, "a")
     located = await queue.failed_item("a")

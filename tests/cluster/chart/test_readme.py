@@ -70,6 +70,9 @@ def test_every_command_of_the_readme_works_as_it_stands(
     pages = PageRunner(ROOT, shell, tmp_path / "first-terminal.log")
     pages.run(page, skip="docker |for ")
     assert re.search(r"Phase: +Succeeded", pages.printed)
+    # The results of two files are in the worker's log; the third is in failed, with its reason.
+    assert re.search(r"^[0-9a-f]{64} \S+ /etc/os-release$", pages.printed, re.MULTILINE)
+    assert "Permission denied" in pages.printed
     assert (
         'customresourcedefinition.apiextensions.k8s.io "reliablequeues.claimq.dev" deleted' in pages.printed
     )

@@ -129,6 +129,15 @@ def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
     assert (found.state.value, found.item.last_error) == (("failed", "second") if again else ("main", None))
 
 
+@pytest.mark.parametrize("target", ["", "list:"])
+def test_a_target_without_a_name_is_refused(on: Claimq, failures: BlockingQueue, target: str) -> None:
+    answer = on("failed", "export", "q", "--remove", "--to", target)
+    assert (answer.code, answer.err) == (
+        2, "claimq: --to needs the name of a new file, '-' for stdout, or list:KEY\n",
+    )  # fmt: skip
+    assert failures.length("failed") == 300
+
+
 def test_failed_export_pushes_payloads_to_a_list(on: Claimq, valkey: Server, failures: BlockingQueue) -> None:
     on("failed", "export", "q", "--client", "acme", "--to", "list:old")
     on("failed", "export", "q", "--client", "unknown", "--to", "list:none")

@@ -1,5 +1,6 @@
 """`claimq up --lines FILE --until-empty`: works on a list and exits."""
 
+import io
 import os
 import signal
 import sys
@@ -52,6 +53,13 @@ def done(folder: Path) -> list[str]:
     return sorted(file.read_text().split()) if file.exists() else []
 
 
+def is_interrupted(up: Any, why: str) -> None:
+    """It ends after SIGTERM and says why."""
+    up.process.send(signal.SIGTERM)
+    assert up.process.wait() == 130, up.text
+    assert up.text.splitlines()[-1] == f"claimq: {why}"
+
+
 def test_it_works_on_a_list_and_exits(start_up: StartUp, spec: dict[str, object], tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(2500)]
     (tmp_path / "list").write_text("\n".join([*names, "", "broken"]))
@@ -85,11 +93,7 @@ def test_a_signal_ends_the_load_and_says_where_to_continue(
         writer.write("a\nb\n")
         writer.flush()
         eventually_sync(lambda: done(tmp_path) == ["a", "b"])
-        up.process.send(signal.SIGTERM)
-        assert up.process.wait() == 130, up.text
-    assert up.text.splitlines()[-1] == (
-        "claimq: interrupted; stopped after line 2, 2 enqueued; continue with --from-line 3"
-    )
+        is_interrupted(up, "interrupted; stopped after line 2, 2 enqueued; continue with --from-line 3")
 
 
 def test_a_signal_after_the_load_says_that_items_are_left(
@@ -101,11 +105,7 @@ def test_a_signal_after_the_load_says_that_items_are_left(
         *("--web", "off", "--lines", str(tmp_path / "list"), "--until-empty"),
     )
     up.until_says("1 item enqueued")
-    up.process.send(signal.SIGTERM)
-    assert up.process.wait() == 130, up.text
-    assert up.text.splitlines()[-1] == (
-        "claimq: interrupted; `claimq up` continues with the items that are left"
-    )
+    is_interrupted(up, "interrupted; `claimq up` continues with the items that are left")
 
 
 def test_an_item_that_is_refused_stops_it_and_names_the_line(
@@ -130,6 +130,17 @@ def test_options_without_a_list_and_a_list_for_two_queues_are_refused(claimq: Cl
     for words, why in refused.items():
         answer = claimq("up", *words)
         assert (answer.code, answer.err) == (2, f"claimq: {why}\n")
+
+
+def test_stdin_is_not_read_for_both_manifest_and_list(
+    claimq: Claimq, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(manifest("a")))
+    answer = claimq("up", "-f", "-", "--lines", "-")
+    assert (answer.code, answer.err) == (
+        2, "claimq: -f - and --lines - both read stdin; name a file for one of them\n",
+    )  # fmt: skip
+    assert not (tmp_path / ".claimq").exists()
 
 
 def test_a_list_that_cannot_be_read_is_refused_before_anything_starts(claimq: Claimq, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -11,6 +12,7 @@ import click
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, State, Verdict
+from claimq.queue.lease_keeper import LeaseKeeper
 from claimq.queue.token_groups import TokenGroups
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Command, Duration
@@ -19,11 +21,13 @@ from claimq_cli.errors import INTERRUPTED, NOT_DONE, UNAVAILABLE, USAGE, Command
 from claimq_cli.local_user import local_user
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
+from claimq_cli.output.log import log_to_stderr
 from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import readable_duration
 
-_LONGEST_PERIOD, _AFTER_FAULT = 3.0, 0.5
+_LONGEST_PAUSE = 3.0
 """Seconds between renewals, which also show whether a claim has ended."""
+_CHECK_SECONDS = 0.5
 
 
 @click.command()
@@ -114,12 +118,23 @@ def _show(context: Context, name: str, claims: Sequence[Claim]) -> None:
 async def _hold(queue: claimq.ReliableQueue, name: str, claims: Sequence[Claim], stop: asyncio.Event) -> int:
     """Renews until no claim is left or ``stop`` is set, which gives the remaining ones back."""
     terminal.say_error(f"holding {count(len(claims))}; press Ctrl-C to give back what is not done or failed")
-    held = await _renew(queue, claims, stop)
-    if not held:
+    log_to_stderr("claimq.queue.lease_keeper", logging.INFO)
+    keeper = LeaseKeeper(queue, longest_pause=_LONGEST_PAUSE)
+    keeper.hold(claims)
+    renewing = asyncio.ensure_future(keeper.run())
+    try:
+        while keeper.held and not stop.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await stop.wait()
+    finally:
+        renewing.cancel()
+        await asyncio.wait({renewing})
+    if not keeper.held:
         terminal.say_error(f"{name}: all claims have ended")
         return 0
     try:
-        outcomes = await queue.unclaim(held)
+        outcomes = await queue.unclaim(keeper.held)
     except ClaimqError as error:
         raise CommandError(
             f"{error}; items that were not given back return when their leases end", UNAVAILABLE
@@ -127,29 +142,6 @@ async def _hold(queue: claimq.ReliableQueue, name: str, claims: Sequence[Claim],
     back = sum(one.verdict is Verdict.UNCLAIMED for one in outcomes)
     terminal.say_error(f"{name}: {count(back)} given back")
     return INTERRUPTED
-
-
-async def _renew(queue: claimq.ReliableQueue, claims: Sequence[Claim], stop: asyncio.Event) -> list[str]:
-    """Renews claims until ``stop`` is set or none is left; returns the tokens of the remaining ones."""
-    held, period = [one.token for one in claims], min(one.lease_until - one.claimed_at for one in claims) / 3
-    is_away = False
-    while held:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(period, _AFTER_FAULT if is_away else _LONGEST_PERIOD)):
-                await stop.wait()
-                return held
-        try:
-            outcomes = await queue.renew(held)
-        except ClaimqError as error:
-            if not is_away:
-                terminal.say_error(f"cannot renew the leases: {error}")
-            is_away = True
-            continue
-        if is_away:
-            terminal.say_error("the leases are renewed again")
-        is_away = False
-        held = [one.token for one in outcomes if one.verdict is Verdict.RENEWED]
-    return held
 
 
 def _tokens(command: Command) -> Command:

@@ -21,6 +21,7 @@ from claimq_cli.item_programs.handler import ItemHandler, Limits
 from claimq_cli.item_programs.output import Sink
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
+from claimq_cli.output.log import log_to_stderr
 from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import format_duration
 
@@ -103,7 +104,7 @@ async def worker(
     """
     line = checked(command, placeholder)
     limits = Limits(timeout, kill_after, requeue_delay)
-    _log_to_stderr()
+    log_to_stderr("claimq", logging.WARNING)
     async with stopping() as stop:
         try:
             async with _handler(context, name, line, limits) as (queue, handler), _limit(stop, grace):
@@ -169,16 +170,3 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
         terminal.say_error(f"{name}: {count(consumed.done)} done, {others}")
     if consumed.stopped_by == "paused":
         raise CommandError(f"the queue {name} is paused; run `claimq resume {name}`", NOT_DONE)
-
-
-def _log_to_stderr() -> None:
-    """Prints the warnings and errors of the library, each on one line."""
-
-    class ToStderr(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            terminal.say_error(record.getMessage())
-
-    logger = logging.getLogger("claimq")
-    logger.handlers = [ToStderr()]
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False

@@ -158,9 +158,8 @@ class FailedItems(QueuePart):
         the item after it. The filters are those of :meth:`remove_failed`.
 
         After a crash in the middle of a chunk the next drain repeats that chunk, so no item is lost; one that has
-        failed again since it was read stays. Items that fail
-        while this runs are drained too, unless there is a filter. Raises StoreUnavailable. O(failed log failed) in
-        chunks.
+        failed again since it was read stays. Items that fail while this runs are drained too, unless there is a filter.
+        Raises StoreUnavailable. O(failed log failed) in chunks.
         """
         total, takes_new = 0, min_age is None and min_given_up_count is None
         for age, count in _filtered_walks(min_age, min_given_up_count, match):

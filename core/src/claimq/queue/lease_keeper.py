@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable
 
 from claimq.errors import ClaimqError
@@ -18,11 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseKeeper:
-    """Renews the leases of the claims that it holds, three times per lease. A lost claim is dropped; its verdict will
-    be LOST."""
+    """Renews the leases of the claims that it holds, three times per lease, and every ``longest_pause`` seconds. A lost
+    claim is dropped; its verdict will be LOST."""
 
-    def __init__(self, queue: Settling) -> None:
+    def __init__(self, queue: Settling, *, longest_pause: float = math.inf) -> None:
         self._queue = queue
+        self._longest_pause = longest_pause
         self._held: dict[str, float] = {}  # token -> length of its lease
         self._ahead = 0.0  # the server's clock less this loop's
         self._changed = asyncio.Event()
@@ -39,12 +41,17 @@ class LeaseKeeper:
         for claim in claims:
             self._held.pop(claim.token, None)
 
+    @property
+    def held(self) -> list[str]:
+        """The tokens of the claims that it renews."""
+        return list(self._held)
+
     async def run(self) -> None:
         """Renews until it is cancelled. After an error, which is logged, it tries again: a lease may outlast it."""
         failures = 0
         while True:
             await self._until_due(_AFTER_FAULT if failures else None)
-            if not (tokens := list(self._held)):
+            if not (tokens := self.held):
                 continue
             try:
                 self._note(await self._queue.renew(tokens))
@@ -89,7 +96,7 @@ class LeaseKeeper:
                 return
 
     def _pause(self, most: float | None) -> float:
-        share = min(self._held.values()) / _SHARE
+        share = min(self._longest_pause, min(self._held.values()) / _SHARE)
         return share if most is None else min(share, most)
 
 

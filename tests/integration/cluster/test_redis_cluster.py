@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -170,6 +171,29 @@ async def test_nothing_runs_on_half_a_queue_while_its_keys_move_one_by_one(
         (claim,) = await queue.claim()
         assert (claim.number > held.number, claim.item.payload) == (True, b"2")
         assert [one.verdict for one in await queue.done([held, claim])] == [Verdict.DONE, Verdict.DONE]
+
+
+async def test_a_close_after_an_error_leaves_no_connection(redis_cluster: RedisCluster) -> None:
+    def connections() -> int:
+        listed = [node.call("CLIENT", "LIST") for node in redis_cluster.nodes]
+        return sum(one.count(b"name=claimq") for one in listed if isinstance(one, bytes))
+
+    await eventually(lambda: connections() == 0)
+    settings = claimq.RedisSettings(redis_cluster.url, retry_for=0.5, reply_timeout=0.5)
+    store = claimq.connect(settings=settings)
+    silent, *_ = redis_cluster.nodes
+    for node in redis_cluster.nodes:
+        (name,) = names_on(redis_cluster, node, 1)
+        await eventually(partial(store.queue(name).enqueue, b"x"))
+    (name,) = names_on(redis_cluster, silent, 1)
+    silent.sigstop()
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.queue(name).enqueue(b"y")
+        await store.close()
+    finally:
+        silent.sigcont()
+    await eventually(lambda: connections() == 0)
 
 
 async def test_a_dead_node_takes_down_its_own_queues_alone(redis_cluster: RedisCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -106,6 +107,18 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
                 f"the TLS file {path} cannot be read ({error.strerror}); mount it or correct the path"
             ) from error
     return {name: path for name, path in files.items() if path}
+
+
+async def close(client: Any) -> None:
+    """Closes all connections of a client of :func:`make_client`."""
+    await client.aclose()
+    if isinstance(client, RedisCluster):
+        # After an error the client closes its connections and looks for the nodes at the next call. Until then its own
+        # method closes nothing, and a call that was under way at the error has connected again.
+        manager = client.nodes_manager
+        # In a list: the nodes of both have equal names, and so they are equal, but different connections.
+        nodes = [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
+        await asyncio.gather(*(node.disconnect() for node in nodes))
 
 
 def expires_at_once(client: Any, key: str) -> Awaitable[object]:

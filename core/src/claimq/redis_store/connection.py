@@ -22,7 +22,7 @@ from redis.exceptions import RedisClusterException, RedisError
 from claimq.concurrency.background_work import or_cancelled
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from claimq.redis_store.clients import LONGEST_BLOCK, at_node, expires_at_once, make_client, read
+from claimq.redis_store.clients import LONGEST_BLOCK, at_node, close, expires_at_once, make_client, read
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
@@ -390,7 +390,7 @@ class Connection:
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             try:
-                await client.aclose()
+                await close(client)
             except _FOREIGN as error:
                 raise translate(error, doing="closing") from error
 

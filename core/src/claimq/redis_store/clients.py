@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -113,12 +112,10 @@ async def close(client: Any) -> None:
     """Closes all connections of a client of :func:`make_client`."""
     await client.aclose()
     if isinstance(client, RedisCluster):
-        # After an error the client closes its connections and looks for the nodes at the next call. Until then its own
-        # method closes nothing, and a call that was under way at the error has connected again.
-        manager = client.nodes_manager
-        # In a list: the nodes of both have equal names, and so they are equal, but different connections.
-        nodes = [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
-        await asyncio.gather(*(node.disconnect() for node in nodes))
+        # After a connection error or a timeout the client looks for the nodes again, but only at its next call. Until
+        # then its own method closes nothing.
+        for nodes in ("nodes_cache", "startup_nodes"):
+            await client.nodes_manager.aclose(nodes)
 
 
 def expires_at_once(client: Any, key: str) -> Awaitable[object]:

@@ -1,4 +1,4 @@
-# The images of claimq: `docker build --target operator .` and `docker build --target sidecar .`
+# The images of claimq: `docker build --target operator .`, and the same for `sidecar` and `web`.
 # A release gives PYTHON_IMAGE with its digest (--build-arg PYTHON_IMAGE=python:3.13-slim@sha256:...).
 ARG PYTHON_IMAGE=python:3.13-slim
 
@@ -25,6 +25,13 @@ RUN python3 -m venv --without-pip /opt/claimq \
        --no-compile -r requirements/operator.txt \
     && /opt/claimq/bin/python -m compileall -q -x 'kubernetes/(aio/)?client/(models|api)/' /opt/claimq/lib
 
+FROM tools AS web-dependencies
+COPY requirements/web.txt requirements/
+RUN python3 -m venv --without-pip /opt/claimq \
+    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --require-hashes --only-binary=:all: \
+       --no-compile -r requirements/web.txt \
+    && /opt/claimq/bin/python -m compileall -q -x 'kubernetes/(aio/)?client/(models|api)/' /opt/claimq/lib
+
 FROM tools AS shared-wheels
 COPY core core
 COPY spec spec
@@ -42,7 +49,13 @@ COPY operator operator
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./operator \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
 
-# What both images share: an interpreter that can install nothing, a user without a name or a home.
+FROM web-dependencies AS build-web
+COPY --from=shared-wheels /build/wheels wheels
+COPY cli cli
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./cli \
+    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
+
+# What all images share: an interpreter that can install nothing, a user without a name or a home.
 FROM ${PYTHON_IMAGE} AS runtime
 ARG PYTHON_IMAGE
 ARG VERSION=0.1.0
@@ -75,3 +88,11 @@ LABEL org.opencontainers.image.title="claimq-operator" \
 COPY --from=build-operator /opt/claimq /opt/claimq
 EXPOSE 8080
 ENTRYPOINT ["python", "-m", "claimq_operator"]
+
+# Of the command line only `claimq web --in-cluster`: what the other commands need is not in the image.
+FROM runtime AS web
+LABEL org.opencontainers.image.title="claimq-web" \
+      org.opencontainers.image.description="Shows the claimq queues of a cluster on a web page, and lets users act on them"
+COPY --from=build-web /opt/claimq /opt/claimq
+EXPOSE 7380
+ENTRYPOINT ["python", "-m", "claimq_cli", "web", "--in-cluster"]

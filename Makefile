@@ -110,10 +110,11 @@ simulate: setup-runtime ## compares the scaling rule with other autoscalers in s
 
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements by hash
-	cd requirements && for name in build runtime operator sidecar dev; do \
+	cd requirements && for name in build runtime operator sidecar web dev; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    $$(test $$name = operator -o $$name = sidecar && echo -c runtime.txt) \
+	    $$(test $$name = web && echo -c runtime.txt -c operator.txt) \
 	    $$(test $$name = dev && echo -c build.txt -c runtime.txt -c operator.txt) -o $$name.txt $$name.in || exit 1; \
 	done
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from testkit.tree import COMPONENTS, ROOT
 
-LOCKS = ("build.txt", "runtime.txt", "operator.txt", "dev.txt")
+LOCKS = ("build.txt", "runtime.txt", "operator.txt", "sidecar.txt", "web.txt", "dev.txt")
 PINNED = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
 )
@@ -31,7 +31,7 @@ def _asked(component: str) -> list[Requirement]:
     project = _project(component)
     texts: list[str] = list(project["dependencies"])
     for name, extra in project.get("optional-dependencies", {}).items():
-        texts += extra if name != "plot" else ()
+        texts += extra if name not in ("kubernetes", "plot") else ()
     return [Requirement(text) for text in texts]
 
 

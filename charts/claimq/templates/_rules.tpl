@@ -22,6 +22,15 @@ really asks the API server for. */}}
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+{{/* What the web page does. tests/cluster compares this too. */}}
+{{- define "claimq.webRules" -}}
+- apiGroups: [claimq.dev]
+  resources: [reliablequeues]
+  verbs: [list{{ if .Values.web.actions }}, patch{{ end }}]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list{{ if .Values.web.actions }}, create{{ end }}]
+{{- end -}}
 {{- define "claimq.secretRules" -}}
 # Single Secrets by name; never a list.
 - apiGroups: [""]

@@ -13,7 +13,7 @@ import claimq
 from claimq.errors import ItemTooLarge
 from claimq.model import Located, State
 from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import copy_to
+from claimq_cli.item_actions import Record, copy_to
 from claimq_cli.output.answers import age
 from claimq_cli.queue_reads import failed_page
 from claimq_cli.rate_limit import UNLIMITED, Pace
@@ -156,18 +156,18 @@ class FailedAction:
 
         await self._each(stays, UNLIMITED, stop)
 
-    async def run_on(self, names: Iterable[str], change: Change, actor: str) -> list[str]:
+    async def run_on(self, names: Iterable[str], change: Change, record: Record) -> list[str]:
         """Changes the items of these ids; returns those that are not in failed."""
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            await self.queue.record_action(actor, change.action, name, count=1)
+            await record(change.action, name, count=1)
             if not await self._try(change, name):
                 missing.append(name)
         return missing
 
-    async def run(self, change: Change, actor: str, pace: Pace, stop: asyncio.Event) -> None:
-        """Changes the items that pass the filter. The audit log gets an entry at the beginning, and one with the number
-        of changed items at the end.
+    async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
+        """Changes the items that pass the filter. Records it at the beginning, and at the end with the number of
+        changed items.
         """
 
         async def stays(one: Located) -> bool:
@@ -175,7 +175,7 @@ class FailedAction:
             await self._try(change, one.name)
             return len(self.problems) > before
 
-        await self.queue.record_action(actor, change.action, str(self.wanted))
+        await record(change.action, str(self.wanted))
         try:
             if change.all and pace.is_unlimited and self.wanted.is_for_server:
                 self.changed = self.matched = await change.all()
@@ -183,7 +183,7 @@ class FailedAction:
                 await self._each(stays, pace, stop)
         finally:
             what = f"{change.action}: ended"
-            await self.queue.record_action(actor, what, str(self.wanted), count=self.changed)
+            await record(what, str(self.wanted), count=self.changed)
 
     async def _try(self, change: Change, name: str) -> bool:
         """Changes an item; False if it is not in failed. Notes why it must stay, if so."""

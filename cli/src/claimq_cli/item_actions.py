@@ -4,6 +4,8 @@ action."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Protocol
 
 import claimq
 from claimq.errors import ClaimqError
@@ -13,14 +15,27 @@ from claimq_cli.errors import CommandError
 _ATTEMPTS = 3
 
 
+class Record(Protocol):
+    """Records an action of a user, as :meth:`claimq.ReliableQueue.record_action` does."""
+
+    async def __call__(self, action: str, target: str = "", *, count: int | None = None) -> None:
+        """Records it. Raises StoreUnavailable; the action must not be taken then."""
+        ...
+
+
+def recorded_in(queue: claimq.ReliableQueue, actor: str) -> Record:
+    """Records the actions of ``actor`` in the audit log of the queue."""
+    return partial(queue.record_action, actor)
+
+
 class ItemActions:
-    """What a person can do with single items of a queue. Each action is recorded in the queue's audit log before it is
-    taken, as one of ``actor``; CommandError and ClaimqError otherwise.
+    """What a person can do with single items of a queue. Each action is recorded before it is taken. CommandError and
+    ClaimqError if it cannot be taken.
     """
 
-    def __init__(self, queue: claimq.ReliableQueue, actor: str) -> None:
+    def __init__(self, queue: claimq.ReliableQueue, record: Record) -> None:
         self._queue = queue
-        self._actor = actor
+        self._record = record
 
     async def cancel(self, item_id: str, error: str) -> str:
         """Moves an item that waits or is in progress to failed. Its worker, if any, loses the claim.
@@ -95,7 +110,7 @@ class ItemActions:
         return f"{item_id} moved to {target.name}"
 
     async def _begin(self, action: str, item_id: str) -> tuple[Located, Claim | None]:
-        await self._queue.record_action(self._actor, action, item_id, count=1)
+        await self._record(action, item_id, count=1)
         return await _take(self._queue, item_id)
 
 

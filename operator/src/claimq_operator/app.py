@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from claimq_operator.event_loops import run_in_loop, run_in_thread
-from claimq_operator.kubernetes_api.client import KubernetesClient
 from claimq_operator.kubernetes_api.leader_election import LeaderElection
-from claimq_operator.kubernetes_api.port import ClusterUnavailable
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -31,6 +29,8 @@ from claimq_operator.watch.cache import Cache
 from claimq_operator.watch.handlers import registry, watch
 from claimq_spec.deep_json import accept_deep_json
 from claimq_spec.environment import InvalidSettings
+from claimq_spec.kubernetes_api.client import KubernetesClient
+from claimq_spec.kubernetes_api.port import ClusterUnavailable
 from claimq_spec.log_lines import LogEvent, write_log
 
 _log = logging.getLogger("claimq_operator")

@@ -12,11 +12,11 @@ from claimq.blocking import BlockingQueue
 from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
-from claimq_operator.kubernetes_api.client import KubernetesClient
-from claimq_operator.kubernetes_api.port import ClusterError, Conflict, Json, Kind, NotFound
 from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.telemetry.metrics import Metrics
+from claimq_spec.kubernetes_api.client import KubernetesClient
+from claimq_spec.kubernetes_api.port import ClusterError, Conflict, Json, Kind, NotFound
 from testkit.operator_world import World
 from testkit.waiting import eventually_sync
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import claimq
 from claimq.model import State
-from claimq_operator.kubernetes_api.port import QUEUES, ClusterUnavailable, Json, Kind, NotFound
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -19,6 +18,7 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
+from claimq_spec.kubernetes_api.port import QUEUES, ClusterUnavailable, Json, Kind, NotFound
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -40,9 +40,9 @@ class MemoryApi:
         raise NotFound(f"no {kind.kind} {name}")
 
     async def list(
-        self, kind: Kind, namespace: str | None, selector: str = "", keep: Any = None
+        self, kind: Kind, namespace: str | None, selector: str = "", keep: Any = None, *, fields: str = ""
     ) -> list[Json]:
-        del namespace, selector, keep
+        del namespace, selector, keep, fields
         return [copy.deepcopy(body) for (name, _), body in self.objects.items() if name == kind.kind]
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:

@@ -15,6 +15,7 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq_cli.failed_actions import Change, FailedAction, FailedFilter
+from claimq_cli.item_actions import recorded_in
 from claimq_cli.rate_limit import Pace
 from testkit.clock import move_clock
 from testkit.processes import Process
@@ -120,7 +121,9 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
                 await mine.fail(await mine.claim(1, wait=0), "refused", permanent=True)
                 return True
 
-            await action.run(Change("requeue failed", requeue), "ann", Pace(None), asyncio.Event())
+            await action.run(
+                Change("requeue failed", requeue), recorded_in(mine, "ann"), Pace(None), asyncio.Event()
+            )
             return action
 
     action = asyncio.run(act())

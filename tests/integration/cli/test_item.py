@@ -14,7 +14,7 @@ import claimq.blocking
 from claimq import NewItem, Verdict
 from claimq.blocking import BlockingQueue as Queue
 from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import ItemActions
+from claimq_cli.item_actions import ItemActions, recorded_in
 from testkit.server import Server
 
 Claimq = Callable[..., Any]
@@ -253,7 +253,7 @@ def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Q
         async with claimq.connect(valkey.url) as server:
             late = server.queue("q")
             late.__class__ = Late
-            await ItemActions(late, "ann").cancel("x", "no")
+            await ItemActions(late, recorded_in(late, "ann")).cancel("x", "no")
 
     with pytest.raises(CommandError, match="x changed its state at the same time; try again"):
         asyncio.run(cancel())

@@ -25,12 +25,13 @@ class ClusterImages:
 
     operator: str
     sidecar: str
+    web: str
     checksums: str
     valkey: str
 
     def values(self) -> list[str]:
         """Options for helm: the chart with these images."""
-        named = {"operator": self.operator, "sidecar": self.sidecar, "valkey": self.valkey}
+        named = {"operator": self.operator, "sidecar": self.sidecar, "web": self.web, "valkey": self.valkey}
         options: list[str] = []
         for name, image in named.items():
             repository, _, tag = image.rpartition(":")
@@ -42,14 +43,14 @@ class ClusterImages:
 
 
 def load_images(cluster: Cluster, tag: str = TAG) -> ClusterImages:
-    """Builds all four from the Dockerfiles as they stand, and loads them."""
+    """Builds all five from the Dockerfiles as they stand, and loads them."""
     return ClusterImages(*(cluster.load_image(image) for image in build_images(cluster.build_image, tag)))
 
 
 def build_images(build: Callable[..., BuiltImage], tag: str = TAG) -> Iterator[BuiltImage]:
-    """Builds all four, one at each step: operator, sidecar, checksums, valkey."""
+    """Builds all five, one at each step: operator, sidecar, web, checksums, valkey."""
     dockerfile, version = ROOT / "Dockerfile", _version()
-    for name in ("operator", "sidecar"):
+    for name in ("operator", "sidecar", "web"):
         values = {"VERSION": version, "REVISION": tag}
         yield build(dockerfile, f"claimq-{name}:{tag}", target=name, build_args=values)
     example = ROOT / "examples" / "checksums" / "Dockerfile"

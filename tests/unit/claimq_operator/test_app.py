@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from claimq_operator import app
-from claimq_operator.kubernetes_api.port import LEASES, Kind
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.kubernetes_api.port import LEASES, Kind
 from testkit.waiting import eventually, eventually_sync
 
 Json = dict[str, Any]
@@ -50,8 +50,10 @@ class Connections:
         namespace: str | None,
         selector: str = "",
         keep: Callable[[Json], Json] | None = None,
+        *,
+        fields: str = "",
     ) -> list[Json]:
-        del namespace, selector, keep
+        del namespace, selector, keep, fields
         await self._answer(kind)
         raise AssertionError("unreachable")
 

@@ -12,7 +12,8 @@ from claimq.address.redis_url import parse_url
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
-from claimq_cli.cluster.reliable_queues import ClusterQueue, ReliableQueues
+from claimq_cli.cluster.reliable_queues import ReliableQueues
+from claimq_cli.cluster.server_settings import ClusterQueue
 from claimq_cli.errors import CommandError
 
 

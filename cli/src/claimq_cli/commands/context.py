@@ -24,7 +24,7 @@ from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
 
 if TYPE_CHECKING:
     from claimq_cli.cluster.access import ClusterAccess
-    from claimq_cli.cluster.reliable_queues import ClusterQueue
+    from claimq_cli.cluster.server_settings import ClusterQueue
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ import claimq
 from claimq.model import State
 from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import KIND, Kubectl
-from claimq_cli.cluster.reliable_queues import ClusterQueue
+from claimq_cli.cluster.server_settings import ClusterQueue
 from claimq_cli.commands import cluster_checks, server_checks
 from claimq_cli.commands.context import Context, servers_of, with_context
 from claimq_cli.commands.diagnosis import (

@@ -12,6 +12,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.failed_options import Selection, selection
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.failed_actions import Change, FailedAction, FailedFilter
+from claimq_cli.item_actions import recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
@@ -95,7 +96,7 @@ async def _carry_out(
         return 0
     missing: list[str] = []
     if chosen.ids:
-        missing = await action.run_on(chosen.ids, change, local_user())
+        missing = await action.run_on(chosen.ids, change, recorded_in(action.queue, local_user()))
     else:
         await _run(action, change, Pace(chosen.rate), past)
     document = {"queue": name, past: action.changed, "missing": missing, "problems": action.problems}
@@ -115,7 +116,7 @@ async def _run(action: FailedAction, change: Change, pace: Pace, past: str) -> N
     )
     async with stopping() as stop:
         try:
-            await action.run(change, local_user(), pace, stop)
+            await action.run(change, recorded_in(action.queue, local_user()), pace, stop)
         finally:
             progress.clear()
         if stop.is_set():

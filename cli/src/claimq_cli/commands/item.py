@@ -12,7 +12,7 @@ from claimq_cli.commands.inspection import find
 from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import QueueArgument, queue_argument
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
-from claimq_cli.item_actions import ItemActions
+from claimq_cli.item_actions import ItemActions, recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
 
@@ -50,7 +50,7 @@ async def cancel(context: Context, name: str, ids: tuple[str, ...], error: str) 
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, local_user())
+        actions = ItemActions(queue, recorded_in(queue, local_user()))
         return await _each(context, name, ids, lambda one: actions.cancel(one, error))
 
 
@@ -63,7 +63,7 @@ async def remove(context: Context, name: str, ids: tuple[str, ...]) -> int:
     `claimq failed removed NAME` lists the latest ones that were removed from main, delayed and busy.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, local_user())
+        actions = ItemActions(queue, recorded_in(queue, local_user()))
         return await _each(context, name, ids, actions.remove)
 
 
@@ -76,7 +76,7 @@ async def run_now(context: Context, name: str, ids: tuple[str, ...]) -> int:
     They may be delayed, in main, or failed. Of several clients each still has its turn.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, local_user())
+        actions = ItemActions(queue, recorded_in(queue, local_user()))
         return await _each(context, name, ids, actions.run_now)
 
 
@@ -90,7 +90,7 @@ async def requeue(context: Context, name: str, ids: tuple[str, ...], delay: floa
     A worker that has the item loses its claim.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, local_user())
+        actions = ItemActions(queue, recorded_in(queue, local_user()))
         return await _each(context, name, ids, lambda one: actions.requeue(one, delay))
 
 
@@ -107,7 +107,7 @@ async def move(context: Context, name: str, target: str, ids: tuple[str, ...]) -
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)
     async with context.queue(name) as queue, context.queue(target) as other:
-        actions = ItemActions(queue, local_user())
+        actions = ItemActions(queue, recorded_in(queue, local_user()))
         return await _each(context, name, ids, lambda one: actions.move(one, other))
 
 

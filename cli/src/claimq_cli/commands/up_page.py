@@ -13,11 +13,12 @@ from claimq.concurrency.background_work import in_background
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.local.local_mode import LocalMode
 from claimq_cli.web.listening import opened, url_of
+from claimq_cli.web.queues import QueuesWithoutObjects
 
 OFF = "off"
 
 
-class LocalQueues:
+class LocalQueues(QueuesWithoutObjects):
     """The queues of a local mode in this process."""
 
     def __init__(self, mode: LocalMode) -> None:
@@ -62,13 +63,14 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
 async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
-    from claimq_cli.web.login import Logins
+    from claimq_cli.web.login import Logins, of_local_user
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
 
     logins, where = None, ""
     if may_act:
-        logins, token = Logins.of_local_user()
+        authenticate, token = of_local_user()
+        logins = Logins(authenticate, hint="The token is in the file web-token of the state directory.")
         where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
     site = Site(LocalQueues(mode), logins, may_act=may_act)
     async with site.running(), served(site.app(host), listening):

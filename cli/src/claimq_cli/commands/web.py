@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,10 +14,14 @@ import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.commands.queue_names import check_exists
-from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.commands.web_options import Users, users_options
+from claimq_cli.errors import UNAVAILABLE, USAGE, CommandError
 from claimq_cli.queue_reads import local_decisions
 from claimq_cli.stop_signals import stopping
 from claimq_cli.web.listening import opened, url_of
+
+if TYPE_CHECKING:
+    from claimq_cli.web.website import Site
 
 DEFAULT_ADDRESS = "127.0.0.1:7380"
 
@@ -26,29 +34,34 @@ DEFAULT_ADDRESS = "127.0.0.1:7380"
     help=f"Address of the page (default: {DEFAULT_ADDRESS}, or a free port if that one is in use).",
 )
 @click.option(
-    "--without-login",
-    is_flag=True,
-    help="Allow an address that other machines can reach. Everyone who reaches it can read all payloads.",
+    "--hostname",
+    "hostnames",
+    metavar="NAME",
+    multiple=True,
+    help="A name by which users open the page, for instance that of a proxy; can be repeated.",
 )
 @click.option(
-    "--actions",
-    "may_act",
+    "--in-cluster",
     is_flag=True,
-    help="Allow changes of items and queues. Users then log in; without --users this prints a token for it.",
+    help="Show the ReliableQueues of the cluster that this runs in. Users log in with tokens of Kubernetes.",
 )
 @click.option(
-    "--users",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Users who may log in: a file with a line NAME TOKEN for each, which only its owner can read.",
+    "--only-namespace",
+    "namespaces",
+    metavar="NAMESPACE",
+    multiple=True,
+    help="With --in-cluster: show only this namespace; can be repeated (default: all).",
 )
+@users_options
 @with_context
 async def web(
     context: Context,
     names: tuple[str, ...],
     listen: str | None,
-    without_login: bool,
-    may_act: bool,
-    users: Path | None,
+    hostnames: tuple[str, ...],
+    in_cluster: bool,
+    namespaces: tuple[str, ...],
+    users: Users,
 ) -> None:
     """Serve a web page with the queues NAMES or all known ones.
 
@@ -59,35 +72,84 @@ async def web(
     claimq web
     claimq web --actions
     claimq web --redis redis://db:6379/0 --listen 127.0.0.1:9000
+    claimq web --in-cluster --listen 0.0.0.0:7380 --actions
     """
-    from claimq_cli.web.login import Logins, read_users
-    from claimq_cli.web.queues import ServerQueues
     from claimq_cli.web.server import served
-    from claimq_cli.web.website import Site
 
-    if without_login and (may_act or users is not None):
-        raise CommandError("--without-login does not go with --actions and --users; leave it out", USAGE)
-    logins, token = None, None
-    if users is not None:
-        logins = Logins(read_users(users))
-    elif may_act:
-        logins, token = Logins.of_local_user()
-    allow_remote = without_login or logins is not None
+    if in_cluster and (names or context.url or context.data or context.cluster):
+        raise CommandError("--in-cluster goes with no queue and no server; use --only-namespace", USAGE)
+    if namespaces and not in_cluster:
+        raise CommandError("--only-namespace goes with --in-cluster; use --namespace", USAGE)
+    allow_remote = in_cluster or users.are_checked or users.without_login
     listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=allow_remote)
     with listening:
-        is_one = len(names) == 1 or (names and context.cluster is None)
-        chosen = await context.chosen(names[0] if is_one else None)
-        async with claimq.connect(settings=chosen.settings) as server, stopping() as stop:
-            await server.ping()
-            for name in names:
-                await check_exists(server, server.queue(chosen.queue_name(name)))
-            shows_decisions = chosen.queues and context.cluster is None
-            decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
-            shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
-            site = Site(ServerQueues(server, shown, decisions), logins, may_act=may_act)
-            async with site.running(), served(site.app(host), listening):
-                url = url_of(listening)
-                said = [f"web page: {url} (Ctrl-C stops it)"]
-                said += [f"log in with the token {token}"] if token else []
-                context.answers.give({"url": url, "token": token}, *said)
-                await stop.wait()
+        made = _cluster_site(users, namespaces) if in_cluster else _server_site(context, names, users)
+        async with (
+            made as (site, token),
+            stopping() as stop,
+            site.running(),
+            served(site.app(host, *hostnames), listening),
+        ):
+            url = url_of(listening)
+            said = [f"web page: {url} (Ctrl-C stops it)"]
+            said += [f"log in with the token {token}"] if token else []
+            context.answers.give({"url": url, "token": token}, *said)
+            await stop.wait()
+
+
+def _not_counted(verb: str, plural: str, code: str) -> None:
+    """The page has no metrics of its requests to the API server."""
+
+
+@asynccontextmanager
+async def _server_site(
+    context: Context, names: tuple[str, ...], users: Users
+) -> AsyncGenerator[tuple[Site, str | None]]:
+    """The page of the chosen server, and the token that was made for it."""
+    from claimq_cli.web.queues import ServerQueues
+    from claimq_cli.web.website import Site
+
+    logins, token = users.logins()
+    is_one = len(names) == 1 or (names and context.cluster is None)
+    chosen = await context.chosen(names[0] if is_one else None)
+    async with claimq.connect(settings=chosen.settings) as server:
+        await server.ping()
+        for name in names:
+            await check_exists(server, server.queue(chosen.queue_name(name)))
+        shows_decisions = chosen.queues and context.cluster is None
+        decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
+        shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
+        queues = ServerQueues(server, shown, decisions)
+        yield Site(queues, logins, may_act=users.may_act, proxy=users.proxy), token
+
+
+@asynccontextmanager
+async def _cluster_site(users: Users, namespaces: tuple[str, ...]) -> AsyncGenerator[tuple[Site, str | None]]:
+    """The page of the ReliableQueues of the cluster. CommandError if its API server cannot be used."""
+    from claimq_cli.web.cluster_queues import ClusterQueues
+    from claimq_cli.web.login import Logins
+    from claimq_cli.web.reviews import ReviewedAccess, TokenLogin
+    from claimq_cli.web.website import Site
+    from claimq_spec.deep_json import accept_deep_json
+    from claimq_spec.kubernetes_api.client import KubernetesClient
+    from claimq_spec.kubernetes_api.port import ClusterError
+
+    users.refuse_own_users()
+    accept_deep_json()
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(TemporaryDirectory(prefix="claimq-"))  # readable only by this user
+        try:
+            cluster = await KubernetesClient.connect(_not_counted, manager="claimq-web")
+            stack.push_async_callback(cluster.close)
+            queues = ClusterQueues(cluster, Path(directory), namespaces)
+            stack.push_async_callback(queues.close)
+            await queues.refresh()
+        except ClusterError as error:
+            raise CommandError(str(error), UNAVAILABLE) from error
+        logins = Logins(
+            TokenLogin(cluster),
+            hint="A token of Kubernetes, for instance from: kubectl create token NAME --namespace NAMESPACE",
+        )
+        access = ReviewedAccess(cluster, may_act=users.may_act)
+        await stack.enter_async_context(queues.running())
+        yield Site(queues, logins, may_act=users.may_act, access=access, proxy=users.proxy), None

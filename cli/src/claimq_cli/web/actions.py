@@ -18,8 +18,10 @@ import claimq
 from claimq_cli.errors import CommandError
 from claimq_cli.failed_actions import FailedAction, FailedFilter
 from claimq_cli.item_actions import ItemActions
+from claimq_cli.web.access import Access, Right
 from claimq_cli.web.login import Session
-from claimq_cli.web.queues import Queues, no_queue
+from claimq_cli.web.queues import Queues
+from claimq_cli.web.rendering import no_queue
 from claimq_cli.web.runs import Run, Runs
 from claimq_spec.duration import parse_duration
 
@@ -27,13 +29,21 @@ Form = Mapping[str, str]
 _FORM_SECONDS = 5.0
 _MOST_FIELDS = 20
 _LONGEST_ERROR = 1000
+_QUEUE_ACTIONS = {
+    "pause": (Right.CHANGE, "is paused: workers finish what they have and claim nothing"),
+    "resume": (Right.CHANGE, "is not paused any more"),
+    "suspend": (Right.SUSPEND, "is suspended: its workers end after what they have"),
+    "end-suspension": (Right.SUSPEND, "is not suspended any more"),
+}
+"""What a user can do with a queue: the right that it needs, and the notice after it."""
 
 
 class Actions:
-    """What users who have logged in can change. Each change is recorded in the audit log of the queue."""
+    """What users who have logged in can change, if they have the right. Each change is recorded."""
 
-    def __init__(self, queues: Queues, runs: Runs) -> None:
+    def __init__(self, queues: Queues, access: Access, runs: Runs) -> None:
         self._queues = queues
+        self._access = access
         self._runs = runs
 
     def routes(self) -> list[Route]:
@@ -46,26 +56,32 @@ class Actions:
         ]
 
     async def _change_queue(self, request: Request) -> Response:
-        """Pauses or resumes a queue."""
+        """Pauses, resumes or suspends a queue, or ends its suspension."""
         session, form = await checked_form(request)
-        queue = await self._queue(request.path_params["name"])
-        action = form.get("action", "")
-        if action not in ("pause", "resume"):
+        name, action = str(request.path_params["name"]), form.get("action", "")
+        if action not in _QUEUE_ACTIONS:
             raise HTTPException(400, "there is no such action")
-        await queue.record_action(session.user, action)
-        await (queue.pause() if action == "pause" else queue.resume())
+        right, result = _QUEUE_ACTIONS[action]
+        queue = await self._queue(session, name, right)
+        await self._queues.recorder(name, session.user)(action)
+        match action:
+            case "pause":
+                await queue.pause()
+            case "resume":
+                await queue.resume()
+            case _:
+                await self._queues.suspend(name, action == "suspend")
         await queue.add_to_index()
-        session.note(
-            f"{queue.name} is paused" if action == "pause" else f"{queue.name} is not paused any more"
-        )
-        return _to(_queue_path(queue))
+        session.note(f"{name} {result}")
+        return _to(_path(name))
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""
         session, form = await checked_form(request)
-        queue = await self._queue(request.path_params["name"])
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name)
         item_id, action = form.get("id", ""), form.get("action", "")
-        items = ItemActions(queue, session.user)
+        items = ItemActions(queue, self._queues.recorder(name, session.user))
         acts: dict[str, Callable[[], Awaitable[str]]] = {
             "cancel": lambda: items.cancel(
                 item_id, form.get("error", "")[:_LONGEST_ERROR] or "cancelled by hand"
@@ -73,7 +89,7 @@ class Actions:
             "remove": lambda: items.remove(item_id),
             "run-now": lambda: items.run_now(item_id),
             "requeue": lambda: items.requeue(item_id, _delay(form)),
-            "move": lambda: self._move(items, item_id, queue, form),
+            "move": lambda: self._move(session, items, item_id, name, form),
         }
         if action not in acts:
             raise HTTPException(400, "there is no such action")
@@ -82,50 +98,61 @@ class Actions:
         except CommandError as error:
             session.note(f"not done: {error}")
         stays = action in ("cancel", "run-now", "requeue")
-        return _to(_queue_path(queue, "item?" + urlencode({"id": item_id})) if stays else _queue_path(queue))
+        return _to(_path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name))
 
-    async def _move(self, items: ItemActions, item_id: str, queue: claimq.ReliableQueue, form: Form) -> str:
-        return await items.move(item_id, await self._target(queue, form))
+    async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
+        return await items.move(item_id, await self._target(session, name, form))
 
     async def _change_failed(self, request: Request) -> Response:
         """Starts a change of all failed items that pass a filter."""
         session, form = await checked_form(request)
-        queue = await self._queue(request.path_params["name"])
-        action = FailedAction(queue, filter_of(form))
+        name = str(request.path_params["name"])
+        action = FailedAction(await self._queue(session, name), filter_of(form))
         match form.get("action"):
             case "requeue":
                 change = action.requeueing()
             case "remove":
                 change = action.removing()
             case "move":
-                change = action.moving_to(await self._target(queue, form))
+                change = action.moving_to(await self._target(session, name, form))
             case _:
                 raise HTTPException(400, "there is no such action")
-        run_id = self._runs.start(Run(queue.name, session.user, action, change, _rate(form)))
+        record = self._queues.recorder(name, session.user)
+        run_id = self._runs.start(Run(name, session.user, record, action, change, _rate(form)))
         if run_id is None:
             raise HTTPException(503, "too many changes are running; wait for one of them, or stop it")
-        return _to(_queue_path(queue, f"runs/{run_id}"))
+        return _to(_path(name, f"runs/{run_id}"))
 
     async def _stop_run(self, request: Request) -> Response:
-        await checked_form(request)
+        session, _ = await checked_form(request)
         name, run_id = str(request.path_params["name"]), str(request.path_params["run"])
+        await self._check(session, name, Right.CHANGE)
         run = self._runs.find(run_id, name)
         if run is None:
             raise HTTPException(404, "there is no such change")
         run.stop.set()
-        return _to(f"/queues/{name}/runs/{run_id}")
+        return _to(_path(name, f"runs/{run_id}"))
 
-    async def _target(self, queue: claimq.ReliableQueue, form: Form) -> claimq.ReliableQueue:
-        target = await self._queue(form.get("target", ""))
-        if target.name == queue.name:
+    async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
+        target = form.get("target", "")
+        if target == name:
             raise HTTPException(400, "the items are in this queue already; name another one")
-        return target
+        return await self._queue(session, target)
 
-    async def _queue(self, name: object) -> claimq.ReliableQueue:
-        queue = self._queues.queue(str(name))
+    async def _queue(self, session: Session, name: str, right: Right = Right.CHANGE) -> claimq.ReliableQueue:
+        """The queue, if the user has the right on it."""
+        await self._check(session, name, right)
+        queue = self._queues.queue(name)
         if queue is None or not await queue.exists():
-            raise no_queue(str(name))
+            raise no_queue(name)
         return queue
+
+    async def _check(self, session: Session, name: str, right: Right) -> None:
+        if await self._access.may(session, right, name):
+            return
+        if not await self._access.may(session, Right.LOOK, name):
+            raise no_queue(name)
+        raise HTTPException(403, f"you may not {right.value}: {name[:200]}")
 
 
 async def checked_form(request: Request) -> tuple[Session, Form]:
@@ -179,8 +206,8 @@ def _rate(form: Form) -> float | None:
     return rate
 
 
-def _queue_path(queue: claimq.ReliableQueue, rest: str = "") -> str:
-    return f"/queues/{queue.name}" + (f"/{rest}" if rest else "")
+def _path(name: str, rest: str = "") -> str:
+    return f"/queues/{name}" + (f"/{rest}" if rest else "")
 
 
 def _to(path: str) -> Response:

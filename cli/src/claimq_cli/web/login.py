@@ -1,13 +1,14 @@
-"""Who may use the page: users with tokens, and their sessions."""
+"""Who may use the page: users who log in with a token or come through a proxy, and their sessions."""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,14 +23,43 @@ _SHORTEST_TOKEN = 20
 _LONGEST_NAME = 100
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who sends a request. ``groups``, ``uid`` and ``extra`` are those of a user of Kubernetes.
+
+    ``expires_at``: the instant (``time.monotonic()``) at which the token of the login expires; None for never.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    expires_at: float | None = field(default=None, compare=False)
+
+
+Authenticate = Callable[[str], Awaitable[User | None]]
+"""Finds the user with a token; None for an unknown one."""
+
+
 @dataclass
 class Session:
     """A browser whose user has logged in. ``form_token`` is in each form of its pages; no other site knows it."""
 
-    user: str
+    identity: User
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     used_at: float = field(default_factory=time.monotonic)
     notices: list[str] = field(default_factory=list[str])
+
+    @property
+    def user(self) -> str:
+        """The name of the user."""
+        return self.identity.name
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it was not used for 12 hours, or its token has expired."""
+        now, expires_at = time.monotonic(), self.identity.expires_at
+        return now - self.used_at > _IDLE_SECONDS or (expires_at is not None and now > expires_at)
 
     def note(self, text: str) -> None:
         """Adds a text for the next page that the browser opens."""
@@ -42,53 +72,122 @@ class Session:
 
 
 class Logins:
-    """Users by their tokens, and the sessions of their browsers.
+    """The sessions of users.
 
-    All of it is in memory: after a restart of claimq users log in again. A session ends after 12 hours without a
-    request.
+    They are in memory: after a restart of claimq users log in again. A session ends after 12 hours without a request,
+    or when its token expires.
     """
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        """``users``: token -> name."""
-        self._users = {_digest(token): name for token, name in users.items()}
+    def __init__(self, authenticate: Authenticate, *, hint: str) -> None:
+        """``hint``: for the login page, where a token comes from."""
+        self.hint = hint
+        self._authenticate = authenticate
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    @staticmethod
-    def of_local_user() -> tuple[Logins, str]:
-        """Logins of the user of this process alone, and a new token for it."""
-        token = secrets.token_urlsafe(24)
-        return Logins({token: local_user()}), token
-
-    def log_in(self, token: str) -> str | None:
+    async def log_in(self, token: str) -> str | None:
         """Begins a session for the user with this token; returns the value of its cookie, None for an unknown token."""
-        user = self._users.get(
-            _digest(token)
-        )  # found by its digest, so that the time says nothing about the token
+        user = await self._authenticate(token)
         if user is None:
             return None
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = Session(user)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._begin(_digest(cookie), user)
         return cookie
 
     def session(self, cookie: str) -> Session | None:
         """The session of a cookie; None if it has ended or never began."""
-        key = _digest(cookie)
-        session = self._sessions.get(key)
-        if session is None:
-            return None
-        now = time.monotonic()
-        if now - session.used_at > _IDLE_SECONDS:
-            del self._sessions[key]
-            return None
-        session.used_at = now
-        self._sessions.move_to_end(key)
-        return session
+        return self._find(_digest(cookie))
+
+    def session_of(self, user: User) -> Session:
+        """The session of a user whom a proxy has authenticated: one for all of their browsers."""
+        key = _digest(repr(user))
+        return self._find(key) or self._begin(key, user)
 
     def log_out(self, cookie: str) -> None:
         """Ends the session of a cookie."""
         self._sessions.pop(_digest(cookie), None)
+
+    def _begin(self, key: str, user: User) -> Session:
+        session = self._sessions[key] = Session(user)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def _find(self, key: str) -> Session | None:
+        session = self._sessions.get(key)
+        if session is None:
+            return None
+        if session.has_expired:
+            del self._sessions[key]
+            return None
+        session.used_at = time.monotonic()
+        self._sessions.move_to_end(key)
+        return session
+
+
+def by_tokens(users: Mapping[str, str]) -> Authenticate:
+    """Finds users by their tokens. ``users``: token -> name."""
+    known = {_digest(token): User(name) for token, name in users.items()}
+
+    async def authenticate(token: str) -> User | None:
+        # Found by its digest, so that the time says nothing about the token.
+        return known.get(_digest(token))
+
+    return authenticate
+
+
+def of_local_user() -> tuple[Authenticate, str]:
+    """Finds only the user of this process, by a new token; returns the token too."""
+    token = secrets.token_urlsafe(24)
+    return by_tokens({token: local_user()}), token
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyHeaders:
+    """The headers in which a proxy names the user that it has authenticated. Those of other peers are not believed.
+
+    ``group_header`` has the names of groups, separated by commas. The prefixes are put before the names, as the API
+    server does with those of an OpenID Connect provider.
+    """
+
+    trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+    user_header: str = "x-forwarded-user"
+    group_header: str = "x-forwarded-groups"
+    user_prefix: str = ""
+    group_prefix: str = ""
+
+    def trusts(self, peer: str) -> bool:
+        """Whether the peer with this address is the proxy."""
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self.trusted)
+
+    def user(self, headers: Mapping[str, str]) -> User | None:
+        """The user of a request from the proxy; None if it names none.
+
+        Names that begin with ``system:`` belong to Kubernetes itself: such a user is refused and such a group left out.
+        """
+        name = self.user_prefix + headers.get(self.user_header, "").strip()
+        if name == self.user_prefix or name.startswith("system:"):
+            return None
+        groups = (one.strip() for one in headers.get(self.group_header, "").split(","))
+        named = tuple(self.group_prefix + one for one in groups if one)
+        return User(name, tuple(one for one in named if not one.startswith("system:")))
+
+
+def networks(texts: Iterable[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """The networks of addresses and ranges such as ``10.0.0.0/8``. CommandError for anything else."""
+    found: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise CommandError(
+                f"--trust-proxy {text}: {error}; give an IP address or a range", USAGE
+            ) from error
+    return tuple(found)
 
 
 def read_users(path: Path) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from claimq_cli.web.samples import Sample
 
 PAGE = 50
+_MOST_REASONS, _MOST_NAMES = 20, 10
 SHOW = {"all": "all", "waiting": "with waiting items", "failed": "with failed items", "paused": "paused"}
 _COLUMNS: Mapping[str, Callable[[Sample], float]] = {
     "main": lambda one: one.main,
@@ -117,6 +119,36 @@ def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequ
     if sample.failed:
         found.append("failed items")
     return found
+
+
+def notes_of(status: Mapping[str, Any]) -> Sequence[str]:
+    """What the conditions of a ReliableQueue say that its numbers do not, each in a few words."""
+    found = ["suspended"] if status.get("suspend") else []
+    conditions: list[Mapping[str, Any]] = status.get("conditions") or []
+    for one in conditions:
+        kind, state, reason = str(one.get("type")), one.get("status"), str(one.get("reason"))
+        is_unusual = (kind, state) in (("Ready", "False"), ("ScalingLimited", "True"))
+        if is_unusual and not (found and reason == "Suspended"):
+            found.append(f"{kind}: {reason}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Queues that cannot be read for the same reason; ``names`` are the first of them."""
+
+    why: str
+    names: Sequence[str]
+    count: int
+
+
+def grouped(problems: Mapping[str, str]) -> Sequence[Trouble]:
+    """The queues that cannot be read by reason, the most frequent reasons first."""
+    by_reason: dict[str, list[str]] = {}
+    for name in sorted(problems):
+        by_reason.setdefault(problems[name], []).append(name)
+    found = [Trouble(why, names[:_MOST_NAMES], len(names)) for why, names in by_reason.items()]
+    return sorted(found, key=lambda one: -one.count)[:_MOST_REASONS]
 
 
 def positive(text: str) -> int:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from starlette.exceptions import HTTPException
-
 import claimq
+from claimq_cli.errors import CommandError
+from claimq_cli.item_actions import Record, recorded_in
 
 Json = dict[str, Any]
 
 
 class Queues(Protocol):
-    """Where the page reads. `claimq web` and `claimq up` each have one."""
+    """Where the page reads. `claimq web` and `claimq up` each have one, and the page of a cluster."""
+
+    when_empty: str
+    """What the page says when it has no queue to show."""
+
+    @property
+    def problem(self) -> str:
+        """Why the list of queues is not up to date; empty if it is."""
+        ...
 
     async def names(self) -> Sequence[str]:
         """The names of the queues, sorted."""
@@ -31,8 +39,65 @@ class Queues(Protocol):
         """The servers of the queues."""
         ...
 
+    def recorder(self, name: str, actor: str) -> Record:
+        """Records actions of a user on a queue of the page."""
+        ...
 
-class ServerQueues:
+    def unreadable(self) -> Mapping[str, str]:
+        """The queues that cannot be read, and why."""
+        ...
+
+    def status(self, name: str) -> Json:
+        """The status of the ReliableQueue of a queue, and ``suspend``; empty if it has none."""
+        ...
+
+    async def events(self, name: str) -> list[Json]:
+        """The latest Events of Kubernetes about a queue, newest first."""
+        ...
+
+    async def suspend(self, name: str, suspended: bool) -> None:
+        """Sets ``spec.suspend`` of the ReliableQueue of a queue."""
+        ...
+
+
+class QueuesWithoutObjects:
+    """What queues that no ReliableQueue of Kubernetes stands for have in common."""
+
+    when_empty = (
+        "This server has no list of queues. Open one by its address, /queues/NAME, or name it on the command line: "
+        "claimq web NAME."
+    )
+    problem = ""
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        """The queue of that name."""
+        raise NotImplementedError
+
+    def recorder(self, name: str, actor: str) -> Record:
+        """Records in the audit log of the queue."""
+        queue = self.queue(name)
+        if queue is None:
+            raise CommandError(f"there is no queue {name}")
+        return recorded_in(queue, actor)
+
+    def unreadable(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def status(self, name: str) -> Json:  # noqa: ARG002 - as the protocol has it
+        """Nothing."""
+        return {}
+
+    async def events(self, name: str) -> list[Json]:  # noqa: ARG002 - likewise
+        """None."""
+        return []
+
+    async def suspend(self, name: str, suspended: bool) -> None:  # noqa: ARG002 - likewise
+        """Refused."""
+        raise CommandError(f"{name} has no ReliableQueue that could be suspended; pause it")
+
+
+class ServerQueues(QueuesWithoutObjects):
     """The queues of one server: the named ones, or all that its index has."""
 
     def __init__(
@@ -57,8 +122,3 @@ class ServerQueues:
     def servers(self) -> Iterable[claimq.Server]:
         """The one server."""
         return (self._server,)
-
-
-def no_queue(name: str) -> HTTPException:
-    """The answer where there is no such queue."""
-    return HTTPException(404, f"there is no queue {name[:200]} on this server")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from claimq_cli.output.answers import age, instant, iso_instant, payload
@@ -41,6 +42,11 @@ def _environment() -> Environment:
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The response with a page."""
     return HTMLResponse(_environment().get_template(template).render(**values), status)
+
+
+def no_queue(name: str) -> HTTPException:
+    """The answer where there is no such queue, or the user may not see it."""
+    return HTTPException(404, f"there is no queue {name[:200]} here")
 
 
 def rate(per_second: float) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError
 from claimq_cli.failed_actions import Change, FailedAction
+from claimq_cli.item_actions import Record
 from claimq_cli.rate_limit import Pace
 
 _MOST_RUNNING = 8
@@ -18,10 +19,13 @@ _MOST_KEPT = 100
 
 @dataclass
 class Run:
-    """A change of the failed items that pass a filter. ``problem``: why it ended early."""
+    """A change of the failed items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
+    early.
+    """
 
     queue: str
     user: str
+    record: Record
     action: FailedAction
     change: Change
     rate: float | None
@@ -39,7 +43,7 @@ class Run:
     async def carry_out(self) -> None:
         """Runs to the end, to an error or until ``stop`` is set."""
         try:
-            await self.action.run(self.change, self.user, Pace(self.rate), self.stop)
+            await self.action.run(self.change, self.record, Pace(self.rate), self.stop)
         except ClaimqError as error:
             self.problem = str(error)
         finally:

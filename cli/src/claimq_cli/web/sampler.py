@@ -18,12 +18,14 @@ _WARNINGS_EVERY = 60.0
 
 
 class Sampler:
-    """Reads a snapshot of each queue in each pass."""
+    """Reads a snapshot of each queue in each pass. A queue that cannot be read does not stop the others."""
 
     def __init__(self, queues: Queues, samples: Samples) -> None:
         self.samples = samples
         self.problem = ""
-        """Why the last pass failed; empty if it did not."""
+        """Why the names of the queues could not be read in the last pass; empty if they were."""
+        self.problems: dict[str, str] = {}
+        """The queues that could not be read in the last pass, and why."""
         self.warnings: tuple[str, ...] = ()
         self.unsampled_count = 0
         """Queues for which the memory had no room."""
@@ -36,27 +38,41 @@ class Sampler:
 
     async def _pass(self) -> bool:
         began = time.monotonic()
-        try:
-            await self.sample_all()
-            await self._read_warnings(began)
-        except ClaimqError as error:
-            self.problem = str(error)
-            raise
-        self.problem = ""
+        await self.sample_all()
+        await self._read_warnings(began)
         await asyncio.sleep(max(0.0, _LEAST_SHARE * (time.monotonic() - began) - _PERIOD))
         return False
 
     async def sample_all(self) -> None:
-        """One pass. Raises StoreUnavailable, StoreMisused."""
-        names = await self._queues.names()
+        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read."""
+        try:
+            names = await self._queues.names()
+        except ClaimqError as error:
+            self.problem = str(error)
+            raise
+        self.problem = ""
         sampled = names[: self.samples.most_queues]
         self.unsampled_count = len(names) - len(sampled)
         existing: set[str] = set()
+        errors: dict[str, ClaimqError] = {}
         for begin in range(0, len(sampled), _AT_ONCE):
             page = sampled[begin : begin + _AT_ONCE]
-            found = await asyncio.gather(*map(self.sample, page))
-            existing |= {name for name, sample in zip(page, found, strict=True) if sample is not None}
-        self.samples.keep_only(existing)
+            results = await asyncio.gather(*map(self._try_sample, page))
+            for name, result in zip(page, results, strict=True):
+                if isinstance(result, ClaimqError):
+                    errors[name] = result
+                elif result is not None:
+                    existing.add(name)
+        self.samples.keep_only(existing | errors.keys())
+        self.problems = {name: str(error) for name, error in errors.items()}
+        if errors and len(errors) == len(sampled):
+            raise next(iter(errors.values()))
+
+    async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
+        try:
+            return await self.sample(name)
+        except ClaimqError as error:
+            return error
 
     async def sample(self, name: str) -> Sample | None:
         """Takes a sample of one queue; None if it does not exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -9,7 +10,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from claimq_cli.web.login import COOKIE, Logins, Session
+from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session
 from claimq_spec.http_host import is_own_host
 
 POLICY = (
@@ -27,22 +28,31 @@ _HEADERS = {
 STATIC = "/static/"
 """Paths of files that a browser may keep: they change with the content."""
 LOGIN = "/login"
+HEALTH = "/healthz"
+"""The path that says whether the process serves; the only one that needs no login."""
 FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
 _LONGEST_FORM = 64 * 1024
 
 
 class Guarded:
-    """The app behind these checks. ``host``: the address that it listens on.
+    """The app behind these checks. ``hosts``: the address that it listens on, and names by which it is opened.
 
-    With ``logins`` all pages but the login need a session, and forms may be sent. An app finds the session in its
-    scope's state.
+    With ``logins`` all pages but the login need a session, and forms may be sent. With ``proxy`` the user is the one
+    that the proxy names. An app finds the session in its scope's state.
     """
 
-    def __init__(self, app: ASGIApp, host: str, logins: Logins | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        logins: Logins | None = None,
+        proxy: ProxyHeaders | None = None,
+    ) -> None:
         self._app = app
-        self._host = host
+        self._hosts = tuple(hosts)
         self._logins = logins
+        self._proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it."""
@@ -58,17 +68,29 @@ class Guarded:
             await send(message)
 
         headers = Headers(scope=scope)
-        cookie = HTTPConnection(scope).cookies.get(COOKIE, "")
-        session = self._logins.session(cookie) if self._logins else None
+        session = self._session(scope, headers)
         scope.setdefault("state", {})["session"] = session
         answer = self._refusal(scope["method"], headers) or self._needs_login(scope, session)
         await (answer or self._app)(scope, receive, send_guarded)
 
+    def _session(self, scope: Scope, headers: Headers) -> Session | None:
+        if self._logins is None:
+            return None
+        if self._proxy is None:
+            return self._logins.session(HTTPConnection(scope).cookies.get(COOKIE, ""))
+        peer, _ = scope.get("client") or ("", 0)
+        if not self._proxy.trusts(peer) or len(headers.getlist(self._proxy.user_header)) != 1:
+            return None
+        user = self._proxy.user(headers)
+        return None if user is None else self._logins.session_of(user)
+
     def _refusal(self, method: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or not is_own_host(host, self._host):
+        if len(headers.getlist("host")) != 1 or not any(is_own_host(host, own) for own in self._hosts):
             # A name that resolves to this address can belong to a page of another site (DNS rebinding).
-            return PlainTextResponse("open this page by its IP address or as localhost\n", 421)
+            return PlainTextResponse(
+                "open this page by its IP address, as localhost, or by a name given with --hostname\n", 421
+            )
         allowed = _READS if self._logins is None else (*_READS, "POST")
         if method not in allowed:
             why = "this page only reads; use GET\n" if self._logins is None else "use GET or POST\n"
@@ -83,7 +105,11 @@ class Guarded:
 
     def _needs_login(self, scope: Scope, session: Session | None) -> Response | None:
         path: str = scope["path"]
-        if self._logins is None or session is not None or path == LOGIN or path.startswith(STATIC):
+        if self._logins is None or session is not None or path == HEALTH or path.startswith(STATIC):
+            return None
+        if self._proxy is not None:
+            return PlainTextResponse("open this page through its proxy, which has to name a user\n", 403)
+        if path == LOGIN:
             return None
         if scope["method"] not in _READS:
             return PlainTextResponse("log in first\n", 403)

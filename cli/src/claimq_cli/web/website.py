@@ -1,4 +1,4 @@
-"""Routes of the web page that read, and the login. Those that change something are in `actions`."""
+"""Routes of the web page that read. The login is in `login_pages`, those that change something are in `actions`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -21,16 +21,19 @@ from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
 from claimq_cli.failed_actions import FailedAction
 from claimq_cli.queue_reads import live_workers
 from claimq_cli.web import plot, queue_pages
-from claimq_cli.web.actions import Actions, checked_form, filter_of, read_form
-from claimq_cli.web.login import COOKIE, Logins, Session
-from claimq_cli.web.overview import SHOW, Selection, selected, warnings_of
+from claimq_cli.web.access import Access, Right, SameForAll
+from claimq_cli.web.actions import Actions, filter_of
+from claimq_cli.web.login import Logins, ProxyHeaders, Session
+from claimq_cli.web.login_pages import LoginPages
+from claimq_cli.web.overview import SHOW, Selection, grouped, notes_of, selected, warnings_of
 from claimq_cli.web.payload import shown_payload
-from claimq_cli.web.queues import Json, Queues, no_queue
-from claimq_cli.web.rendering import HERE, page
+from claimq_cli.web.queues import Json, Queues
+from claimq_cli.web.rendering import HERE, no_queue, page
 from claimq_cli.web.runs import Runs
 from claimq_cli.web.sampler import Sampler
 from claimq_cli.web.samples import Samples, per_second, recent
-from claimq_cli.web.security import LOGIN, STATIC, Guarded
+from claimq_cli.web.security import HEALTH, STATIC, Guarded
+from claimq_spec.kubernetes_api.port import ClusterError, part
 
 _READS_AT_ONCE = 8
 _COUNT_SECONDS = 3.0
@@ -41,14 +44,26 @@ VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(_STATIC.i
 
 
 class Site:
-    """The web page over some queues. With ``logins`` users must log in; then they may also change items and queues if
-    ``may_act`` is set.
+    """The web page over some queues.
+
+    With ``logins`` users must log in, or come through ``proxy``; then they may also change items and queues if
+    ``may_act`` is set. ``access``: what each of them may do; by default all may do the same.
     """
 
-    def __init__(self, queues: Queues, logins: Logins | None = None, *, may_act: bool = False) -> None:
+    def __init__(
+        self,
+        queues: Queues,
+        logins: Logins | None = None,
+        *,
+        may_act: bool = False,
+        access: Access | None = None,
+        proxy: ProxyHeaders | None = None,
+    ) -> None:
         self._queues = queues
         self._logins = logins
+        self._proxy = proxy
         self._may_act = may_act
+        self._access = access or SameForAll(may_act=may_act)
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
@@ -64,9 +79,10 @@ class Site:
             await asyncio.gather(sampling, return_exceptions=True)
             await self._runs.close()
 
-    def app(self, host: str) -> ASGIApp:
-        """The ASGI app, for a server that listens on ``host``."""
+    def app(self, *hosts: str) -> ASGIApp:
+        """The ASGI app. ``hosts``: the address that its server listens on, and other names by which it is opened."""
         routes = [
+            Route(HEALTH, self._health),
             Route("/", self._overview),
             Route("/queues/{name}", self._summary),
             Route("/queues/{name}/item", self._item),
@@ -77,60 +93,77 @@ class Site:
         ]
         app = Starlette(routes=routes)
         app.add_exception_handler(ClaimqError, self._store_error)
+        app.add_exception_handler(ClusterError, self._cluster_error)
         app.add_exception_handler(HTTPException, self._http_error)
-        return Guarded(app, host, self._logins)
+        return Guarded(app, hosts, self._logins, self._proxy)
 
     def _pages_of_users(self) -> list[Route]:
-        routes = [
-            Route(LOGIN, self._log_in, methods=["GET", "POST"]),
-            Route("/logout", self._log_out, methods=["POST"]),
-        ]
+        routes: list[Route] = []
+        if self._logins and self._proxy is None:
+            routes += LoginPages(self._logins, self._page).routes()
         if self._may_act:
             routes += [
                 Route("/queues/{name}/selected", self._selected),
                 Route("/queues/{name}/runs/{run}", self._run),
-                *Actions(self._queues, self._runs).routes(),
+                *Actions(self._queues, self._access, self._runs).routes(),
             ]
         return routes
 
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
+        return PlainTextResponse("ok\n")
+
     async def _overview(self, request: Request) -> Response:
         selection = Selection.of(request.query_params)
-        if not self.sampler.samples.names and not self.sampler.problem:
+        if not self.sampler.samples.names and not self.sampler.problem and not self.sampler.problems:
             async with self._reads:
                 await self.sampler.sample_all()
+        problems = {**self._queues.unreadable(), **self.sampler.problems}
+        seen = await self._access.visible(request.state.session, [*self.sampler.samples.names, *problems])
         rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
-        latest = {name: ring.latest for name, ring in rings.items() if ring and ring.latest}
+        latest = {name: ring.latest for name, ring in rings.items() if name in seen and ring and ring.latest}
         names, part = selected(latest, selection)
         decisions = self._queues.decisions()
-        rows = [await self._row(name, decisions.get(name, {})) for name in names]
+        rows: list[Json] = []
+        errors: list[StoreUnavailable] = []
+        for name in names:
+            try:
+                rows += await self._row(name, decisions.get(name, {}))
+            except StoreUnavailable as error:
+                problems[name] = str(error)
+                errors.append(error)
+        if errors and not rows:
+            raise errors[0]
         return self._page(
             request,
             "overview.html",
-            rows=[row for row in rows if row is not None],
+            rows=rows,
             page=part,
             page_link=selection.page_link,
             selection=selection,
             show=SHOW,
             queue_count=len(latest),
             server_warnings=self.sampler.warnings,
-            problem=self.sampler.problem,
+            problem=self.sampler.problem or self._queues.problem,
+            when_empty=self._queues.when_empty,
+            unreadable=grouped({name: why for name, why in problems.items() if name in seen}),
             unsampled_count=self.sampler.unsampled_count,
         )
 
-    async def _row(self, name: str, decision: Json) -> Json | None:
+    async def _row(self, name: str, decision: Json) -> list[Json]:
+        """The row of a queue; none if it does not exist any more."""
         queue = self._queues.queue(name)
         if queue is None:
-            return None
+            return []
         async with self._reads:
             sample = await self.sampler.sample(name)
             if sample is None:
-                return None
+                return []
             workers = live_workers(await queue.workers(), sample.at)
         ring = self.sampler.samples.ring(name)
         samples = ring.samples() if ring else []
         ends = recent(samples)
         target = queue_pages.target_of(decision)
-        return {
+        row = {
             "name": name,
             "sample": sample,
             "enqueued": per_second(*ends, "enqueued_count") if ends else None,
@@ -138,23 +171,26 @@ class Site:
             "workers": len(workers),
             "busy_workers": sum(one.busy > 0 for one in workers),
             "wanted": decision.get("replicas"),
+            "ready": part(self._queues.status(name), "workers").get("ready"),
             "target": target,
-            "warnings": warnings_of(sample, target, len(workers)),
+            "warnings": [*warnings_of(sample, target, len(workers)), *notes_of(self._queues.status(name))],
             "spark": plot.spark_path(samples, 96, 22),
         }
+        return [row]
 
     async def _summary(self, request: Request) -> Response:
-        name, queue = self._queue_of(request)
+        name, queue = await self._queue_of(request, Right.LOOK)
         async with self._reads:
             sample = await self.sampler.sample(name)
             if sample is None:
                 raise no_queue(name)
             decision = self._queues.decisions().get(name, {})
             values = await queue_pages.summary(queue, sample, self.sampler.samples.ring(name), decision)
-        return self._page(request, "summary.html", name=name, tab="summary", **values)
+        values |= {"resource": self._queues.status(name), "events": await self._queues.events(name)}
+        return await self._queue_page(request, "summary.html", name, "summary", **values)
 
     async def _items(self, request: Request) -> Response:
-        name, queue = self._queue_of(request)
+        name, queue = await self._queue_of(request)
         state = str(request.path_params["state"])
         if state not in queue_pages.READ:
             raise HTTPException(404, "there is no such page")
@@ -162,10 +198,10 @@ class Site:
             if not await queue.exists():
                 raise no_queue(name)
             values = await queue_pages.READ[state](queue, request.query_params)
-        return self._page(request, f"{state}.html", name=name, tab=state, **values)
+        return await self._queue_page(request, f"{state}.html", name, state, **values)
 
     async def _item(self, request: Request) -> Response:
-        name, queue = self._queue_of(request)
+        name, queue = await self._queue_of(request)
         item_id = request.query_params.get("id", "")
         async with self._reads:
             found = await queue.find(item_id) if item_id else None
@@ -173,74 +209,70 @@ class Site:
             raise HTTPException(
                 404, f"{name} has no item {item_id[:200]}: it is done, was removed, or never existed"
             )
-        return self._page(
-            request,
-            "item.html",
-            name=name,
-            tab="",
-            found=found,
-            item=found.item,
-            payload=shown_payload(found.item.payload),
-        )
+        values = {"found": found, "item": found.item, "payload": shown_payload(found.item.payload)}
+        return await self._queue_page(request, "item.html", name, "", **values)
 
     async def _audit(self, request: Request) -> Response:
-        name, queue = self._queue_of(request)
+        name, queue = await self._queue_of(request)
         async with self._reads:
             records = await queue.audit_log(queue_pages.MOST_RECORDS)
-        return self._page(request, "audit.html", name=name, tab="audit", records=records)
+        return await self._queue_page(request, "audit.html", name, "audit", records=records)
 
     async def _selected(self, request: Request) -> Response:
         """The dry run of a change of failed items: how many pass the filter, the first of them, and the changes."""
-        name, queue = self._queue_of(request)
+        name, queue = await self._queue_of(request)
         wanted = filter_of(request.query_params)
         action, stop = FailedAction(queue, wanted), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reads:
             await action.count(stop)
-        return self._page(request, "selected.html", name=name, tab="failed", wanted=wanted, action=action)
+        return await self._queue_page(request, "selected.html", name, "failed", wanted=wanted, action=action)
 
     async def _run(self, request: Request) -> Response:
-        name, _ = self._queue_of(request)
+        name, _ = await self._queue_of(request)
         run = self._runs.find(str(request.path_params["run"]), name)
         if run is None:
             raise HTTPException(
                 404, "there is no such change; `claimq web` has forgotten it or was restarted"
             )
-        return self._page(
-            request, "run.html", name=name, tab="failed", run=run, run_id=request.path_params["run"]
-        )
+        run_id = request.path_params["run"]
+        return await self._queue_page(request, "run.html", name, "failed", run=run, run_id=run_id)
 
-    async def _log_in(self, request: Request) -> Response:
-        """The login page; a form with a known token begins a session and goes on to the page that was asked for."""
-        fields = request.query_params if request.method != "POST" else await read_form(request)
-        path = own_path(fields.get("next", ""))
-        if request.method != "POST":
-            return self._page(request, "login.html", next=path, problem="")
-        cookie = self._logins.log_in(fields.get("token", "").strip()) if self._logins else None
-        if cookie is None:
-            return self._page(
-                request, "login.html", status=403, next=path, problem="This token is not known."
-            )
-        response = RedirectResponse(path, 303)
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax")
-        return response
-
-    async def _log_out(self, request: Request) -> Response:
-        await checked_form(request)
-        if self._logins:
-            self._logins.log_out(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse(LOGIN, 303)
-        response.delete_cookie(COOKIE, httponly=True, samesite="lax")
-        return response
-
-    def _queue_of(self, request: Request) -> tuple[str, claimq.ReliableQueue]:
-        name = str(request.path_params["name"])
+    async def _queue_of(
+        self, request: Request, right: Right = Right.READ
+    ) -> tuple[str, claimq.ReliableQueue]:
+        """The queue of a request, if its user has the right on it."""
+        name, session = str(request.path_params["name"]), request.state.session
+        if not await self._access.may(session, Right.LOOK, name):
+            raise no_queue(name)
+        if right is not Right.LOOK and not await self._access.may(session, right, name):
+            raise HTTPException(403, f"you may see the numbers of {name[:200]}, but not its items")
         queue = self._queues.queue(name)
         if queue is None:
-            raise no_queue(name)
+            why = self._queues.unreadable().get(name)
+            raise no_queue(name) if why is None else HTTPException(503, f"{name} cannot be read: {why}")
         return name, queue
 
-    def _page(self, request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+    async def _queue_page(
+        self, request: Request, template: str, name: str, tab: str, **values: object
+    ) -> Response:
+        session = request.state.session
+        may_read, may_change, may_suspend = [
+            await self._access.may(session, right, name)
+            for right in (Right.READ, Right.CHANGE, Right.SUSPEND)
+        ]
+        values |= {"may_read": may_read, "may_act": may_change, "may_suspend": may_suspend}
+        return self._page(request, template, {"name": name, "tab": tab, **values})
+
+    def _page(
+        self,
+        request: Request,
+        template: str,
+        values: Json | None = None,
+        *,
+        status: int = 200,
+        **more: object,
+    ) -> Response:
         session: Session | None = request.state.session
         # An open tab that updates itself leaves the notices to the page that its user opens.
         is_opened = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
@@ -250,9 +282,10 @@ class Site:
             version=VERSION,
             user=session.user if session else "",
             form_token=session.form_token if session else "",
-            may_act=self._may_act and session is not None,
+            has_login_page=self._proxy is None,
             notices=session.take_notices() if session and is_opened else [],
-            **values,
+            **(values or {}),
+            **more,
         )
 
     async def _store_error(self, request: Request, error: Exception) -> Response:
@@ -261,12 +294,9 @@ class Site:
         )
         return self._page(request, "error.html", status=status, message=str(error))
 
+    async def _cluster_error(self, request: Request, error: Exception) -> Response:
+        return self._page(request, "error.html", status=503, message=str(error))
+
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
         return self._page(request, "error.html", status=status, message=text)
-
-
-def own_path(path: str) -> str:
-    """The path, if it is one of this page's; otherwise that of the first page."""
-    is_own = path.startswith("/") and path.isprintable() and not set(path[1:2]) & {"/", "\\"}
-    return path if is_own else "/"

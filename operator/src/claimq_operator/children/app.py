@@ -9,7 +9,7 @@ from typing import Any
 from claimq.address import variables
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import hook, http_get, locked_down
-from claimq_operator.kubernetes_api.port import Json, part, parts
+from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
 

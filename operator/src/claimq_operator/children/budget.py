@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from claimq_operator.kubernetes_api.labels import selector_labels
-from claimq_operator.kubernetes_api.port import BUDGETS, Json
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_spec.kubernetes_api.port import BUDGETS, Json
 
 
 def budget(resource: QueueResource) -> Json:

@@ -12,9 +12,9 @@ from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import lifecycle_key, locked_down, sidecar, socket_volume
 from claimq_operator.kubernetes_api.labels import child_labels, selector_labels
-from claimq_operator.kubernetes_api.port import DEPLOYMENTS, Json, parts
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.kubernetes_api.port import DEPLOYMENTS, Json, parts
 from claimq_spec.manifest import QueueSpec
 from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN
 

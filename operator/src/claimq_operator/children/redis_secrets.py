@@ -6,7 +6,7 @@ Secrets are mounted, never put into the environment: a file follows a rotation a
 from __future__ import annotations
 
 from claimq.address import variables
-from claimq_operator.kubernetes_api.port import Json
+from claimq_spec.kubernetes_api.port import Json
 from claimq_spec.manifest import RedisSpec
 from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 

@@ -9,9 +9,9 @@ from typing import Any
 from claimq.address import variables
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import merge, without_empty
-from claimq_operator.kubernetes_api.port import Json, part
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.duration import format_duration
+from claimq_spec.kubernetes_api.port import Json, part
 from claimq_spec.manifest import QueueSpec
 from claimq_spec.names import (
     HEALTH_PORT,

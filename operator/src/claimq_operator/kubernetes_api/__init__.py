@@ -1,1 +1,1 @@
-"""The Kubernetes API: the requests that the operator makes, and how it reads the objects that come back."""
+"""How the operator reads objects of the Kubernetes API, and its leader election."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, child_labels, child_name
-from claimq_operator.kubernetes_api.port import QUEUES, Json, Kind, part, parts
 from claimq_operator.kubernetes_api.timestamps import parse_time
+from claimq_spec.kubernetes_api.port import QUEUES, Json, Kind, part, parts
 from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
 Key = tuple[str, str]

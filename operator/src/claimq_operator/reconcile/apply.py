@@ -15,7 +15,8 @@ from claimq_operator.kubernetes_api.labels import (
     SCALE_MANAGER,
     STATUS_MANAGER,
 )
-from claimq_operator.kubernetes_api.port import (
+from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_spec.kubernetes_api.port import (
     BY_KIND,
     DEPLOYMENTS,
     PODS,
@@ -27,7 +28,6 @@ from claimq_operator.kubernetes_api.port import (
     Refused,
     parts,
 )
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 
 REAPPLY_SECONDS = 600.0
 """How often children are applied without a known change, which repairs drift that no watch event reported."""

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
 from claimq_operator.kubernetes_api.labels import SELECTOR
-from claimq_operator.kubernetes_api.port import (
+from claimq_operator.kubernetes_api.queue_resource import Key
+from claimq_operator.kubernetes_api.worker_pods import trim_pod
+from claimq_operator.reconcile.context import Context
+from claimq_operator.reconcile.reconciler import Reconciler
+from claimq_operator.watch.cache import trim_deployment, trim_queue
+from claimq_spec.kubernetes_api.port import (
     DEPLOYMENTS,
     PODS,
     QUEUES,
@@ -17,11 +22,6 @@ from claimq_operator.kubernetes_api.port import (
     NotFound,
     Refused,
 )
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.kubernetes_api.worker_pods import trim_pod
-from claimq_operator.reconcile.context import Context
-from claimq_operator.reconcile.reconciler import Reconciler
-from claimq_operator.watch.cache import trim_deployment, trim_queue
 from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)

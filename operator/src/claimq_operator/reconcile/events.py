@@ -13,10 +13,10 @@ from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED,
 from claimq_operator.decide.conditions.workers_available import TYPE as WORKERS
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
-from claimq_operator.kubernetes_api.port import parts
 from claimq_operator.reconcile.context import Context
 from claimq_operator.redis.maintenance import Maintained, ReleasedClaims
 from claimq_operator.telemetry.event_recorder import counted
+from claimq_spec.kubernetes_api.port import parts
 
 _MAX_CAUSES = 3
 

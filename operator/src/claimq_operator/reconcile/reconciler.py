@@ -12,7 +12,6 @@ from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.decide.scale_down import SETTLE_SECONDS
 from claimq_operator.decide.status import has_changed, is_urgent
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.port import ClusterError, Json, Refused
 from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.reconcile.context import Context
@@ -20,6 +19,7 @@ from claimq_operator.reconcile.events import EventState, emit_events
 from claimq_operator.reconcile.finalizer import Finalizer
 from claimq_operator.reconcile.observe import observe
 from claimq_operator.reconcile.server import QueueServer
+from claimq_spec.kubernetes_api.port import ClusterError, Json, Refused
 from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, ScalingMode
 

@@ -18,7 +18,10 @@ from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
 from claimq_operator.fault import Fault
 from claimq_operator.grants import NO_GRANTS, Grants
-from claimq_operator.kubernetes_api.port import (
+from claimq_operator.kubernetes_api.queue_resource import Key
+from claimq_operator.redis.certificates import CertificateRejected, Certificates
+from claimq_operator.redis.password_hosts import forbidden
+from claimq_spec.kubernetes_api.port import (
     SECRETS,
     Cluster,
     ClusterUnavailable,
@@ -27,9 +30,6 @@ from claimq_operator.kubernetes_api.port import (
     Refused,
     part,
 )
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.redis.certificates import CertificateRejected, Certificates
-from claimq_operator.redis.password_hosts import forbidden
 from claimq_spec.manifest import RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text

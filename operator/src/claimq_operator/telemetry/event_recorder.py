@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from claimq_operator.kubernetes_api.labels import FIELD_MANAGER
-from claimq_operator.kubernetes_api.port import EVENTS, Cluster, ClusterError, Json
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.kubernetes_api.timestamps import format_time
+from claimq_spec.kubernetes_api.port import EVENTS, Cluster, ClusterError, Json
 from claimq_spec.log_lines import LogEvent
 
 QUIET_SECONDS = 5.0

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from claimq_operator.kubernetes_api.labels import child_name
-from claimq_operator.kubernetes_api.port import Json, part, parts
 from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource
 from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
 from claimq_operator.kubernetes_api.worker_pods import queue_of, queue_of_worker, trim_pod
+from claimq_spec.kubernetes_api.port import Json, part, parts
 
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""

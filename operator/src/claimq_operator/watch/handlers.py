@@ -13,9 +13,9 @@ import kopf
 
 from claimq.concurrency.backoff import Backoff
 from claimq_operator.kubernetes_api.labels import SELECTOR
-from claimq_operator.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
+from claimq_spec.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 
 # Watches are closed and reopened before a middlebox could silently drop an idle connection.
 _WATCH_SECONDS = 300

@@ -8,13 +8,17 @@ import pytest
 
 from claimq_cli.errors import CommandError
 from claimq_cli.web import login
-from claimq_cli.web.login import Logins, read_users
+from claimq_cli.web.login import Logins, User, by_tokens, read_users
 
 TOKEN = "0123456789abcdef0123"
 
 
-def logged_in(logins: Logins) -> str:
-    cookie = logins.log_in(TOKEN)
+def of_ann() -> Logins:
+    return Logins(by_tokens({TOKEN: "ann"}), hint="ask Ann")
+
+
+async def logged_in(logins: Logins) -> str:
+    cookie = await logins.log_in(TOKEN)
     assert cookie
     return cookie
 
@@ -51,11 +55,11 @@ def test_a_wrong_file_of_users_is_refused_without_its_tokens(
     assert TOKEN not in str(caught.value)
 
 
-def test_a_session_ends_when_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_ends_when_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("claimq_cli.web.login.time.monotonic", lambda: now)
-    logins = Logins({TOKEN: "ann"})
-    cookie = logged_in(logins)
+    logins = of_ann()
+    cookie = await logged_in(logins)
     for _ in range(3):
         now += 11 * 3600
         session = logins.session(cookie)
@@ -65,17 +69,77 @@ def test_a_session_ends_when_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> 
     assert logins.session(cookie) is None
 
 
-def test_the_sessions_that_were_not_used_for_the_longest_time_end_first() -> None:
-    logins = Logins({TOKEN: "ann"})
-    cookies = [logged_in(logins) for _ in range(1000)]
+async def test_the_sessions_that_were_not_used_for_the_longest_time_end_first() -> None:
+    logins = of_ann()
+    cookies = [await logged_in(logins) for _ in range(1000)]
     assert logins.session(cookies[0])
-    cookies.append(logged_in(logins))
+    cookies.append(await logged_in(logins))
     assert [bool(logins.session(cookies[n])) for n in (0, 1, 2, 1000)] == [True, False, True, True]
 
 
 def test_notices_are_shown_once_and_bounded() -> None:
-    session = login.Session("ann")
+    session = login.Session(User("ann"))
     for number in range(12):
         session.note(str(number))
     assert session.take_notices() == [str(number) for number in range(2, 12)]
     assert session.take_notices() == []
+
+
+async def test_a_session_ends_with_the_token_of_its_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("claimq_cli.web.login.time.monotonic", lambda: now)
+
+    async def authenticate(token: str) -> User | None:
+        return User("ann", expires_at=1060.0) if token == TOKEN else None
+
+    logins = Logins(authenticate, hint="")
+    cookie = await logged_in(logins)
+    now = 1059.0
+    assert logins.session(cookie)
+    now = 1061.0
+    assert logins.session(cookie) is None
+    assert await logins.log_in("another") is None
+
+
+PROXY = login.ProxyHeaders(login.networks(["127.0.0.1", "10.1.0.0/16", "::1"]), group_prefix="idp:")
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_trusted"),
+    [
+        ("127.0.0.1", True),
+        ("10.1.2.3", True),
+        ("::1", True),
+        ("::ffff:10.1.2.3", True),
+        ("10.2.0.1", False),
+        ("", False),
+    ],
+)
+def test_only_the_named_proxies_are_trusted(peer: str, is_trusted: bool) -> None:
+    assert PROXY.trusts(peer) is is_trusted
+
+
+@pytest.mark.parametrize(
+    ("headers", "user"),
+    [
+        ({"x-forwarded-user": " ann "}, User("ann")),
+        ({"x-forwarded-user": "ann", "x-forwarded-groups": "dev, ,ops"}, User("ann", ("idp:dev", "idp:ops"))),
+        ({"x-forwarded-user": ""}, None),
+        ({"x-forwarded-groups": "dev"}, None),
+        ({"x-forwarded-user": "system:admin"}, None),
+    ],
+)
+def test_the_proxy_names_the_user(headers: dict[str, str], user: User | None) -> None:
+    assert PROXY.user(headers) == user
+
+
+def test_a_proxy_cannot_name_groups_of_kubernetes() -> None:
+    proxy = login.ProxyHeaders(login.networks(["127.0.0.1"]), user_prefix="idp:")
+    user = proxy.user({"x-forwarded-user": "system:admin", "x-forwarded-groups": "dev,system:masters"})
+    assert user == User("idp:system:admin", ("dev",))
+
+
+@pytest.mark.parametrize("text", ["localhost", "10.0.0.1/8", "", "10.0.0.0/33"])
+def test_a_proxy_is_named_by_an_address(text: str) -> None:
+    with pytest.raises(CommandError, match="--trust-proxy"):
+        login.networks([text])

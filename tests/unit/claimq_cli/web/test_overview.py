@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq_cli.web.overview import PAGE, Page, Selection, selected, warnings_of
+from claimq_cli.web.overview import PAGE, Page, Selection, grouped, notes_of, selected, warnings_of
 from claimq_cli.web.samples import WIDTH, Sample
 
 EMPTY = Sample(*[0.0] * WIDTH)
@@ -63,3 +63,34 @@ def test_a_queue_that_needs_attention_has_warnings() -> None:
     assert warnings_of(QUEUES["media.thumbs"], 80.0, 1) == []
     assert warnings_of(QUEUES["mail"], None, 0) == ["paused"]
     assert warnings_of(QUEUES["media.videos"], None, 0) == ["failed items"]
+
+
+@pytest.mark.parametrize(
+    ("status", "notes"),
+    [
+        ({}, []),
+        ({"conditions": [{"type": "Ready", "status": "True", "reason": "Working"}]}, []),
+        (
+            {"conditions": [{"type": "Ready", "status": "False", "reason": "ImageMissing"}]},
+            ["Ready: ImageMissing"],
+        ),
+        (
+            {"conditions": [{"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas"}]},
+            ["ScalingLimited: MaxReplicas"],
+        ),
+        (
+            {"suspend": True, "conditions": [{"type": "Ready", "status": "False", "reason": "Suspended"}]},
+            ["suspended"],
+        ),
+    ],
+)
+def test_conditions_that_a_user_should_see_are_notes(status: dict[str, object], notes: list[str]) -> None:
+    assert list(notes_of(status)) == notes
+
+
+def test_queues_that_cannot_be_read_are_grouped_by_the_reason() -> None:
+    problems = {f"q{number:02}": "away" for number in range(12)} | {"a": "no key"}
+    away, other = grouped(problems)
+    assert (away.why, away.count, list(away.names)) == ("away", 12, [f"q{number:02}" for number in range(10)])
+    assert (other.why, other.count, list(other.names)) == ("no key", 1, ["a"])
+    assert len(grouped({str(number): str(number) for number in range(100)})) == 20

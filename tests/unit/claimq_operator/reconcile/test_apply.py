@@ -11,9 +11,9 @@ import pytest
 from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
-from claimq_operator.kubernetes_api.port import Cluster, Conflict, Kind, NotFound, Refused
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.kubernetes_api.port import Cluster, Conflict, Kind, NotFound, Refused
 from testkit.kubernetes_objects import deployment_body
 
 Json = dict[str, Any]

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
-from claimq_operator.kubernetes_api.port import Cluster, ClusterUnavailable
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -14,6 +13,7 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
+from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable
 from testkit.waiting import eventually
 
 Json = dict[str, Any]

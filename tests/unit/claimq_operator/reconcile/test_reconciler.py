@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from claimq_operator.kubernetes_api.port import Cluster
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.reconciler import Reconciler
 from claimq_operator.redis.connections import RedisConnections
@@ -17,6 +16,7 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
+from claimq_spec.kubernetes_api.port import Cluster
 from testkit.skipping_loop import run_skipping
 
 HOUR = 3600.0

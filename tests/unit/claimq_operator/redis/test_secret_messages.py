@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from claimq_operator.kubernetes_api.port import Cluster, Kind
 from claimq_operator.redis.connections import RedisConnections, ServerAccessError
+from claimq_spec.kubernetes_api.port import Cluster, Kind
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec, UrlSecretRef
 
 HIDDEN = ("canary-key", "canary-value", "Y2FuYXJ5LXZhbHVl", "s3cret-host", "s3cret-word")

@@ -13,7 +13,7 @@ from claimq_operator.decide.conditions.scaling_limited import scaling_limited
 from claimq_operator.decide.conditions.stalled import stalled
 from claimq_operator.decide.conditions.suspended import suspended
 from claimq_operator.decide.conditions.workers_available import workers_available
-from claimq_operator.kubernetes_api.port import Json
+from claimq_spec.kubernetes_api.port import Json
 
 __all__ = ["Condition", "View", "all_conditions", "with_transition_times"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
-from claimq_operator.kubernetes_api.port import parts
 from claimq_spec.duration import format_duration
+from claimq_spec.kubernetes_api.port import parts
 from claimq_spec.manifest import ScalingSpec
 from claimq_spec.scaling import Decision, Limit
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
-from claimq_operator.kubernetes_api.port import part, parts
 from claimq_operator.kubernetes_api.worker_pods import PodProblem
+from claimq_spec.kubernetes_api.port import part, parts
 
 TYPE = "WorkersAvailable"
 STARTING = "Starting"

@@ -1,4 +1,4 @@
-"""PORT: the requests that the operator makes to the Kubernetes API, and their errors. Objects are plain JSON."""
+"""PORT: the requests of operator and web page to the Kubernetes API, and their errors. Objects are plain JSON."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ SECRETS = Kind("v1", "Secret", "secrets")
 EVENTS = Kind("v1", "Event", "events")
 NAMESPACES = Kind("v1", "Namespace", "namespaces")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
+TOKEN_REVIEWS = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
+ACCESS_REVIEWS = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
 BY_KIND = {one.kind: one for one in (QUEUES, DEPLOYMENTS, BUDGETS, PODS, SECRETS, EVENTS, LEASES)}
 
 
@@ -77,7 +79,7 @@ class Refused(ClusterError):
 
 
 class Cluster(Protocol):
-    """The requests that the operator uses. Each has a timeout; all raise ClusterError."""
+    """The requests. Each has a timeout; all raise ClusterError."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Reads one object. Raises NotFound."""
@@ -89,8 +91,10 @@ class Cluster(Protocol):
         namespace: str | None,
         selector: str = "",
         keep: Callable[[Json], Json] | None = None,
+        *,
+        fields: str = "",
     ) -> list[Json]:
-        """Lists the objects of a namespace (None: of the cluster) that match a label selector.
+        """Lists the objects of a namespace (None: of the cluster) that match a label selector and a field selector.
 
         ``keep`` is applied to each object as its page arrives, so that a long list is never in memory as a whole.
         """
@@ -108,5 +112,5 @@ class Cluster(Protocol):
         ...
 
     async def create(self, kind: Kind, body: Json) -> Json:
-        """Creates an object. Raises Conflict if the name exists."""
+        """Creates an object; returns it. Raises Conflict if the name exists. A review comes back with its status."""
         ...

@@ -1,5 +1,8 @@
 """ADAPTER: Cluster over the official Kubernetes client. The only module that imports that client.
 
+Operator and command line list the client among their own requirements: the sidecar, which has this package too, needs
+none of it.
+
 Only its configuration and its HTTP transport are used. Objects stay plain JSON; its generated models are not loaded.
 """
 
@@ -15,7 +18,7 @@ from kubernetes.aio import config as client_config
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
-from claimq_operator.kubernetes_api.port import (
+from claimq_spec.kubernetes_api.port import (
     BY_KIND,
     ClusterUnavailable,
     Conflict,
@@ -39,15 +42,19 @@ OnRequest = Callable[[str, str, str], None]
 class KubernetesClient:
     """Requests to one API server, over a connection pool. Call :meth:`close` at the end."""
 
-    def __init__(self, configuration: Any, on_request: OnRequest) -> None:
+    def __init__(
+        self, configuration: Any, on_request: OnRequest, *, manager: str = "claimq-operator"
+    ) -> None:
+        """``manager``: the field manager of patches and of created objects."""
         configuration.connection_pool_maxsize = _CONNECTIONS
         configuration.retries = 0
         self._configuration = configuration
         self._rest: Any = RESTClientObject(configuration)
         self._on_request = on_request
+        self._manager = manager
 
     @classmethod
-    async def connect(cls, on_request: OnRequest) -> KubernetesClient:
+    async def connect(cls, on_request: OnRequest, *, manager: str = "claimq-operator") -> KubernetesClient:
         """Uses the pod's service account, or else the kubeconfig. Raises ClusterUnavailable if there is neither."""
         configuration: Any = Configuration()
         try:
@@ -59,7 +66,7 @@ class KubernetesClient:
                 raise ClusterUnavailable(
                     f"no access to a cluster: the process has no service account of a pod and no kubeconfig ({error})"
                 ) from error
-        return cls(configuration, on_request)
+        return cls(configuration, on_request, manager=manager)
 
     async def close(self) -> None:
         """Closes its connections."""
@@ -75,12 +82,15 @@ class KubernetesClient:
         namespace: str | None,
         selector: str = "",
         keep: Callable[[Json], Json] | None = None,
+        *,
+        fields: str = "",
     ) -> list[Json]:
-        """Lists the objects that match the selector, in pages; ``keep`` is applied to each."""
+        """Lists the objects that match the selectors, in pages; ``keep`` is applied to each."""
         found: list[Json] = []
         following = ""
         while True:
-            query = {"limit": str(_PAGE), "labelSelector": selector, "continue": following}
+            query = {"limit": str(_PAGE), "labelSelector": selector, "fieldSelector": fields}
+            query["continue"] = following
             page = await self._request("list", kind, kind.path(namespace), query=query)
             items = parts(page, "items")
             found += items if keep is None else map(keep, items)
@@ -97,14 +107,14 @@ class KubernetesClient:
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
         """Sends a merge patch."""
-        query = {"fieldManager": "claimq-operator"}
+        query = {"fieldManager": self._manager}
         path = kind.path(namespace, name)
         return await self._request("patch", kind, path, body=changes, query=query, content="merge-patch+json")
 
     async def create(self, kind: Kind, body: Json) -> Json:
         """Creates an object."""
-        path, query = kind.path(body["metadata"]["namespace"]), {"fieldManager": "claimq-operator"}
-        return await self._request("create", kind, path, body=body, query=query)
+        path = kind.path(part(body, "metadata").get("namespace"))
+        return await self._request("create", kind, path, body=body, query={"fieldManager": self._manager})
 
     async def _request(
         self,

@@ -1,0 +1,278 @@
+"""The ReliableQueues of a cluster as the page shows them, and the connections to their servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import claimq
+from claimq.concurrency.background_work import in_background, run_every
+from claimq.errors import InvalidSpec
+from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, secrets_of
+from claimq_cli.errors import CommandError, lines_of
+from claimq_cli.item_actions import Record
+from claimq_cli.output.answers import iso_instant
+from claimq_cli.web.queues import Json
+from claimq_spec.kubernetes_api.port import EVENTS, QUEUES, SECRETS, Cluster, ClusterError, part, parts
+from claimq_spec.manifest import parse_manifest
+
+_PERIOD = 10.0
+_SETTINGS_SECONDS = 300.0
+"""After so long the Secrets of a queue are read again."""
+_RETRY_SECONDS = 1.0
+_MOST_EVENTS = 50
+_LONGEST_MESSAGE = 1000
+_COMPONENT = "claimq-web"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A ReliableQueue. ``queue``: None if it cannot be read, and ``problem`` says why."""
+
+    body: Json
+    queue: claimq.ReliableQueue | None
+    settings: claimq.RedisSettings | None
+    problem: str
+    read_at: float
+
+    @property
+    def generation(self) -> tuple[str, int]:
+        """Identifies the object and its spec."""
+        return _generation(self.body)
+
+
+class ClusterQueues:
+    """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that the operator has accepted.
+
+    The operator accepts a server and the name of a queue there (condition RedisReachable); without that, a user who can
+    create a ReliableQueue could show herself the queue of another tenant. The name of a queue on the page is
+    ``NAMESPACE.NAME`` of its object.
+    """
+
+    when_empty = "There is no ReliableQueue that you may see."
+
+    def __init__(self, cluster: Cluster, directory: Path, namespaces: Sequence[str] = ()) -> None:
+        """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all."""
+        self._cluster = cluster
+        self._directory = directory
+        self._namespaces = tuple(namespaces) or (None,)
+        self._known: dict[str, _Known] = {}
+        self._servers: dict[claimq.RedisSettings, claimq.Server] = {}
+        self.problem = ""
+        """Why the last reading failed; empty if it did not."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Reads periodically inside the block. An API server that does not answer leaves what is known."""
+        name = "ReliableQueues for the web page"
+        reading = in_background(run_every(_PERIOD, self._step, name=name, stop=asyncio.Event()), name=name)
+        try:
+            yield
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def refresh(self) -> None:
+        """Reads the ReliableQueues once. ClusterError."""
+        bodies: list[Json] = []
+        for namespace in self._namespaces:
+            bodies += await self._cluster.list(QUEUES, namespace, keep=_without_template)
+        read: dict[tuple[str, str], Json] = {}
+        found: dict[str, _Known] = {}
+        for body in bodies:
+            name = _name_of(body)
+            found[name] = await self._updated(body, self._known.get(name), read)
+        self._known = found
+        await self._close_unused()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        self._known = {}
+        await self._close_unused()
+
+    async def names(self) -> Sequence[str]:
+        """The names of the queues that can be read, sorted."""
+        return sorted(name for name, known in self._known.items() if known.queue is not None)
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        """The queue of a ReliableQueue; None if there is none or it cannot be read."""
+        known = self._known.get(name)
+        return None if known is None else known.queue
+
+    def unreadable(self) -> Mapping[str, str]:
+        """The ReliableQueues that cannot be read, and why."""
+        return {name: known.problem for name, known in self._known.items() if known.queue is None}
+
+    def decisions(self) -> Mapping[str, Json]:
+        """The last decisions of the operator."""
+        return {
+            name: {"source": "ReliableQueue", **scaling}
+            for name, known in self._known.items()
+            if (scaling := part(part(known.body, "status"), "scaling"))
+        }
+
+    def status(self, name: str) -> Json:
+        """The status of the object and ``suspend`` of its spec; empty for an unknown one."""
+        known = self._known.get(name)
+        if known is None:
+            return {}
+        return {**part(known.body, "status"), "suspend": bool(part(known.body, "spec").get("suspend"))}
+
+    def servers(self) -> Iterable[claimq.Server]:
+        """None: the condition RedisReachable has their warnings, for the users who may see it."""
+        return ()
+
+    async def events(self, name: str) -> list[Json]:
+        """The latest Events about a queue, newest first; none if they cannot be read."""
+        known = self._known.get(name)
+        if known is None:
+            return []
+        metadata = known.body["metadata"]
+        try:
+            found = await self._cluster.list(
+                EVENTS, metadata["namespace"], fields=f"involvedObject.uid={metadata['uid']}"
+            )
+        except ClusterError as error:
+            _log.warning("the Events of %s cannot be read: %s", name, error)
+            return []
+        found.sort(key=lambda one: one.get("lastTimestamp") or "", reverse=True)
+        return found[:_MOST_EVENTS]
+
+    def recorder(self, name: str, actor: str) -> Record:
+        """Records actions of a user in the audit log of the queue and as an Event about its object."""
+
+        async def record(action: str, target: str = "", *, count: int | None = None) -> None:
+            queue = self.queue(name)
+            if queue is not None:
+                await queue.record_action(actor, action, target, count=count)
+            what = " ".join(word for word in (action, target) if word)
+            number = "" if count is None else f" ({count:,} item{'' if count == 1 else 's'})"
+            await self._emit(name, f"{actor}: {what}{number}")
+
+        return record
+
+    async def suspend(self, name: str, suspended: bool) -> None:
+        """Sets ``spec.suspend`` of the ReliableQueue. ClusterError."""
+        namespace, _, resource = name.partition(".")
+        await self._cluster.patch(QUEUES, namespace, resource, {"spec": {"suspend": suspended}})
+
+    async def _step(self) -> bool:
+        try:
+            await self.refresh()
+        except ClusterError as error:
+            if not self.problem:
+                _log.warning("the ReliableQueues cannot be read: %s", error)
+            self.problem = str(error)
+        else:
+            self.problem = ""
+        return False
+
+    async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
+        now = time.monotonic()
+        kept = old if old is not None and old.queue and old.generation == _generation(body) else None
+        if not is_used_by_the_operator(body):
+            if kept and _reason(body) == "Unreachable":
+                return replace(kept, body=body)
+            return _Known(body, None, None, _message(body), now)
+        if kept and now - kept.read_at < _SETTINGS_SECONDS:
+            return replace(kept, body=body)
+        try:
+            manifest = parse_manifest(body, stored=True)
+            data = {one: await self._secret(manifest.namespace, one, read) for one in secrets_of(manifest)}
+            found = queue_of(manifest, body, data, self._directory, retry_for=_RETRY_SECONDS)
+        except (CommandError, InvalidSpec, ClusterError) as error:
+            if kept:  # the Secrets cannot be read just now; the connections go on with what was read before
+                return replace(kept, body=body)
+            return _Known(body, None, None, "; ".join(lines_of(error)), now)
+        if found.settings not in self._servers:
+            self._servers[found.settings] = claimq.connect(settings=found.settings)
+        queue = self._servers[found.settings].queue(found.queue_name)
+        return _Known(body, queue, found.settings, "", now)
+
+    async def _secret(self, namespace: str, name: str, read: dict[tuple[str, str], Json]) -> Json:
+        key = (namespace, name)
+        if key not in read:
+            read[key] = part(await self._cluster.get(SECRETS, namespace, name), "data")
+        return read[key]
+
+    async def _close_unused(self) -> None:
+        used = {known.settings for known in self._known.values()}
+        for settings in [one for one in self._servers if one not in used]:
+            await self._servers.pop(settings).close()
+
+    async def _emit(self, name: str, message: str) -> None:
+        known = self._known.get(name)
+        if known is None:
+            return
+        metadata = known.body["metadata"]
+        now = iso_instant(time.time())  # noqa: TID251 - Events have the wall clock
+        body = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {
+                "name": f"{metadata['name']}.{secrets.token_hex(8)}",
+                "namespace": metadata["namespace"],
+            },
+            "involvedObject": {
+                "apiVersion": QUEUES.api_version,
+                "kind": QUEUES.kind,
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            },
+            "reason": "ChangedByHand",
+            "message": message[:_LONGEST_MESSAGE],
+            "type": "Normal",
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": _COMPONENT},
+            "reportingComponent": _COMPONENT,
+            "reportingInstance": _COMPONENT,
+        }
+        try:
+            await self._cluster.create(EVENTS, body)
+        except ClusterError as error:
+            _log.warning("an Event about %s was not written: %s", name, error)
+
+
+def _name_of(body: Json) -> str:
+    metadata = body["metadata"]
+    return f"{metadata['namespace']}.{metadata['name']}"
+
+
+def _generation(body: Json) -> tuple[str, int]:
+    metadata = body["metadata"]
+    return str(metadata.get("uid")), int(metadata.get("generation") or 0)
+
+
+def _reachable(body: Json) -> Mapping[str, Any]:
+    found = parts(part(body, "status"), "conditions")
+    return next((one for one in found if one.get("type") == "RedisReachable"), Json())
+
+
+def _reason(body: Json) -> str:
+    return str(_reachable(body).get("reason") or "")
+
+
+def _message(body: Json) -> str:
+    """Why the operator does not use the server and the queue that the object names."""
+    condition = _reachable(body)
+    if condition.get("observedGeneration") != body["metadata"].get("generation"):
+        return "the operator has not accepted its spec yet"
+    return f"{condition.get('reason')}: {condition.get('message')}"
+
+
+def _without_template(body: Json) -> Json:
+    """The object without the fields that are large and not used."""
+    body["metadata"].pop("managedFields", None)
+    part(part(body, "spec"), "worker").pop("template", None)
+    return body

@@ -1,0 +1,60 @@
+"""The pages on which users log in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from claimq_cli.web.actions import checked_form, read_form
+from claimq_cli.web.login import COOKIE, Logins
+from claimq_cli.web.security import LOGIN
+
+
+class LoginPages:
+    """Begins and ends sessions."""
+
+    def __init__(self, logins: Logins, page: Callable[..., Response]) -> None:
+        """``page``: makes a page from a request, a template and its values."""
+        self._logins = logins
+        self._page = page
+
+    def routes(self) -> list[Route]:
+        """The routes of these pages."""
+        return [
+            Route(LOGIN, self._log_in, methods=["GET", "POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
+        ]
+
+    async def _log_in(self, request: Request) -> Response:
+        """The login page; a form with a known token begins a session and goes on to the page that was asked for."""
+        fields = request.query_params if request.method != "POST" else await read_form(request)
+        path = own_path(fields.get("next", ""))
+        if request.method != "POST":
+            return self._page(request, "login.html", next=path, problem="", hint=self._logins.hint)
+        cookie = await self._logins.log_in(fields.get("token", "").strip())
+        if cookie is None:
+            problem = "This token is not known."
+            return self._page(
+                request, "login.html", status=403, next=path, problem=problem, hint=self._logins.hint
+            )
+        response = RedirectResponse(path, 303)
+        # Behind a proxy with TLS the browser says so in the origin of its form.
+        is_secure = request.headers.get("origin", "").startswith("https://")
+        response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=is_secure)
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        await checked_form(request)
+        self._logins.log_out(request.cookies.get(COOKIE, ""))
+        response = RedirectResponse(LOGIN, 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="lax")
+        return response
+
+
+def own_path(path: str) -> str:
+    """The path, if it is one of this page's; otherwise that of the first page."""
+    is_own = path.startswith("/") and path.isprintable() and not set(path[1:2]) & {"/", "\\"}
+    return path if is_own else "/"

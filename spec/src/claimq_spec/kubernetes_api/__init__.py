@@ -1,0 +1,1 @@
+"""Requests to the Kubernetes API, of operator and web page."""

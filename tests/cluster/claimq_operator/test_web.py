@@ -1,0 +1,265 @@
+"""The web page of a cluster: who sees and changes what, on a real API server, with the rights that the chart has."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import claimq.blocking
+from testkit import rights
+from testkit.chart import Chart, of_kind
+from testkit.operator_world import World
+from testkit.processes import Process
+from testkit.waiting import eventually_sync
+from testkit.web_user import WebUser
+
+PASSWORD = "S3CRET-canary"
+LOOK = {"reliablequeues": "get"}
+READ = {**LOOK, "reliablequeues/items": "get"}
+CHANGE = {**LOOK, "reliablequeues/items": "get,update"}
+SUSPEND = {"reliablequeues": "get,patch"}
+
+
+class Web:
+    """The page of the namespace of a test, and its users."""
+
+    def __init__(self, world: World, url: str, account: str, log: Path) -> None:
+        self.world = world
+        self.url = url
+        self.account = account
+        self.log = log
+
+    def token(self, name: str, permissions: Mapping[str, str]) -> str:
+        """A token of a new user with these permissions: resource to verbs."""
+        return token_of(self.world, name, permissions)
+
+    def user(self, name: str, permissions: Mapping[str, str]) -> WebUser:
+        """A new user who has logged in."""
+        user = WebUser(self.url)
+        assert user.log_in(self.token(name, permissions)) == 303
+        return user
+
+    def path(self, name: str = "thumbs") -> str:
+        return f"/queues/{self.world.namespace}.{name}"
+
+
+def token_of(world: World, name: str, permissions: Mapping[str, str]) -> str:
+    where = ("-n", world.namespace)
+    world.api.kubectl("create", "serviceaccount", name, *where)
+    account = f"--serviceaccount={world.namespace}:{name}"
+    for number, (resource, verbs) in enumerate(permissions.items()):
+        role = f"{name}-{number}"
+        body = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": role, "namespace": world.namespace},
+            "rules": [{"apiGroups": ["claimq.dev"], "resources": [resource], "verbs": verbs.split(",")}],
+        }
+        world.api.create(body)
+        world.api.kubectl("create", "rolebinding", role, f"--role={role}", account, *where)
+    return world.api.kubectl("create", "token", name, *where).strip()
+
+
+def roles(world: World) -> list[dict[str, object]]:
+    """The service account of the page and its rights, as the chart has them."""
+    values = ("web.enabled=true", "web.actions=true", f"operator.namespaces={json.dumps([world.namespace])}")
+    objects = Chart().objects(*values, release=world.namespace, namespace=world.namespace)
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    return [
+        one
+        for kind in kinds
+        for one in of_kind(objects, kind)
+        if one["metadata"]["labels"]["app.kubernetes.io/component"] == "web"
+    ]
+
+
+StartWeb = Callable[..., Web]
+
+
+@pytest.fixture
+def start_web(world: World, tmp_path: Path) -> Iterator[StartWeb]:
+    """Starts the page with these arguments, as the chart does, and waits until it serves."""
+    started: list[Process] = []
+
+    def start(*arguments: str) -> Web:
+        for one in roles(world):
+            world.api.create(one)
+        account = f"{world.namespace}-claimq-web"
+        token = world.api.kubectl("create", "token", account, "-n", world.namespace).strip()
+        config = json.loads(world.api.kubeconfig().read_text())
+        config["users"][0]["user"] = {"token": token}
+        file = tmp_path / "kubeconfig"
+        file.write_text(json.dumps(config))
+        log = tmp_path / "web.log"
+        words = [
+            "web",
+            "--in-cluster",
+            "--listen=127.0.0.1:0",
+            f"--only-namespace={world.namespace}",
+            *arguments,
+        ]
+        env = {"KUBECONFIG": str(file), "XDG_RUNTIME_DIR": str(tmp_path)}
+        started.append(Process([sys.executable, "-m", "claimq_cli", *words], log=log, cwd=tmp_path, env=env))
+
+        def address() -> str:
+            assert started[-1].is_running, log.read_text()
+            found = re.search(r"http://\S+/", log.read_text())
+            return found[0] if found else ""
+
+        url = eventually_sync(address, why="the page prints its address")
+        return Web(world, url, f"system:serviceaccount:{world.namespace}:{account}", log)
+
+    yield start
+    for one in started:
+        one.kill9()
+
+
+@pytest.fixture
+def thumbs(world: World) -> World:
+    """A namespace with the queue `thumbs`, which has a password and a failed item."""
+    world.redis.call("ACL", "SETUSER", "ann", "on", f">{PASSWORD}", "~*", "&*", "+@all")
+    words = (f"--from-literal=password={PASSWORD}", "--from-literal=hosts=127.0.0.1", "-n", world.namespace)
+    world.api.kubectl("create", "secret", "generic", "db", *words)
+    world.queue(
+        "thumbs", redis={"url": world.redis.tcp_url, "user": "ann", "passwordSecretRef": {"name": "db"}}
+    )
+    world.operator()
+    eventually_sync(lambda: world.condition("RedisReachable").startswith("True"))
+    with claimq.blocking.connect(world.redis.tcp_url) as server:
+        queue = server.queue(f"{world.namespace}.thumbs")
+        queue.enqueue("broken.png", id="broken")
+        queue.fail(queue.claim(1, wait=0), "no such file", permanent=True)
+    return world
+
+
+@pytest.fixture
+def web(thumbs: World, start_web: StartWeb) -> Web:
+    """The page of this namespace."""
+    assert thumbs
+    return start_web("--actions")
+
+
+def test_a_user_sees_what_the_roles_allow(web: Web) -> None:
+    path = web.path()
+    stranger, looks, reads = web.user("stranger", {}), web.user("looks", LOOK), web.user("reads", READ)
+    assert "There is no ReliableQueue that you may see." in stranger.get()[1]
+    assert stranger.get(path)[0] == 404
+    assert stranger.get(f"{path}/failed")[0] == 404
+    assert f'href="{path}"' in looks.get()[1]
+    status, page = looks.get(path)
+    assert (status, "RedisReachable" in page) == (200, True)
+    assert f"{path}/failed" not in page
+    for part in ("failed", "waiting", "audit", "item?id=broken"):
+        assert looks.get(f"{path}/{part}")[0] == 403
+    assert "no such file" in reads.get(f"{path}/failed")[1]
+    status, page = reads.get(f"{path}/item?id=broken")
+    assert (status, "broken.png" in page, "Remove" in page) == (200, True, False)
+
+
+def test_a_change_needs_its_permission_and_is_recorded(web: Web) -> None:
+    path = web.path()
+    for name, permissions, status in (("stranger", {}, 404), ("looks", LOOK, 403), ("reads", READ, 403)):
+        assert web.user(name, permissions).act(path, action="pause")[0] == status
+        assert web.user(f"{name}-again", permissions).act(f"{path}/failed", action="remove")[0] == status
+    changes = web.user("changes", CHANGE)
+    assert "is paused" in changes.act(path, action="pause")[1]
+    assert changes.act(path, action="suspend")[0] == 403
+    changes.act(f"{path}/item", id="broken", action="requeue")
+    page = changes.get(f"{path}/audit")[1]
+    by_the_user = page.partition("<tbody>")[2].count(f"system:serviceaccount:{web.world.namespace}:changes")
+    assert by_the_user == 2
+    page = changes.get(path)[1]
+    assert "ChangedByHand" in page
+    assert f"{web.world.namespace}:changes: requeue broken (1 item)" in page
+
+
+def test_suspending_changes_the_object(web: Web) -> None:
+    path, world = web.path(), web.world
+    operates = web.user("operates", SUSPEND)
+    assert "is suspended" in operates.act(path, action="suspend")[1]
+    assert world.get("rq", "thumbs")["spec"]["suspend"] is True
+    eventually_sync(lambda: "End suspension" in operates.get(path)[1])
+    operates.act(path, action="end-suspension")
+    assert world.get("rq", "thumbs")["spec"]["suspend"] is False
+
+
+def test_a_permission_that_is_taken_away_ends_within_seconds(web: Web) -> None:
+    reads = web.user("reads", READ)
+    assert reads.get(f"{web.path()}/failed")[0] == 200
+    web.world.api.kubectl("delete", "rolebinding", "reads-1", "-n", web.world.namespace)
+    eventually_sync(lambda: reads.get(f"{web.path()}/failed")[0] == 403)
+
+
+def test_an_unknown_token_and_a_request_without_login_are_refused(web: Web) -> None:
+    stranger = WebUser(web.url)
+    assert stranger.log_in("not-a-token") == 403
+    assert stranger.send("GET", web.path())[0] == 303
+    assert stranger.act(web.path(), action="pause")[0] == 403
+    assert stranger.get("/healthz") == (200, "ok\n")
+
+
+def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
+    """A ReliableQueue with the name of another tenant's queue must not show it."""
+    world = web.world
+    with claimq.blocking.connect(world.redis.tcp_url) as server:
+        server.queue("tenant.orders").enqueue("secret of a tenant", id="order")
+    world.queue("thief", queueName="tenant.orders")
+    eventually_sync(lambda: world.condition("RedisReachable", "thief") == "False QueueNameForbidden")
+    reads = web.user("reads", READ)
+    eventually_sync(lambda: f"{web.path('thief')}" in reads.get()[1])
+    assert "QueueNameForbidden" in reads.get()[1]
+    for part in ("", "/waiting", "/item?id=order"):
+        status, page = reads.get(f"{web.path('thief')}{part}")
+        assert (status, "secret of a tenant" in page) == (503, False)
+
+
+def test_queues_come_and_go_with_their_objects(web: Web) -> None:
+    world, looks = web.world, web.user("looks", LOOK)
+    world.queue("videos")
+    eventually_sync(lambda: web.path("videos") in looks.get()[1])
+    world.api.kubectl("delete", "rq", "videos", "-n", world.namespace)
+    eventually_sync(lambda: web.path("videos") not in looks.get()[1])
+
+
+def test_no_secret_is_on_a_page_or_in_the_log(web: Web) -> None:
+    token = web.token("reads", READ)
+    reads = WebUser(web.url)
+    assert reads.log_in(token) == 303
+    pages = "".join(reads.get(path)[1] for path in ("/", web.path(), f"{web.path()}/failed"))
+    for secret in (PASSWORD, token):
+        assert secret not in pages + web.log.read_text()
+
+
+def test_behind_a_proxy_the_headers_name_the_user(thumbs: World, start_web: StartWeb) -> None:
+    web = start_web("--actions", "--trust-proxy=127.0.0.1", "--user-prefix=idp:")
+    words = ("--verb=get", "--resource=reliablequeues.claimq.dev", "-n", thumbs.namespace)
+    thumbs.api.kubectl("create", "role", "looks", *words)
+    bound = ("--role=looks", "--user=idp:ann", "-n", thumbs.namespace)
+    thumbs.api.kubectl("create", "rolebinding", "looks", *bound)
+    ann = WebUser(web.url, {"X-Forwarded-User": "ann"})
+    assert ann.get(web.path())[0] == 200
+    assert ann.get(f"{web.path()}/failed")[0] == 403
+    assert WebUser(web.url, {"X-Forwarded-User": "bob"}).get(web.path())[0] == 404
+    assert WebUser(web.url).get(web.path())[0] == 403
+    assert WebUser(web.url).get("/login")[0] == 403
+
+
+def test_headers_of_another_peer_than_the_proxy_are_not_believed(thumbs: World, start_web: StartWeb) -> None:
+    assert thumbs
+    web = start_web("--trust-proxy=192.0.2.1")
+    assert WebUser(web.url, {"X-Forwarded-User": "ann"}).get(web.path())[0] == 403
+
+
+def test_the_page_asks_for_what_the_chart_lets_it_and_for_nothing_else(web: Web) -> None:
+    everything = web.user("everything", {**CHANGE, **SUSPEND})
+    everything.act(web.path(), action="suspend")
+    everything.get(web.path())
+    wanted, refused = rights.asked(web.world.api.audit_log(), web.account)
+    assert refused == set()
+    given = [one for one in roles(web.world) if str(one["kind"]).endswith("Role")]
+    assert wanted == rights.granted(given)

@@ -1,7 +1,5 @@
 """The chart's README and its copy of the CRD are what scripts/make_chart.py makes of the sources."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, cast
@@ -10,20 +8,14 @@ import pytest
 import yaml
 
 from testkit.chart import FOLDER
-from testkit.tree import ROOT
+from testkit.tree import script
 
 FIX = "run: python scripts/make_chart.py"
 
 
 @pytest.fixture(scope="module")
 def make_chart() -> ModuleType:
-    found = importlib.util.spec_from_file_location("make_chart", ROOT / "scripts" / "make_chart.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["make_chart"] = module  # dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
+    return script("make_chart")
 
 
 def test_the_chart_has_the_repositorys_definition(make_chart: ModuleType) -> None:

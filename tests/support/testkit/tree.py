@@ -2,9 +2,12 @@
 
 import ast
 import functools
+import importlib.util
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPONENTS = {
@@ -54,6 +57,22 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
+
+
+def loaded(path: Path, name: str = "") -> ModuleType:
+    """A file that no package has, imported as a module of this name (default: that of the file)."""
+    spec = importlib.util.spec_from_file_location(name or path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def script(name: str) -> ModuleType:
+    """A file in scripts, without its ending."""
+    return loaded(ROOT / "scripts" / f"{name}.py")
 
 
 def shown(path: Path) -> str:

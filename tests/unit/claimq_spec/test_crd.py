@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,8 +15,8 @@ from claimq_spec.crd.definition import STATUS, custom_resource_definition
 from claimq_spec.duration import parse_duration
 from claimq_spec.manifest import RULES, Declared, Kind, QueueSpec, ScalingSpec, parse_manifest, walk
 from claimq_spec.quantity import parse_size
+from testkit.tree import script
 
-ROOT = Path(__file__).parents[3]
 VERSION = custom_resource_definition()["spec"]["versions"][0]
 SPEC: dict[str, Any] = VERSION["schema"]["openAPIV3Schema"]["properties"]["spec"]
 ALL = dict(walk(QueueSpec, "spec"))
@@ -61,12 +59,7 @@ def manifest(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_file_is_the_generated_one() -> None:
-    path = ROOT / "scripts" / "make_crd.py"
-    found = importlib.util.spec_from_file_location("make_crd", path)
-    assert found is not None
-    assert found.loader is not None
-    make_crd = importlib.util.module_from_spec(found)
-    found.loader.exec_module(make_crd)
+    make_crd = script("make_crd")
     assert make_crd.FILE.read_text() == make_crd.crd_text(), "run: python scripts/make_crd.py"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 _INTERRUPTED = 130
@@ -12,11 +14,19 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> NoReturn:
     """Runs the command; see :func:`claimq_cli.program.run`."""
     try:
+        _open_missing_streams()
         from claimq_cli.program import run
 
         run(arguments, is_plugin=is_plugin)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+
+
+def _open_missing_streams() -> None:
+    """Opens /dev/null for standard streams that the caller has closed: a connection would get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
 
 
 def kubectl_plugin() -> NoReturn:

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from testkit.server import Server
+
 INTERRUPTED_AT_AN_IMPORT = """
 import os, signal, sys
 
@@ -22,3 +26,22 @@ def test_ctrl_c_while_the_command_starts_leaves_no_traceback() -> None:
         [sys.executable, "-c", INTERRUPTED_AT_AN_IMPORT], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "output"),
+    [
+        (">&-", "enqueue orders one", ""),
+        ("2>&-", "enqueue orders one", "orders: 1 item enqueued, 1 in main (a new queue)\n"),
+        ("<&-", "enqueue orders --lines -", "orders: 0 items enqueued, 0 in main (no queue was created)\n"),
+        ("<&- >&- 2>&-", "enqueue orders one", ""),
+    ],
+)
+def test_closed_standard_streams_count_as_empty(
+    valkey: Server, closed: str, arguments: str, output: str
+) -> None:
+    command = [sys.executable, "-m", "claimq_cli", *arguments.split(), "--redis", valkey.url]
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, output, "")

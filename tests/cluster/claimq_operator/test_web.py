@@ -218,6 +218,16 @@ def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
         assert (status, "secret of a tenant" in page) == (503, False)
 
 
+def test_an_event_with_nothing_but_its_object_is_shown(web: Web) -> None:
+    """The API server accepts it from everyone who may create Events."""
+    world = web.world
+    uid = world.get("rq", "thumbs")["metadata"]["uid"]
+    involved = {"kind": "ReliableQueue", "name": "thumbs", "namespace": world.namespace, "uid": uid}
+    metadata = {"name": "bare", "namespace": world.namespace}
+    world.api.create({"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": involved})
+    assert web.user("looks", LOOK).get(web.path())[0] == 200
+
+
 def test_queues_come_and_go_with_their_objects(web: Web) -> None:
     world, looks = web.world, web.user("looks", LOOK)
     world.queue("videos")

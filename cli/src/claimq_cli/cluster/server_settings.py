@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,10 +13,12 @@ from claimq.address.redis_url import parse_url
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_spec.manifest import Manifest, RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_spec.quantity import format_size
 from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 Json = dict[str, Any]
-_CERTIFICATES = ("ca.crt", "tls.crt", "tls.key")
+_CERTIFICATES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
+"""The maximum size of each file in bytes, as the operator has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def queue_of(
     """The queue of the ReliableQueue ``body``. ``secrets``: the data of :func:`secrets_of`, by name.
 
     Writes the certificates into ``directory``, which only this user may be able to read. CommandError if a Secret lacks
-    a key, or does not allow its password to be sent to the server that the object names.
+    a key, has a certificate that cannot be stored, or does not allow its password to be sent to the server that the
+    object names.
     """
     redis = _redis_of(manifest)
     values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
@@ -93,12 +96,36 @@ def _checked_url(redis: RedisSpec, url: str | None, body: Json, secrets: Mapping
 def _stored(values: Mapping[str, bytes], directory: Path) -> dict[str, str]:
     """Writes the certificates among the values into files; returns their paths."""
     stored: dict[str, str] = {}
-    for file in _CERTIFICATES:
-        if file in values:
-            path = directory / hashlib.sha256(values[file]).hexdigest()
-            path.write_bytes(values[file])
-            stored[file] = str(path)
+    for file, most in _CERTIFICATES.items():
+        if file not in values:
+            continue
+        if len(values[file]) > most:
+            raise CommandError(
+                f"the {file} in spec.redis.tls has more than the allowed {format_size(most)}", REFUSED
+            )
+        path = directory / hashlib.sha256(values[file]).hexdigest()
+        if not path.exists():
+            _store(path, values[file])
+        stored[file] = str(path)
     return stored
+
+
+def _store(path: Path, content: bytes) -> None:
+    partial = path.with_suffix(".partial")  # a partly written file must never have the final name
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise CommandError(f"a certificate in spec.redis.tls cannot be stored: {error.strerror}") from error
+
+
+def remove_unused(directory: Path, used: Iterable[claimq.RedisSettings]) -> None:
+    """Deletes the certificates in ``directory`` that none of these settings has."""
+    files = {file for one in used for file in (one.ca_file, one.cert_file, one.key_file)}
+    for path in directory.iterdir():
+        if str(path) not in files:
+            path.unlink(missing_ok=True)
 
 
 def _entry(data: Json, secret: str, key: str) -> bytes:

@@ -89,9 +89,8 @@ _OPTIONS = (
     click.option(
         "--group-header",
         metavar="NAME",
-        default="X-Forwarded-Groups",
-        show_default=True,
-        help="With --trust-proxy: the header with the user's groups, separated by commas.",
+        default="",
+        help="With --trust-proxy: the header with the user's groups, separated by commas, which it always sets.",
     ),
     click.option(
         "--user-prefix", metavar="TEXT", default="", help="With --trust-proxy: put before the names of users."

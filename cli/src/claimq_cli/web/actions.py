@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.exceptions import HTTPException
@@ -118,9 +119,12 @@ class Actions:
             case _:
                 raise HTTPException(400, "there is no such action")
         record = self._queues.recorder(name, session.user)
-        run_id = self._runs.start(Run(name, session.user, record, action, change, _rate(form)))
+        is_allowed = partial(self._access.may, session, Right.CHANGE, name)
+        run_id = self._runs.start(Run(name, session.user, record, action, change, _rate(form), is_allowed))
         if run_id is None:
-            raise HTTPException(503, "too many changes are running; wait for one of them, or stop it")
+            raise HTTPException(
+                503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
+            )
         return _to(_path(name, f"runs/{run_id}"))
 
     async def _stop_run(self, request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
-from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, secrets_of
+from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, remove_unused, secrets_of
 from claimq_cli.errors import CommandError, lines_of
 from claimq_cli.item_actions import Record
 from claimq_cli.output.answers import iso_instant
@@ -90,8 +91,12 @@ class ClusterQueues:
         for body in bodies:
             name = _name_of(body)
             found[name] = await self._updated(body, self._known.get(name), read)
+            await asyncio.sleep(
+                0
+            )  # reading thousands of manifests takes seconds; requests are answered between them
         self._known = found
         await self._close_unused()
+        remove_unused(self._directory, (known.settings for known in found.values() if known.settings))
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -176,13 +181,14 @@ class ClusterQueues:
         return False
 
     async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
-        now = time.monotonic()
+        # Not all at the same time: each pass reads the Secrets of a part.
+        now = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
         kept = old if old is not None and old.queue and old.generation == _generation(body) else None
         if not is_used_by_the_operator(body):
             if kept and _reason(body) == "Unreachable":
                 return replace(kept, body=body)
             return _Known(body, None, None, _message(body), now)
-        if kept and now - kept.read_at < _SETTINGS_SECONDS:
+        if kept and time.monotonic() - kept.read_at < _SETTINGS_SECONDS:
             return replace(kept, body=body)
         try:
             manifest = parse_manifest(body, stored=True)

@@ -18,6 +18,7 @@ from claimq_cli.local_user import local_user
 COOKIE = "claimq_session"
 _IDLE_SECONDS = 12 * 3600.0
 _MOST_SESSIONS = 1000
+_MOST_OF_A_USER = 20
 _MOST_NOTICES = 10
 _SHORTEST_TOKEN = 20
 _LONGEST_NAME = 100
@@ -107,6 +108,9 @@ class Logins:
         self._sessions.pop(_digest(cookie), None)
 
     def _begin(self, key: str, user: User) -> Session:
+        own = [one for one, known in self._sessions.items() if known.identity == user]
+        for oldest in own[: max(0, len(own) + 1 - _MOST_OF_A_USER)]:
+            del self._sessions[oldest]
         session = self._sessions[key] = Session(user)
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
@@ -145,13 +149,13 @@ def of_local_user() -> tuple[Authenticate, str]:
 class ProxyHeaders:
     """The headers in which a proxy names the user that it has authenticated. Those of other peers are not believed.
 
-    ``group_header`` has the names of groups, separated by commas. The prefixes are put before the names, as the API
-    server does with those of an OpenID Connect provider.
+    ``group_header`` has the names of groups, separated by commas; without one no user has groups. The prefixes are put
+    before the names, as the API server does with those of an OpenID Connect provider.
     """
 
     trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
     user_header: str = "x-forwarded-user"
-    group_header: str = "x-forwarded-groups"
+    group_header: str = ""
     user_prefix: str = ""
     group_prefix: str = ""
 
@@ -172,7 +176,8 @@ class ProxyHeaders:
         name = self.user_prefix + headers.get(self.user_header, "").strip()
         if name == self.user_prefix or name.startswith("system:"):
             return None
-        groups = (one.strip() for one in headers.get(self.group_header, "").split(","))
+        listed = headers.get(self.group_header, "") if self.group_header else ""
+        groups = (one.strip() for one in listed.split(","))
         named = tuple(self.group_prefix + one for one in groups if one)
         return User(name, tuple(one for one in named if not one.startswith("system:")))
 

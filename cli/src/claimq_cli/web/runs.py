@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError
 from claimq_cli.failed_actions import Change, FailedAction
 from claimq_cli.item_actions import Record
 from claimq_cli.rate_limit import Pace
+from claimq_spec.kubernetes_api.port import ClusterError
 
 _MOST_RUNNING = 8
+_MOST_OF_A_USER = 3
+_CHECK_EVERY = 20.0
+"""Seconds between two checks that the user of a run may still change the queue."""
 _MOST_KEPT = 100
 
 
 @dataclass
 class Run:
     """A change of the failed items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
-    early.
+    early. ``is_allowed``: whether its user may change the queue now; otherwise it ends.
     """
 
     queue: str
@@ -29,6 +35,7 @@ class Run:
     action: FailedAction
     change: Change
     rate: float | None
+    is_allowed: Callable[[], Awaitable[bool]]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     is_running: bool = True
     problem: str = ""
@@ -42,12 +49,25 @@ class Run:
 
     async def carry_out(self) -> None:
         """Runs to the end, to an error or until ``stop`` is set."""
+        checking = in_background(
+            run_every(_CHECK_EVERY, self._check, name="permission of a run", stop=self.stop),
+            name="permission of a run",
+        )
         try:
             await self.action.run(self.change, self.record, Pace(self.rate), self.stop)
         except ClaimqError as error:
             self.problem = str(error)
         finally:
             self.is_running = False
+            checking.cancel()
+
+    async def _check(self) -> bool:
+        """Ends the run if its user has lost the permission. An API server that does not answer takes none away."""
+        with suppress(ClusterError):
+            if not await self.is_allowed():
+                self.problem = f"{self.user} may not change this queue any more"
+                self.stop.set()
+        return False
 
 
 class Runs:
@@ -59,7 +79,8 @@ class Runs:
 
     def start(self, run: Run) -> str | None:
         """Starts a run; returns its id, None if too many are running."""
-        if len(self._tasks) >= _MOST_RUNNING:
+        running = [one for one in self._runs.values() if one.is_running]
+        if len(running) >= _MOST_RUNNING or sum(one.user == run.user for one in running) >= _MOST_OF_A_USER:
             return None
         run_id = secrets.token_urlsafe(9)
         self._runs[run_id] = run

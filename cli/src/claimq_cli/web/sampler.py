@@ -7,6 +7,7 @@ import time
 
 from claimq.concurrency.background_work import run_every
 from claimq.errors import ClaimqError
+from claimq_cli.web.answering import answering
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.samples import Sample, Samples, sample_of
 
@@ -15,6 +16,8 @@ _LEAST_SHARE = 5
 """The pause after a pass is this many times as long as the pass, so that 10,000 queues keep no server busy."""
 _AT_ONCE = 16
 _WARNINGS_EVERY = 60.0
+_SAMPLE_SECONDS = 5.0
+"""How long a pass waits for the answers of one queue."""
 
 
 class Sampler:
@@ -70,7 +73,8 @@ class Sampler:
 
     async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
         try:
-            return await self.sample(name)
+            async with answering(name, _SAMPLE_SECONDS):
+                return await self.sample(name)
         except ClaimqError as error:
             return error
 

@@ -79,8 +79,9 @@ class Guarded:
         if self._proxy is None:
             return self._logins.session(HTTPConnection(scope).cookies.get(COOKIE, ""))
         peer, _ = scope.get("client") or ("", 0)
-        if not self._proxy.trusts(peer) or len(headers.getlist(self._proxy.user_header)) != 1:
-            return None
+        counts = [len(headers.getlist(one)) for one in (self._proxy.user_header, self._proxy.group_header)]
+        if not self._proxy.trusts(peer) or counts[0] != 1 or counts[1] > 1:
+            return None  # of two headers one may be the user's own
         user = self._proxy.user(headers)
         return None if user is None else self._logins.session_of(user)
 

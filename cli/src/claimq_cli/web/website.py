@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,6 +24,7 @@ from claimq_cli.queue_reads import live_workers
 from claimq_cli.web import plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions, filter_of
+from claimq_cli.web.answering import answering
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, notes_of, selected, warnings_of
@@ -35,7 +37,10 @@ from claimq_cli.web.samples import Samples, per_second, recent
 from claimq_cli.web.security import HEALTH, STATIC, Guarded
 from claimq_spec.kubernetes_api.port import ClusterError, part
 
-_READS_AT_ONCE = 8
+_READS_AT_ONCE = 16
+_READS_OF_A_QUEUE = 2
+_READ_SECONDS = 20.0
+_ROW_SECONDS = 5.0
 _COUNT_SECONDS = 3.0
 """After so long a dry run shows what it has counted."""
 _STATIC = HERE / "static"
@@ -67,6 +72,7 @@ class Site:
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reads_of_queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -109,6 +115,13 @@ class Site:
             ]
         return routes
 
+    @asynccontextmanager
+    async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
+        """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
+        of_queue = self._reads_of_queues.setdefault(name, asyncio.Semaphore(_READS_OF_A_QUEUE))
+        async with answering(name, seconds or _READ_SECONDS), of_queue, self._reads:
+            yield
+
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
         return PlainTextResponse("ok\n")
 
@@ -118,21 +131,18 @@ class Site:
             async with self._reads:
                 await self.sampler.sample_all()
         problems = {**self._queues.unreadable(), **self.sampler.problems}
-        seen = await self._access.visible(request.state.session, [*self.sampler.samples.names, *problems])
+        listed = dict.fromkeys([*self.sampler.samples.names, *problems])
+        seen = await self._access.visible(request.state.session, [*listed])
         rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
         latest = {name: ring.latest for name, ring in rings.items() if name in seen and ring and ring.latest}
         names, part = selected(latest, selection)
         decisions = self._queues.decisions()
-        rows: list[Json] = []
-        errors: list[StoreUnavailable] = []
-        for name in names:
-            try:
-                rows += await self._row(name, decisions.get(name, {}))
-            except StoreUnavailable as error:
-                problems[name] = str(error)
-                errors.append(error)
+        results = await asyncio.gather(*(self._try_row(name, decisions.get(name, {})) for name in names))
+        rows = [row for result in results if not isinstance(result, ClaimqError) for row in result]
+        errors = {name: one for name, one in zip(names, results, strict=True) if isinstance(one, ClaimqError)}
         if errors and not rows:
-            raise errors[0]
+            raise next(iter(errors.values()))
+        problems |= {name: str(error) for name, error in errors.items()}
         return self._page(
             request,
             "overview.html",
@@ -149,12 +159,18 @@ class Site:
             unsampled_count=self.sampler.unsampled_count,
         )
 
+    async def _try_row(self, name: str, decision: Json) -> list[Json] | ClaimqError:
+        try:
+            return await self._row(name, decision)
+        except ClaimqError as error:
+            return error
+
     async def _row(self, name: str, decision: Json) -> list[Json]:
         """The row of a queue; none if it does not exist any more."""
         queue = self._queues.queue(name)
         if queue is None:
             return []
-        async with self._reads:
+        async with self._reading(name, _ROW_SECONDS):
             sample = await self.sampler.sample(name)
             if sample is None:
                 return []
@@ -180,7 +196,7 @@ class Site:
 
     async def _summary(self, request: Request) -> Response:
         name, queue = await self._queue_of(request, Right.LOOK)
-        async with self._reads:
+        async with self._reading(name):
             sample = await self.sampler.sample(name)
             if sample is None:
                 raise no_queue(name)
@@ -194,7 +210,7 @@ class Site:
         state = str(request.path_params["state"])
         if state not in queue_pages.READ:
             raise HTTPException(404, "there is no such page")
-        async with self._reads:
+        async with self._reading(name):
             if not await queue.exists():
                 raise no_queue(name)
             values = await queue_pages.READ[state](queue, request.query_params)
@@ -203,7 +219,7 @@ class Site:
     async def _item(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
         item_id = request.query_params.get("id", "")
-        async with self._reads:
+        async with self._reading(name):
             found = await queue.find(item_id) if item_id else None
         if found is None:
             raise HTTPException(
@@ -214,7 +230,7 @@ class Site:
 
     async def _audit(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
-        async with self._reads:
+        async with self._reading(name):
             records = await queue.audit_log(queue_pages.MOST_RECORDS)
         return await self._queue_page(request, "audit.html", name, "audit", records=records)
 
@@ -224,7 +240,7 @@ class Site:
         wanted = filter_of(request.query_params)
         action, stop = FailedAction(queue, wanted), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
-        async with self._reads:
+        async with self._reading(name):
             await action.count(stop)
         return await self._queue_page(request, "selected.html", name, "failed", wanted=wanted, action=action)
 

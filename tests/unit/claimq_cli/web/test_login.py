@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from claimq_cli.errors import CommandError
 from claimq_cli.web import login
 from claimq_cli.web.login import Logins, User, by_tokens, read_users
+from claimq_cli.web.security import Guarded
 
 TOKEN = "0123456789abcdef0123"
 
@@ -70,10 +72,11 @@ async def test_a_session_ends_when_it_is_not_used(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_the_sessions_that_were_not_used_for_the_longest_time_end_first() -> None:
-    logins = of_ann()
-    cookies = [await logged_in(logins) for _ in range(1000)]
+    tokens = [f"{number:020}" for number in range(1001)]
+    logins = Logins(by_tokens({token: f"user {token}" for token in tokens}), hint="")
+    cookies = [await logins.log_in(token) or "" for token in tokens[:1000]]
     assert logins.session(cookies[0])
-    cookies.append(await logged_in(logins))
+    cookies.append(await logins.log_in(tokens[1000]) or "")
     assert [bool(logins.session(cookies[n])) for n in (0, 1, 2, 1000)] == [True, False, True, True]
 
 
@@ -101,7 +104,11 @@ async def test_a_session_ends_with_the_token_of_its_login(monkeypatch: pytest.Mo
     assert await logins.log_in("another") is None
 
 
-PROXY = login.ProxyHeaders(login.networks(["127.0.0.1", "10.1.0.0/16", "::1"]), group_prefix="idp:")
+PROXY = login.ProxyHeaders(
+    login.networks(["127.0.0.1", "10.1.0.0/16", "::1"]),
+    group_header="x-forwarded-groups",
+    group_prefix="idp:",
+)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +141,9 @@ def test_the_proxy_names_the_user(headers: dict[str, str], user: User | None) ->
 
 
 def test_a_proxy_cannot_name_groups_of_kubernetes() -> None:
-    proxy = login.ProxyHeaders(login.networks(["127.0.0.1"]), user_prefix="idp:")
+    proxy = login.ProxyHeaders(
+        login.networks(["127.0.0.1"]), group_header="x-forwarded-groups", user_prefix="idp:"
+    )
     user = proxy.user({"x-forwarded-user": "system:admin", "x-forwarded-groups": "dev,system:masters"})
     assert user == User("idp:system:admin", ("dev",))
 
@@ -143,3 +152,48 @@ def test_a_proxy_cannot_name_groups_of_kubernetes() -> None:
 def test_a_proxy_is_named_by_an_address(text: str) -> None:
     with pytest.raises(CommandError, match="--trust-proxy"):
         login.networks([text])
+
+
+def test_groups_are_not_believed_without_their_header_being_configured() -> None:
+    proxy = login.ProxyHeaders(login.networks(["127.0.0.1"]))
+    assert proxy.user({"x-forwarded-user": "ann", "x-forwarded-groups": "dev", "": "ops"}) == User("ann")
+
+
+@pytest.mark.parametrize("name", [b"x-forwarded-user", b"x-forwarded-groups"])
+async def test_a_header_that_comes_twice_is_refused(name: bytes) -> None:
+    """A proxy that adds its header to that of the user must not make the user another one."""
+    statuses: list[int] = []
+
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Message) -> None:
+        if "status" in message:
+            statuses.append(message["status"])
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def ask(headers: list[tuple[bytes, bytes]]) -> None:
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "query_string": b"",
+            "client": ("127.0.0.1", 1),
+        }
+        await guarded({**scope, "headers": [(b"host", b"127.0.0.1"), *headers]}, receive, send)
+
+    guarded = Guarded(app, ["127.0.0.1"], of_ann(), PROXY)
+    once = [(b"x-forwarded-user", b"ann"), (b"x-forwarded-groups", b"dev")]
+    await ask(once)
+    await ask([*once, (name, b"admins")])
+    assert statuses == [200, 403]
+
+
+async def test_a_user_who_logs_in_often_ends_only_sessions_of_the_same_user() -> None:
+    logins = Logins(by_tokens({TOKEN: "ann", TOKEN[::-1]: "eve"}), hint="")
+    ann = await logged_in(logins)
+    cookies = [await logins.log_in(TOKEN[::-1]) or "" for _ in range(1100)]
+    assert logins.session(ann) is not None
+    assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]

@@ -1,0 +1,33 @@
+"""Limits what a server can do to the page: its queues can belong to anyone, and so can the server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from claimq.errors import ClaimqError, StoreUnavailable
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What the library raises for an answer that no server of ours gives."""
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def answering(name: str, seconds: float) -> AsyncGenerator[None]:
+    """Ends the reads of a queue inside the block after so many seconds. Raises StoreUnavailable then, and for answers
+    that cannot be read.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except ClaimqError:
+        raise
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"{name}: its server did not finish its answers within {seconds:g} s"
+        ) from None
+    except _UNREADABLE as error:
+        _log.warning("%s: the answers of its server cannot be read: %r", name, error)
+        raise StoreUnavailable(f"{name}: the answers of its server cannot be read") from error

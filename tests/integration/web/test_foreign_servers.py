@@ -1,0 +1,135 @@
+"""Servers that anyone may run beside the others: slow ones and wrong ones do not stop the page for other queues."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+import claimq
+from claimq_cli.web import sampler, website
+from claimq_cli.web.queues import Json, QueuesWithoutObjects
+from claimq_cli.web.website import Site
+from testkit.server import Server
+
+
+class Both(QueuesWithoutObjects):
+    """A queue of the test's server, and 20 of another one."""
+
+    def __init__(self, good: claimq.Server, foreign: claimq.Server) -> None:
+        self._queues = {"z.good": good.queue("z.good")}
+        self._queues |= {f"a.{number}": foreign.queue(f"a.{number}") for number in range(20)}
+
+    async def names(self) -> Sequence[str]:
+        return sorted(self._queues)
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        return self._queues.get(name)
+
+    def decisions(self) -> Mapping[str, Json]:
+        return {}
+
+    def servers(self) -> Iterable[claimq.Server]:
+        return ()
+
+
+@asynccontextmanager
+async def foreign_server(kind: str) -> AsyncGenerator[str]:
+    """A server that sends a reply byte by byte without an end, or one that no command of ours has."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.read(4096):
+                if kind == "slow":
+                    writer.write(b"$1000000\r\n")
+                    while not reader.at_eof():
+                        writer.write(b"x")
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+                writer.write(b"+OK\r\n")
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def site_beside(kind: str, valkey: Server) -> AsyncGenerator[Site]:
+    """A page with the queue of the test's server, which has an item, and those of a foreign server."""
+    async with (
+        foreign_server(kind) as url,
+        claimq.connect(valkey.url) as good,
+        claimq.connect(settings=claimq.RedisSettings(url, retry_for=0.1)) as foreign,
+    ):
+        await good.queue("z.good").enqueue("x")
+        yield Site(Both(good, foreign))
+
+
+async def get(app: ASGIApp, path: str) -> tuple[int, str]:
+    """The status and the text of a page."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+    }
+    await app(
+        {**scope, "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1), "state": {}},
+        receive,
+        send,
+    )
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return int(sent[0]["status"]), body.decode()
+
+
+@pytest.mark.parametrize("kind", ["slow", "wrong"])
+async def test_the_other_queues_are_sampled(
+    kind: str, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "_SAMPLE_SECONDS", 0.5)
+    async with site_beside(kind, valkey) as site:
+        await site.sampler.sample_all()
+        assert set(site.sampler.samples.names) == {"z.good"}
+        assert len(site.sampler.problems) == 20
+
+
+@pytest.mark.parametrize("kind", ["slow", "wrong"])
+async def test_the_pages_of_other_queues_are_served(
+    kind: str, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "_SAMPLE_SECONDS", 0.5)
+    async with site_beside(kind, valkey) as site:
+        app = site.app("127.0.0.1")
+        open_pages = [asyncio.ensure_future(get(app, "/queues/a.0/waiting")) for _ in range(40)]
+        await asyncio.sleep(0)
+        assert (await get(app, "/queues/z.good/waiting"))[0] == 200
+        status, page = await get(app, "/")
+        assert (status, "/queues/z.good" in page) == (200, True)
+        for one in open_pages:
+            one.cancel()
+        await asyncio.gather(*open_pages, return_exceptions=True)
+
+
+async def test_a_page_of_a_slow_server_says_so(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(website, "_READ_SECONDS", 0.5)
+    async with site_beside("slow", valkey) as site:
+        status, page = await get(site.app("127.0.0.1"), "/queues/a.0/waiting")
+        assert (status, "did not finish its answers" in page) == (503, True)

@@ -9,6 +9,7 @@ from claimq.errors import InvalidSpec
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.server_settings import ClusterQueue, queue_of, secrets_of
 from claimq_cli.errors import NOT_DONE, CommandError, lines_of
+from claimq_spec.certificates import Certificates
 from claimq_spec.manifest import parse_manifest
 
 Json = dict[str, Any]
@@ -20,7 +21,7 @@ class ReliableQueues:
     def __init__(self, kubectl: Kubectl, directory: Path, *, retry_for: float) -> None:
         """``directory``: for certificates, readable only by this user. ``retry_for``: for the settings."""
         self._kubectl = kubectl
-        self._directory = directory
+        self._certificates = Certificates(directory)
         self._retry_for = retry_for
         self._secrets: dict[tuple[str, str], Json] = {}
 
@@ -50,7 +51,7 @@ class ReliableQueues:
     def _queue(self, body: Json) -> ClusterQueue:
         manifest = parse_manifest(body, stored=True)
         secrets = {name: self._secret(manifest.namespace, name) for name in secrets_of(manifest)}
-        return queue_of(manifest, body, secrets, self._directory, retry_for=self._retry_for)
+        return queue_of(manifest, body, secrets, self._certificates, retry_for=self._retry_for)
 
     def _secret(self, namespace: str, name: str) -> Json:
         key = (namespace, name)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import claimq
 from claimq.address.redis_url import parse_url
 from claimq_cli.errors import REFUSED, CommandError
+from claimq_spec.certificates import CertificateRejected, Certificates
 from claimq_spec.manifest import Manifest, RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
-from claimq_spec.quantity import format_size
 from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 Json = dict[str, Any]
-_CERTIFICATES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
-"""The maximum size of each file in bytes, as the operator has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +33,17 @@ def secrets_of(manifest: Manifest) -> list[str]:
 
 
 def queue_of(
-    manifest: Manifest, body: Json, secrets: Mapping[str, Json], directory: Path, *, retry_for: float
+    manifest: Manifest,
+    body: Json,
+    secrets: Mapping[str, Json],
+    certificates: Certificates,
+    *,
+    others: Collection[str] = (),
+    retry_for: float,
 ) -> ClusterQueue:
     """The queue of the ReliableQueue ``body``. ``secrets``: the data of :func:`secrets_of`, by name.
 
-    Writes the certificates into ``directory``, which only this user may be able to read. CommandError if a Secret lacks
+    Stores its certificates; ``others``: those that other queues of the namespace use. CommandError if a Secret lacks
     a key, has a certificate that cannot be stored, or does not allow its password to be sent to the server that the
     object names.
     """
@@ -49,7 +51,10 @@ def queue_of(
     values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
     texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
     url = _checked_url(redis, texts.get("url"), body, secrets)
-    stored = _stored(values, directory)
+    try:
+        stored = certificates.paths(values, others, manifest.namespace)
+    except CertificateRejected as error:
+        raise CommandError(str(error), REFUSED) from error
     settings = claimq.RedisSettings(
         url,
         **redis.credentials(texts),
@@ -93,39 +98,9 @@ def _checked_url(redis: RedisSpec, url: str | None, body: Json, secrets: Mapping
     return address
 
 
-def _stored(values: Mapping[str, bytes], directory: Path) -> dict[str, str]:
-    """Writes the certificates among the values into files; returns their paths."""
-    stored: dict[str, str] = {}
-    for file, most in _CERTIFICATES.items():
-        if file not in values:
-            continue
-        if len(values[file]) > most:
-            raise CommandError(
-                f"the {file} in spec.redis.tls has more than the allowed {format_size(most)}", REFUSED
-            )
-        path = directory / hashlib.sha256(values[file]).hexdigest()
-        if not path.exists():
-            _store(path, values[file])
-        stored[file] = str(path)
-    return stored
-
-
-def _store(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(".partial")  # a partly written file must never have the final name
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise CommandError(f"a certificate in spec.redis.tls cannot be stored: {error.strerror}") from error
-
-
-def remove_unused(directory: Path, used: Iterable[claimq.RedisSettings]) -> None:
-    """Deletes the certificates in ``directory`` that none of these settings has."""
-    files = {file for one in used for file in (one.ca_file, one.cert_file, one.key_file)}
-    for path in directory.iterdir():
-        if str(path) not in files:
-            path.unlink(missing_ok=True)
+def files_of(settings: claimq.RedisSettings) -> set[str]:
+    """The certificates that a connection uses."""
+    return {one for one in (settings.ca_file, settings.cert_file, settings.key_file) if one}
 
 
 def _entry(data: Json, secret: str, key: str) -> bytes:

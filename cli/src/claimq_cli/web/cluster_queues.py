@@ -16,11 +16,12 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
-from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, remove_unused, secrets_of
+from claimq_cli.cluster.server_settings import files_of, is_used_by_the_operator, queue_of, secrets_of
 from claimq_cli.errors import CommandError, lines_of
 from claimq_cli.item_actions import Record
 from claimq_cli.output.answers import iso_instant
 from claimq_cli.web.queues import Json
+from claimq_spec.certificates import Certificates
 from claimq_spec.kubernetes_api.port import EVENTS, QUEUES, SECRETS, Cluster, ClusterError, part, parts
 from claimq_spec.manifest import parse_manifest
 
@@ -63,7 +64,7 @@ class ClusterQueues:
     def __init__(self, cluster: Cluster, directory: Path, namespaces: Sequence[str] = ()) -> None:
         """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all."""
         self._cluster = cluster
-        self._directory = directory
+        self._certificates = Certificates(directory)
         self._namespaces = tuple(namespaces) or (None,)
         self._known: dict[str, _Known] = {}
         self._servers: dict[claimq.RedisSettings, claimq.Server] = {}
@@ -87,16 +88,14 @@ class ClusterQueues:
         for namespace in self._namespaces:
             bodies += await self._cluster.list(QUEUES, namespace, keep=_without_template)
         read: dict[tuple[str, str], Json] = {}
-        found: dict[str, _Known] = {}
         for body in bodies:
             name = _name_of(body)
-            found[name] = await self._updated(body, self._known.get(name), read)
-            await asyncio.sleep(
-                0
-            )  # reading thousands of manifests takes seconds; requests are answered between them
-        self._known = found
+            self._known[name] = await self._updated(body, self._known.get(name), read)
+            await asyncio.sleep(0)  # reading thousands of manifests takes seconds
+        for name in self._known.keys() - map(_name_of, bodies):
+            del self._known[name]
         await self._close_unused()
-        remove_unused(self._directory, (known.settings for known in found.values() if known.settings))
+        self._certificates.sweep(self._files())
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -193,7 +192,10 @@ class ClusterQueues:
         try:
             manifest = parse_manifest(body, stored=True)
             data = {one: await self._secret(manifest.namespace, one, read) for one in secrets_of(manifest)}
-            found = queue_of(manifest, body, data, self._directory, retry_for=_RETRY_SECONDS)
+            others = self._files(manifest.namespace, without=_name_of(body))
+            found = queue_of(
+                manifest, body, data, self._certificates, others=others, retry_for=_RETRY_SECONDS
+            )
         except (CommandError, InvalidSpec, ClusterError) as error:
             if kept:  # the Secrets cannot be read just now; the connections go on with what was read before
                 return replace(kept, body=body)
@@ -202,6 +204,15 @@ class ClusterQueues:
             self._servers[found.settings] = claimq.connect(settings=found.settings)
         queue = self._servers[found.settings].queue(found.queue_name)
         return _Known(body, queue, found.settings, "", now)
+
+    def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
+        """The certificates that the queues of a namespace or of all use, but for one of them."""
+        return {
+            file
+            for name, known in self._known.items()
+            if known.settings and name != without and namespace in ("", name.partition(".")[0])
+            for file in files_of(known.settings)
+        }
 
     async def _secret(self, namespace: str, name: str, read: dict[tuple[str, str], Json]) -> Json:
         key = (namespace, name)

@@ -19,8 +19,8 @@ from claimq.server import Server, connect
 from claimq_operator.fault import Fault
 from claimq_operator.grants import NO_GRANTS, Grants
 from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.redis.certificates import CertificateRejected, Certificates
 from claimq_operator.redis.password_hosts import forbidden
+from claimq_spec.certificates import CertificateRejected, Certificates
 from claimq_spec.kubernetes_api.port import (
     SECRETS,
     Cluster,
@@ -138,7 +138,7 @@ class RedisConnections:
             )
         except CertificateRejected as error:
             self._sweep()
-            raise ServerAccessError(error.fault) from error
+            raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
 
     async def close(self) -> None:
         """Closes all connections."""

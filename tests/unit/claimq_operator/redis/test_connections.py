@@ -5,8 +5,8 @@ import base64
 from pathlib import Path
 from typing import Any, cast
 
-from claimq_operator.redis.certificates import MAX_BYTES, NAMESPACE_BYTES
 from claimq_operator.redis.connections import RedisConnections, ServerAccessError
+from claimq_spec.certificates import MAX_BYTES, NAMESPACE_BYTES
 from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
 from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
 

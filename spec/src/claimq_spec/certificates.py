@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from claimq_operator.fault import Fault
 from claimq_spec.quantity import format_size
 
 MAX_BYTES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
@@ -16,11 +15,13 @@ NAMESPACE_BYTES = 1024 * 1024
 
 
 class CertificateRejected(Exception):
-    """A certificate was not stored; ``fault`` has the cause and the fix."""
+    """A certificate was not stored. The message has the cause and the fix, ``reason`` is for programs:
+    ``CertificateTooLarge`` or ``CertificateNotStored``.
+    """
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Certificates:
@@ -38,10 +39,10 @@ class Certificates:
         found = {name: self._directory / _file_name(name, files[name]) for name in MAX_BYTES if name in files}
         for name in found:
             if len(files[name]) > MAX_BYTES[name]:
-                raise CertificateRejected(_too_large(name, len(files[name])))
+                raise _too_large(name, len(files[name]))
         new = sum(len(files[name]) for name, path in found.items() if str(path) not in others)
         if new + sum(_size(path) for path in others) > NAMESPACE_BYTES:
-            raise CertificateRejected(_too_many(namespace))
+            raise _too_many(namespace)
         for name, path in found.items():
             self._store(path, files[name])
         return {name: str(path) for name, path in found.items()}
@@ -63,7 +64,7 @@ class Certificates:
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise CertificateRejected(_not_stored(error)) from error
+            raise _not_stored(error) from error
 
 
 def _file_name(name: str, content: bytes) -> str:
@@ -77,25 +78,25 @@ def _size(path: str) -> int:
         return 0
 
 
-def _too_large(name: str, size: int) -> Fault:
+def _too_large(name: str, size: int) -> CertificateRejected:
     message = (
         f"the {name} in spec.redis.tls has {size} bytes, more than the allowed {format_size(MAX_BYTES[name])}; keep "
         "only the certificates that are needed in the Secret"
     )
-    return Fault("CertificateTooLarge", message, needs_action=True)
+    return CertificateRejected("CertificateTooLarge", message)
 
 
-def _too_many(namespace: str) -> Fault:
+def _too_many(namespace: str) -> CertificateRejected:
     message = (
         f"the certificates of all queues in the namespace {namespace} exceed the allowed "
         f"{format_size(NAMESPACE_BYTES)}; let queues share Secrets, or make them smaller"
     )
-    return Fault("CertificateTooLarge", message, needs_action=True)
+    return CertificateRejected("CertificateTooLarge", message)
 
 
-def _not_stored(error: OSError) -> Fault:
+def _not_stored(error: OSError) -> CertificateRejected:
     message = (
-        f"the certificates in spec.redis.tls cannot be stored in the operator's temporary directory "
-        f"({error.strerror}); free space there, or give the operator a larger directory"
+        f"the certificates in spec.redis.tls cannot be stored in the temporary directory ({error.strerror}); "
+        "free space there, or make it larger"
     )
-    return Fault("CertificateNotStored", message, needs_action=True)
+    return CertificateRejected("CertificateNotStored", message)

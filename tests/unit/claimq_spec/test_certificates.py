@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_operator.redis.certificates import MAX_BYTES, NAMESPACE_BYTES, CertificateRejected, Certificates
+from claimq_spec.certificates import MAX_BYTES, NAMESPACE_BYTES, CertificateRejected, Certificates
 from testkit.waiting import PATIENCE
 
 CA = MAX_BYTES["ca.crt"]
@@ -19,7 +19,7 @@ def test_a_file_has_a_maximum_size(tmp_path: Path, name: str) -> None:
     assert store.paths({name: b"x" * MAX_BYTES[name]}, (), "media")
     with pytest.raises(CertificateRejected, match=rf"{name}.* has {MAX_BYTES[name] + 1} bytes") as caught:
         store.paths({name: b"x" * (MAX_BYTES[name] + 1)}, (), "media")
-    assert (caught.value.fault.reason, caught.value.fault.needs_action) == ("CertificateTooLarge", True)
+    assert caught.value.reason == "CertificateTooLarge"
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -42,7 +42,7 @@ def test_a_directory_that_cannot_be_written_is_reported_and_gets_no_partial_file
     missing = tmp_path / "gone"
     with pytest.raises(CertificateRejected, match=os.strerror(2)) as caught:
         Certificates(missing).paths({"ca.crt": b"x"}, (), "media")
-    assert caught.value.fault.reason == "CertificateNotStored"
+    assert caught.value.reason == "CertificateNotStored"
 
 
 def test_sweeping_keeps_what_is_used(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_sweeping_keeps_what_is_used(tmp_path: Path) -> None:
 _ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from claimq_operator.redis.certificates import Certificates, CertificateRejected
+from claimq_spec.certificates import Certificates, CertificateRejected
 directory = Path(sys.argv[1])
 store = Certificates(directory)
 kept = store.paths({"ca.crt": b"of another queue"}, (), "print")["ca.crt"]
@@ -64,7 +64,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     store.paths({"ca.crt": b"x" * 60_000}, (), "media")
 except CertificateRejected as error:
-    print(error.fault.reason)
+    print(error.reason)
 print([str(path) for path in directory.iterdir()] == [kept])
 print(Path(store.paths({"ca.crt": b"small"}, (), "print")["ca.crt"]).read_text())
 """

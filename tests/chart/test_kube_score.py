@@ -9,7 +9,13 @@ from clusterkit import build
 from testkit.chart import Chart
 from testkit.waiting import PATIENCE
 
-EVERYTHING = ("valkey.enabled=true", "networkPolicy.enabled=true", "operator.replicas=2", "crds.keep=false")
+EVERYTHING = (
+    "valkey.enabled=true",
+    "networkPolicy.enabled=true",
+    "operator.replicas=2",
+    "crds.keep=false",
+    "web.enabled=true",
+)
 WORST_GRADE_OF_NO_FINDING = 7
 """kube-score: 1 is critical, 5 a warning, 7 almost right, 10 right."""
 

@@ -321,12 +321,12 @@ def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: Bloc
     assert user.send("GET", location.replace("media", "other"), None, {}).status == 404
 
 
-def test_a_ninth_change_has_to_wait(user: User, queue: BlockingQueue) -> None:
+def test_a_fourth_change_of_a_user_has_to_wait(user: User, queue: BlockingQueue) -> None:
     form = {"action": "requeue", "client": "none", "rate": "0.1"}
     queue.enqueue_many([NewItem("x", client="none") for _ in range(20)])
     while claims := queue.claim(20, wait=0):
         queue.fail(claims, "no", permanent=True)
-    locations = [user.post("/queues/media/failed", form).headers["location"] for _ in range(8)]
+    locations = [user.post("/queues/media/failed", form).headers["location"] for _ in range(3)]
     refused = user.post("/queues/media/failed", form)
     assert refused.status == 503
     assert "too many changes are running" in refused.text

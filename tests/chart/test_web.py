@@ -24,7 +24,7 @@ def test_only_the_page_gets_the_token_of_its_service_account(chart: Chart) -> No
     assert proxy == {"name": "login", "image": "example/login:1"}
 
 
-def test_headers_are_believed_only_with_a_proxy_and_groups_only_if_they_are_configured(chart: Chart) -> None:
+def test_headers_are_believed_only_with_a_proxy_and_groups_only_if_set(chart: Chart) -> None:
     def options(*values: str) -> set[str]:
         page, *_ = page_pod(chart.objects("web.enabled=true", *values))["containers"]
         return {one for one in page["args"] if one.startswith(("--trust", "--user", "--group"))}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_cli.cluster.server_settings import ClusterQueue, files_of, queue_of
+from claimq_cli.cluster.server_settings import ClusterQueue, queue_of
 from claimq_cli.errors import CommandError
 from claimq_spec.certificates import MAX_BYTES, Certificates
 from claimq_spec.manifest import parse_manifest
@@ -29,7 +29,7 @@ def found(directory: Path, certificate: bytes) -> ClusterQueue:
 
 
 def test_a_certificate_is_a_file(tmp_path: Path) -> None:
-    (file,) = files_of(found(tmp_path, b"first").settings)
+    (file,) = found(tmp_path, b"first").settings.files
     assert Path(file).read_bytes() == b"first"
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import claimq
 from claimq.address.redis_url import parse_url
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import Manifest, RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,14 @@ def queue_of(
 
 def is_used_by_the_operator(body: Json) -> bool:
     """Whether the operator uses the queue and the server that the object names now, so that it has allowed both."""
-    generation = body["metadata"].get("generation")
-    status = cast("Json", body.get("status") or {})
-    conditions: list[Json] = status.get("conditions") or []
-    return any(
-        (one["type"], one["status"], one.get("observedGeneration")) == ("RedisReachable", "True", generation)
-        for one in conditions
-    )
+    found, generation = reachable(body), body["metadata"].get("generation")
+    return (found.get("status"), found.get("observedGeneration")) == ("True", generation)
+
+
+def reachable(body: Json) -> Json:
+    """The condition RedisReachable of the object; empty if it has none."""
+    conditions = parts(part(body, "status"), "conditions")
+    return next((one for one in conditions if one.get("type") == "RedisReachable"), Json())
 
 
 def _redis_of(manifest: Manifest) -> RedisSpec:
@@ -96,11 +96,6 @@ def _checked_url(redis: RedisSpec, url: str | None, body: Json, secrets: Mapping
         if not is_allowed(endpoint, hosts) and not (is_shown and is_used_by_the_operator(body)):
             raise CommandError(_forbidden(redis, reference.name), REFUSED)
     return address
-
-
-def files_of(settings: claimq.RedisSettings) -> set[str]:
-    """The certificates that a connection uses."""
-    return {one for one in (settings.ca_file, settings.cert_file, settings.key_file) if one}
 
 
 def _entry(data: Json, secret: str, key: str) -> bytes:

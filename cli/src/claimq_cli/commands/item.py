@@ -7,6 +7,7 @@ from copy import copy
 
 import click
 
+import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import find
 from claimq_cli.commands.option_types import Command, Duration
@@ -50,7 +51,7 @@ async def cancel(context: Context, name: str, ids: tuple[str, ...], error: str) 
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, recorded_in(queue, local_user()))
+        actions = _actions(queue)
         return await _each(context, name, ids, lambda one: actions.cancel(one, error))
 
 
@@ -63,7 +64,7 @@ async def remove(context: Context, name: str, ids: tuple[str, ...]) -> int:
     `claimq failed removed NAME` lists the latest ones that were removed from main, delayed and busy.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, recorded_in(queue, local_user()))
+        actions = _actions(queue)
         return await _each(context, name, ids, actions.remove)
 
 
@@ -76,7 +77,7 @@ async def run_now(context: Context, name: str, ids: tuple[str, ...]) -> int:
     They may be delayed, in main, or failed. Of several clients each still has its turn.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, recorded_in(queue, local_user()))
+        actions = _actions(queue)
         return await _each(context, name, ids, actions.run_now)
 
 
@@ -90,7 +91,7 @@ async def requeue(context: Context, name: str, ids: tuple[str, ...], delay: floa
     A worker that has the item loses its claim.
     """
     async with context.changed_queue(name) as queue:
-        actions = ItemActions(queue, recorded_in(queue, local_user()))
+        actions = _actions(queue)
         return await _each(context, name, ids, lambda one: actions.requeue(one, delay))
 
 
@@ -107,8 +108,12 @@ async def move(context: Context, name: str, target: str, ids: tuple[str, ...]) -
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)
     async with context.queue(name) as queue, context.queue(target) as other:
-        actions = ItemActions(queue, recorded_in(queue, local_user()))
+        actions = _actions(queue)
         return await _each(context, name, ids, lambda one: actions.move(one, other))
+
+
+def _actions(queue: claimq.ReliableQueue) -> ItemActions:
+    return ItemActions(queue, recorded_in(queue, local_user()))
 
 
 async def _each(

@@ -11,18 +11,18 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
-from claimq_cli.cluster.server_settings import files_of, is_used_by_the_operator, queue_of, secrets_of
+from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, reachable, secrets_of
 from claimq_cli.errors import CommandError, lines_of
 from claimq_cli.item_actions import Record
-from claimq_cli.output.answers import iso_instant
+from claimq_cli.output.answers import count as counted
 from claimq_cli.web.queues import Json
 from claimq_spec.certificates import Certificates
-from claimq_spec.kubernetes_api.port import EVENTS, QUEUES, SECRETS, Cluster, ClusterError, part, parts
+from claimq_spec.kubernetes_api.events import event, queue_reference
+from claimq_spec.kubernetes_api.port import EVENTS, QUEUES, SECRETS, Cluster, ClusterError, part
 from claimq_spec.manifest import parse_manifest
 
 _PERIOD = 10.0
@@ -30,7 +30,6 @@ _SETTINGS_SECONDS = 300.0
 """After so long the Secrets of a queue are read again."""
 _RETRY_SECONDS = 1.0
 _MOST_EVENTS = 50
-_LONGEST_MESSAGE = 1000
 _COMPONENT = "claimq-web"
 _log = logging.getLogger(__name__)
 
@@ -158,7 +157,7 @@ class ClusterQueues:
             if queue is not None:
                 await queue.record_action(actor, action, target, count=count)
             what = " ".join(word for word in (action, target) if word)
-            number = "" if count is None else f" ({count:,} item{'' if count == 1 else 's'})"
+            number = "" if count is None else f" ({counted(count)})"
             await self._emit(name, f"{actor}: {what}{number}")
 
         return record
@@ -181,12 +180,12 @@ class ClusterQueues:
 
     async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
         # Not all at the same time: each pass reads the Secrets of a part.
-        now = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
+        read_at = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
         kept = old if old is not None and old.queue and old.generation == _generation(body) else None
         if not is_used_by_the_operator(body):
             if kept and _reason(body) == "Unreachable":
                 return replace(kept, body=body)
-            return _Known(body, None, None, _message(body), now)
+            return _Known(body, None, None, _message(body), read_at)
         if kept and time.monotonic() - kept.read_at < _SETTINGS_SECONDS:
             return replace(kept, body=body)
         try:
@@ -199,11 +198,11 @@ class ClusterQueues:
         except (CommandError, InvalidSpec, ClusterError) as error:
             if kept:  # the Secrets cannot be read just now; the connections go on with what was read before
                 return replace(kept, body=body)
-            return _Known(body, None, None, "; ".join(lines_of(error)), now)
+            return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
         if found.settings not in self._servers:
             self._servers[found.settings] = claimq.connect(settings=found.settings)
         queue = self._servers[found.settings].queue(found.queue_name)
-        return _Known(body, queue, found.settings, "", now)
+        return _Known(body, queue, found.settings, "", read_at)
 
     def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
         """The certificates that the queues of a namespace or of all use, but for one of them."""
@@ -211,7 +210,7 @@ class ClusterQueues:
             file
             for name, known in self._known.items()
             if known.settings and name != without and namespace in ("", name.partition(".")[0])
-            for file in files_of(known.settings)
+            for file in known.settings.files
         }
 
     async def _secret(self, namespace: str, name: str, read: dict[tuple[str, str], Json]) -> Json:
@@ -230,31 +229,15 @@ class ClusterQueues:
         if known is None:
             return
         metadata = known.body["metadata"]
-        now = iso_instant(time.time())  # noqa: TID251 - Events have the wall clock
-        body = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
-            "metadata": {
-                "name": f"{metadata['name']}.{secrets.token_hex(8)}",
-                "namespace": metadata["namespace"],
-            },
-            "involvedObject": {
-                "apiVersion": QUEUES.api_version,
-                "kind": QUEUES.kind,
-                "name": metadata["name"],
-                "namespace": metadata["namespace"],
-                "uid": metadata["uid"],
-            },
-            "reason": "ChangedByHand",
-            "message": message[:_LONGEST_MESSAGE],
-            "type": "Normal",
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": _COMPONENT},
-            "reportingComponent": _COMPONENT,
-            "reportingInstance": _COMPONENT,
-        }
+        body = event(
+            queue_reference(metadata["namespace"], metadata["name"], metadata["uid"]),
+            secrets.token_hex(8),
+            "ChangedByHand",
+            message,
+            at=time.time(),  # noqa: TID251 - Events have the wall clock
+            component=_COMPONENT,
+            instance=_COMPONENT,
+        )
         try:
             await self._cluster.create(EVENTS, body)
         except ClusterError as error:
@@ -271,18 +254,13 @@ def _generation(body: Json) -> tuple[str, int]:
     return str(metadata.get("uid")), int(metadata.get("generation") or 0)
 
 
-def _reachable(body: Json) -> Mapping[str, Any]:
-    found = parts(part(body, "status"), "conditions")
-    return next((one for one in found if one.get("type") == "RedisReachable"), Json())
-
-
 def _reason(body: Json) -> str:
-    return str(_reachable(body).get("reason") or "")
+    return str(reachable(body).get("reason") or "")
 
 
 def _message(body: Json) -> str:
     """Why the operator does not use the server and the queue that the object names."""
-    condition = _reachable(body)
+    condition = reachable(body)
     if condition.get("observedGeneration") != body["metadata"].get("generation"):
         return "the operator has not accepted its spec yet"
     return f"{condition.get('reason')}: {condition.get('message')}"

@@ -58,6 +58,11 @@ class RedisSettings:
         count("max_connections", self.max_connections, least=1)
         optional_count("largest_item", self.largest_item, least=1)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of its files."""
+        return tuple(one for one in (self.ca_file, self.cert_file, self.key_file) if one is not None)
+
     def sockets_for(self, use: str) -> str:
         """The use whose sockets serve a call. Renewals have their own only if verdicts are retried for longer."""
         return "verdicts" if use == "renewals" and self.verdict_retry_for is None else use

@@ -16,9 +16,9 @@ from claimq_operator.decide.scale_down import Marks
 from claimq_operator.decide.status import build
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, SCALE_MANAGER
-from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import Json, part
+from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import QueueSpec
 from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
 

@@ -12,8 +12,8 @@ from typing import Any
 from claimq.model import Snapshot, State
 from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
 from claimq_operator.kubernetes_api.labels import selector_text
-from claimq_operator.kubernetes_api.timestamps import format_time
 from claimq_spec.kubernetes_api.port import Json, part, parts
+from claimq_spec.kubernetes_api.timestamps import format_time
 from claimq_spec.scaling import Decision, Seen, document
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)

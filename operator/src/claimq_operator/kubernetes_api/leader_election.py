@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from claimq_operator.kubernetes_api.timestamps import format_micro_time
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import LEASES, Cluster, ClusterError, Json, NotFound, part
+from claimq_spec.kubernetes_api.timestamps import format_micro_time
 from claimq_spec.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)

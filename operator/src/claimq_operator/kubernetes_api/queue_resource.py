@@ -8,8 +8,8 @@ from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, child_labels, child_name
-from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_spec.kubernetes_api.port import QUEUES, Json, Kind, part, parts
+from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
 Key = tuple[str, str]
@@ -55,16 +55,6 @@ class QueueResource:
             one.get("controller") and one.get("uid") == self.uid
             for one in parts(child["metadata"], "ownerReferences")
         )
-
-    def reference(self) -> Json:
-        """The object reference for Events."""
-        return {
-            "apiVersion": QUEUES.api_version,
-            "kind": QUEUES.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-        }
 
     def child(self, kind: Kind, spec: Json) -> Json:
         """A child object, which the cluster deletes together with the queue."""

@@ -13,7 +13,6 @@ from typing import Any
 
 from claimq.model import Reason, WorkerInfo
 from claimq_operator.kubernetes_api.labels import worker_prefix
-from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.kubernetes_api.worker_pods import (
     claiming_containers,
     finished_at,
@@ -21,6 +20,7 @@ from claimq_operator.kubernetes_api.worker_pods import (
     started_at,
 )
 from claimq_spec.kubernetes_api.port import part, parts
+from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
 
 # Reasons of the condition DisruptionTarget that do not blame the pod or its items.

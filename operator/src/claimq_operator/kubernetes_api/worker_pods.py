@@ -9,8 +9,8 @@ from typing import Any
 from claimq.model import WorkerInfo
 from claimq_operator.kubernetes_api.labels import DELETION_COST, child_name, worker_prefix
 from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_spec.kubernetes_api.port import Json, part, parts
+from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.names import APP_CONTAINER, QUEUE_LABEL, SIDECAR_CONTAINER, SOCKET_VOLUME
 
 

@@ -127,15 +127,13 @@ class RedisConnections:
 
     def _sweep(self) -> None:
         """Deletes certificates that no server uses any more."""
-        self._certificates.sweep({file for one in self._servers for file in _files(one)})
+        self._certificates.sweep({file for one in self._servers for file in one.files})
 
     def _stored(self, key: Key, files: Mapping[str, bytes]) -> dict[str, str]:
         """Stores the queue's certificates as files. Raises ServerAccessError."""
         used = [settings for other, settings in self._used.items() if other[0] == key[0] and other != key]
         try:
-            return self._certificates.paths(
-                files, {file for one in used for file in _files(one) if file is not None}, key[0]
-            )
+            return self._certificates.paths(files, {file for one in used for file in one.files}, key[0])
         except CertificateRejected as error:
             self._sweep()
             raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
@@ -212,10 +210,6 @@ def _entry(data: Json, secret: str, key: str) -> bytes:
         return read_entry(data, secret, key)
     except InvalidSecretEntry as error:
         raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
-
-
-def _files(settings: RedisSettings) -> tuple[str | None, ...]:
-    return settings.ca_file, settings.cert_file, settings.key_file
 
 
 async def _close(shared: SharedServer) -> None:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from claimq_operator.kubernetes_api.labels import FIELD_MANAGER
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.kubernetes_api.timestamps import format_time
-from claimq_spec.kubernetes_api.port import EVENTS, Cluster, ClusterError, Json
+from claimq_spec.kubernetes_api.events import event, queue_reference
+from claimq_spec.kubernetes_api.port import Cluster, ClusterError, Json
 from claimq_spec.log_lines import LogEvent
 
 QUIET_SECONDS = 5.0
 """The minimum time between two Events of the same reason about one queue; those in between are counted."""
 _MAX_SERIES = 2000
-_MAX_MESSAGE = 1000
 _log = logging.getLogger(__name__)
 
 
@@ -75,18 +74,15 @@ class EventRecorder:
     def _event(self, resource: QueueResource, reason: str, series: _Series, kind: str) -> Json:
         identity = f"{resource.uid} {reason} {series.first_at} {series.message}"
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        return {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
-            "metadata": {"name": f"{resource.name}.{digest[:16]}", "namespace": resource.namespace},
-            "involvedObject": resource.reference(),
-            "reason": reason,
-            "message": series.message[:_MAX_MESSAGE],
-            "type": kind,
-            "count": series.count,
-            "firstTimestamp": format_time(series.first_at),
-            "lastTimestamp": format_time(series.last_at),
-            "source": {"component": FIELD_MANAGER},
-            "reportingComponent": FIELD_MANAGER,
-            "reportingInstance": self._identity,
-        }
+        return event(
+            queue_reference(resource.namespace, resource.name, resource.uid),
+            digest[:16],
+            reason,
+            series.message,
+            at=series.last_at,
+            first_at=series.first_at,
+            count=series.count,
+            kind=kind,
+            component=FIELD_MANAGER,
+            instance=self._identity,
+        )

@@ -9,9 +9,9 @@ from claimq.model import WorkerInfo
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.timestamps import parse_time
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
+from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.scaling import ScalingRule
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 

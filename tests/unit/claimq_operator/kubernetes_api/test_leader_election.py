@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from claimq_operator.kubernetes_api.leader_election import LeaderElection, ObservedLease, Step
-from claimq_operator.kubernetes_api.timestamps import format_micro_time
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import Conflict, Kind, NotFound
+from claimq_spec.kubernetes_api.timestamps import format_micro_time
 from testkit.skipping_loop import run_skipping
 from testkit.waiting import eventually
 

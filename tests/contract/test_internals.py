@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from claimq import NewItem, Policy, ReliableQueue
+from claimq import NewItem, Policy, RedisSettings, ReliableQueue, connect
 from claimq.model import State
 from claimq.policy import RetryDelay
 from claimq.queue.internals import internals
@@ -184,3 +184,20 @@ async def test_a_queue_exists_from_whatever_is_written_first_until_it_is_deleted
     await deleted()
     await queue.claim(wait=0)
     assert await queue.exists()
+
+
+async def test_tokens_claimed_before_a_time_are_found_without_their_items(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many(["x" * 100_000] * 5)
+    before = [claim.token for claim in await queue.claim(3, wait=0)]
+    await move_clock(queue, 10.0)
+    at = (await queue.snapshot()).now
+    await move_clock(queue, 10.0)
+    await queue.claim(2, wait=0)
+    settings = RedisSettings(server.url, largest_reply=50_000)
+    async with connect(settings=settings) as store:
+        reader = internals(store.queue("q", worker="operator"))
+        assert await reader.tokens_claimed_before("w1", at) == before
+        assert await reader.tokens_claimed_before("w1", at - 20.0) == []
+        assert await reader.tokens_claimed_before("w2", at) == []

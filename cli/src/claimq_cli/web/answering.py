@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def answering(name: str, seconds: float) -> AsyncGenerator[None]:
     """Ends the reads of a queue inside the block after so many seconds. Raises StoreUnavailable then, and for answers
-    that cannot be read.
+    that cannot be read. ``name``: for the log; the problems of queues are grouped by their messages.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -25,9 +25,7 @@ async def answering(name: str, seconds: float) -> AsyncGenerator[None]:
     except ClaimqError:
         raise
     except TimeoutError:
-        raise StoreUnavailable(
-            f"{name}: its server did not finish its answers within {seconds:g} s"
-        ) from None
+        raise StoreUnavailable(f"the server did not finish its answers within {seconds:g} s") from None
     except _UNREADABLE as error:
         _log.warning("%s: the answers of its server cannot be read: %r", name, error)
-        raise StoreUnavailable(f"{name}: the answers of its server cannot be read") from error
+        raise StoreUnavailable("the answers of the server cannot be read") from error

@@ -29,6 +29,8 @@ _PERIOD = 10.0
 _SETTINGS_SECONDS = 300.0
 """After so long the Secrets of a queue are read again."""
 _RETRY_SECONDS = 1.0
+_LARGEST_REPLY = 16 * 1024 * 1024
+"""Bytes: of a page of items, or of a single item with its payload."""
 _MOST_EVENTS = 50
 _COMPONENT = "claimq-web"
 _log = logging.getLogger(__name__)
@@ -199,10 +201,11 @@ class ClusterQueues:
             if kept:  # the Secrets cannot be read just now; the connections go on with what was read before
                 return replace(kept, body=body)
             return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
-        if found.settings not in self._servers:
-            self._servers[found.settings] = claimq.connect(settings=found.settings)
-        queue = self._servers[found.settings].queue(found.queue_name)
-        return _Known(body, queue, found.settings, "", read_at)
+        settings = replace(found.settings, largest_reply=_LARGEST_REPLY)
+        if settings not in self._servers:
+            self._servers[settings] = claimq.connect(settings=settings)
+        queue = self._servers[settings].queue(found.queue_name)
+        return _Known(body, queue, settings, "", read_at)
 
     def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
         """The certificates that the queues of a namespace or of all use, but for one of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snaps
 from claimq.queue.failed_items import FailedItems, read_fields
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
-from claimq.tokens import read_token
 
 _STRETCH = 1000
 LOOK_AHEAD = 15.0
@@ -144,39 +143,10 @@ class Inspecting(FailedItems):
         if not is_page(count, offset):
             return []
         rows = await self._page(state.value, offset, count)
-        claimed = await self._claim_calls(name for name, _, _ in rows) if state is State.BUSY else {}
+        claimed = await self._claim_times(name for name, _, _ in rows) if state is State.BUSY else {}
         return [
             self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None
         ]
-
-    async def _claim_calls(self, tokens: Iterable[bytes]) -> dict[str, float]:
-        """When the claim calls of these tokens were made: nonce -> Unix time. Reads their log in pages."""
-        wanted = {token.rpartition(b".")[2] for token in tokens}
-        found: dict[str, float] = {}
-        start: Arg = "-inf"
-        while wanted:
-            page = _with_scores(
-                await self._read(
-                    "ZRANGEBYSCORE",
-                    self._keys["claims"],
-                    start,
-                    "+inf",
-                    "WITHSCORES",
-                    "LIMIT",
-                    0,
-                    BATCH,
-                )
-            )
-            for call, at in page:
-                nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
-                if nonce in wanted:
-                    wanted.remove(nonce)
-                    found[nonce.decode("ascii", "replace")] = at / 1000
-            if len(page) < BATCH:
-                break
-            last = repr(page[-1][1])
-            start = last if page[0][1] != page[-1][1] else f"({last}"
-        return found
 
     @staticmethod
     def _located(
@@ -192,7 +162,7 @@ class Inspecting(FailedItems):
             state,
             token,
             worker,
-            claimed_at=_claimed_at(token, claimed),
+            claimed_at=claimed.get(token),
             lease_until=at,
         )
 
@@ -220,7 +190,7 @@ class Inspecting(FailedItems):
             return None
         if state is State.MAIN:
             return Located(read_envelope(place.raw), state)
-        claimed = await self._claim_calls([place.name]) if state is State.BUSY else {}
+        claimed = await self._claim_times([place.name]) if state is State.BUSY else {}
         return self._located(state, place.name, place.score, place.raw, claimed)
 
     async def _place_in(self, state: State, wanted: str) -> Place | None:
@@ -304,18 +274,6 @@ class Inspecting(FailedItems):
 
 def _state(state: State | str) -> State:
     return choice("state", state, State)
-
-
-def _claimed_at(token: str, claimed: Mapping[str, float]) -> float | None:
-    parts = read_token(token)
-    return claimed.get(parts.nonce) if parts else None
-
-
-def _with_scores(reply: list[Any]) -> list[tuple[bytes, float]]:
-    """Members with their scores. A client of the caller that speaks RESP3 returns pairs, with scores as numbers."""
-    if reply and isinstance(reply[0], list | tuple):
-        return [(member, float(score)) for member, score in reply]
-    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def _ms(raw: bytes | str) -> int | None:

@@ -110,6 +110,15 @@ class Internals(QueuePart):
             if not more:
                 return changed
 
+    async def tokens_claimed_before(self, worker: str, at: float) -> list[str]:
+        """The tokens of the claims that ``worker`` holds since before ``at`` (Unix seconds, the server's clock).
+
+        Reads no items, whose size another program decides. Raises StoreUnavailable. O(held + live claim calls).
+        """
+        tokens = await self._tokens_of(check_name("worker", worker))
+        times = await self._claim_times(token.encode() for token in tokens)
+        return [token for token in tokens if times.get(token, at) < at]
+
     async def owner(self) -> Owner | None:
         """The recorded owner; None if the queue has none. Raises StoreUnavailable, and StoreMisused for a record that
         cannot be read. O(1).

@@ -13,8 +13,6 @@ from claimq.queue.index import add_name
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.removal import Removal
 from claimq.queue.token_groups import BATCH, MOVES
-from claimq.redis_store.scripts import Arg
-from claimq.tokens import number_of
 
 
 class Maintaining(QueuePart):
@@ -126,16 +124,6 @@ class Maintaining(QueuePart):
                 total.unclaimed + unclaimed,
             )
         return total
-
-    async def _tokens_of(self, worker: str) -> list[str]:
-        """The tokens of a worker's claims, in the order of claiming."""
-        held: set[str] = set()
-        cursor: Arg = "0"
-        while True:
-            cursor, *tokens = await self._connection.run("held", [self._keys.main], [worker, cursor])
-            held.update(token.decode("ascii", "replace") for token in tokens)
-            if cursor == b"0":
-                return sorted(filter(number_of, held), key=number_of)
 
     async def flush(self) -> dict[State, int]:
         """Removes all items in all states; returns how many there were by state. Policy and counters stay; claims

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from claimq.arguments import of_type
@@ -9,9 +10,11 @@ from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.queue.removal import Removal
+from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
+from claimq.tokens import number_of
 
 
 class QueuePart:
@@ -50,5 +53,46 @@ class QueuePart:
             total.add(reply[1])
         return total.by_state()
 
+    async def _tokens_of(self, worker: str) -> list[str]:
+        """The tokens of a worker's claims, in the order of claiming."""
+        held: set[str] = set()
+        cursor: Arg = "0"
+        while True:
+            cursor, *tokens = await self._connection.run("held", [self._keys.main], [worker, cursor])
+            held.update(token.decode("ascii", "replace") for token in tokens)
+            if cursor == b"0":
+                return sorted(filter(number_of, held), key=number_of)
+
+    async def _claim_times(self, tokens: Iterable[bytes]) -> dict[str, float]:
+        """When items were claimed: token -> Unix time, for tokens whose claim call is still in the log of claim calls.
+        Reads that log in pages.
+        """
+        calls = {token: token.rpartition(b".")[2] for token in tokens}
+        wanted = set(calls.values())
+        found: dict[bytes, float] = {}
+        start: Arg = "-inf"
+        while wanted:
+            words: list[Arg] = [start, "+inf", "WITHSCORES", "LIMIT", 0, BATCH]
+            page = _with_scores(await self._read("ZRANGEBYSCORE", self._keys["claims"], *words))
+            for call, at in page:
+                nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
+                if nonce in wanted:
+                    wanted.remove(nonce)
+                    found[nonce] = at / 1000
+            if len(page) < BATCH:
+                break
+            last = repr(page[-1][1])
+            start = last if page[0][1] != page[-1][1] else f"({last}"
+        return {
+            token.decode("utf-8", "replace"): found[call] for token, call in calls.items() if call in found
+        }
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} as {self.worker}>"
+
+
+def _with_scores(reply: list[Any]) -> list[tuple[bytes, float]]:
+    """Members with their scores. A client of the caller that speaks RESP3 returns pairs, with scores as numbers."""
+    if reply and isinstance(reply[0], list | tuple):
+        return [(member, float(score)) for member, score in reply]
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]

@@ -21,7 +21,8 @@ from redis.exceptions import ReadOnlyError
 
 from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import StoreMisused
-from claimq.redis_store.direct_client import DirectClient, ListeningParser
+from claimq.redis_store.direct_client import DirectClient
+from claimq.redis_store.parsers import parser_for
 from claimq.redis_store.settings import RedisSettings
 
 LONGEST_BLOCK = 2.0
@@ -42,7 +43,7 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     if endpoint.mode == "cluster":
         return _cluster(settings, endpoint, options)
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
-    options["parser_class"] = ListeningParser
+    options["parser_class"] = parser_for(settings.largest_reply)
     limit = 1000 if waiting else settings.max_connections
     client = _direct(settings, endpoint, options, limit)
     return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)
@@ -67,9 +68,14 @@ def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any
     if endpoint.tls:
         options |= {"ssl": True, **_tls(settings)}
     nodes = [ClusterNode(host, port) for host, port in endpoint.addresses]
-    return RedisCluster(
+    client = RedisCluster(
         startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options
     )
+    # Its constructor takes no parser. The nodes that it finds later get a copy of its own arguments.
+    own = [node.connection_kwargs for node in client.nodes_manager.startup_nodes.values()]
+    for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs, *own):
+        arguments["parser_class"] = parser_for(settings.largest_reply)
+    return client
 
 
 def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
@@ -86,6 +92,8 @@ def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[
     if endpoint.tls:
         own |= {"ssl": True, **_tls(settings)}
     sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)
+    for one in sentinel.sentinels:  # whose constructor takes no parser
+        one.connection_pool.connection_kwargs["parser_class"] = parser_for(settings.largest_reply)
     return sentinel.master_for(endpoint.service, redis_class=Redis, max_connections=limit, **options)
 
 

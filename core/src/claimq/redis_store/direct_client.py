@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from typing import Any
 
-from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
+
+from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
 try:
@@ -26,40 +26,6 @@ Word = str | bytes | int | float
 
 _PIECE = 65536
 """Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
-
-
-class InactivityTimeout:
-    """Timeout of a call by inactivity: seconds without a byte sent or received. The whole call may take longer, for
-    example for a large reply over a slow link."""
-
-    __slots__ = ("_limit", "_longest")
-
-    def __init__(self, limit: asyncio.Timeout, longest: float) -> None:
-        self._limit = limit
-        self._longest = longest
-
-    def restart(self) -> None:
-        """Restarts the timeout: something was sent or received."""
-        end, now = self._limit.when(), asyncio.get_running_loop().time()
-        # Not for every byte: a quick call leaves its timer alone.
-        if end is not None and now + 0.9 * self._longest > end and not self._limit.expired():
-            self._limit.reschedule(now + self._longest)
-
-
-_inactivity: ContextVar[InactivityTimeout | None] = ContextVar(
-    "timeout of the call that is read", default=None
-)
-
-
-class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-ignore]  # chosen by the library
-    """The client library's parser; it restarts the timeout when something was received."""
-
-    async def read_from_socket(self) -> Any:
-        """As the library's."""
-        got = await super().read_from_socket()
-        if (timeout := _inactivity.get()) is not None:
-            timeout.restart()
-        return got
 
 
 class DirectClient:
@@ -134,7 +100,7 @@ class DirectClient:
         try:
             async with asyncio.timeout(seconds) as limit:
                 timeout = InactivityTimeout(limit, self._reply_timeout)
-                _inactivity.set(timeout)
+                inactivity.set(timeout)
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
                 commands = [_packed(connection, one) for one in (words, then) if one is not None]
@@ -155,7 +121,7 @@ class DirectClient:
             await self._drop(connection)
             raise
         finally:
-            _inactivity.set(None)
+            inactivity.set(None)
             self._room.release()
         await self._give(connection, generation)
         return reply

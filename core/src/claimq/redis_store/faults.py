@@ -13,6 +13,7 @@ from redis import exceptions as client
 
 from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
 from claimq.redis_store.causes import refused_right, why
+from claimq.redis_store.parsers import ReplyTooLarge
 
 # Beginning of an error reply of the server -> the message.
 _LATER = {
@@ -78,6 +79,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     """The exception of this package for one of the client library or a socket. ``doing`` names the call."""
     error = _unwrapped(error)
     text = str(error) or type(error).__name__
+    if isinstance(error, ReplyTooLarge):
+        return StoreMisused(f"{doing}: {text}")
     if isinstance(error, client.OutOfMemoryError) or text.startswith("OOM") or "OOM" in text[:60]:
         return StoreFull(
             f"{doing}: the server is at its maxmemory and takes no new items; slow the producers or give it more memory"

@@ -29,6 +29,8 @@ class RedisSettings:
     ``reply_timeout`` is the longest silence of a call, not the time that a large reply takes over a slow link.
     ``largest_item``: the bytes, with its header, of the largest item that this program has the memory to claim; a
     larger one is not sent to it, but moved to failed with that reason. None: no limit.
+    ``largest_reply``: the bytes of the largest reply that this program reads, for servers that others control; a call
+    with a larger reply raises StoreMisused. Its objects can take 20 times as much memory. None: no limit.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -45,6 +47,7 @@ class RedisSettings:
     verdict_retry_for: OptionalSeconds = OptionalSeconds(None, least=0.001, most=_LONGEST_RETRY)
     max_connections: int = 16
     largest_item: int | None = None
+    largest_reply: int | None = None
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
@@ -57,6 +60,7 @@ class RedisSettings:
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)
         optional_count("largest_item", self.largest_item, least=1)
+        optional_count("largest_reply", self.largest_reply, least=1)
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
 REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
+_LARGEST_REPLY = 2 * 1024 * 1024
+"""Bytes. The operator reads no items; a page of 1,000 workers or 5,000 tokens is smaller."""
 
 
 class ServerAccessError(Exception):
@@ -168,6 +170,7 @@ class RedisConnections:
                 reply_timeout=3.0,
                 retry_for=1.5,
                 max_connections=_CONNECTIONS,
+                largest_reply=_LARGEST_REPLY,
             )
         except ValueError as error:
             message = f"{redis.address_field}: {error}"

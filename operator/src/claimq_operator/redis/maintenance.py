@@ -133,7 +133,12 @@ class Maintenance:
         """
         if (termination.container_id, termination.before) in self._handled:
             return 0
-        tokens = await _tokens_before(queue, termination, workers)
+        tokens = [
+            token
+            for info in workers
+            if info.busy and info.worker.startswith(termination.prefix)
+            for token in await internals(queue).tokens_claimed_before(info.worker, termination.before)
+        ]
         if tokens and termination.reason is Reason.CRASHED:
             await queue.crash(tokens, termination.cause)
         elif tokens:
@@ -150,21 +155,3 @@ class Maintenance:
                     explained += await internals(queue).recount(info.worker, termination.cause)
         self._handled.add((termination.container_id, termination.before))
         return len(tokens) + explained
-
-
-async def _tokens_before(
-    queue: ReliableQueue, termination: Termination, workers: tuple[WorkerInfo, ...]
-) -> list[str]:
-    """Tokens of claims of the pod's workers from before the termination."""
-    busy = {info.worker for info in workers if info.busy and info.worker.startswith(termination.prefix)}
-    tokens: list[str] = []
-    for page in range(_MAX_CALLS if busy else 0):
-        located = await queue.items(State.BUSY, _LIMIT, offset=page * _LIMIT)
-        tokens += [
-            one.name
-            for one in located
-            if one.worker in busy and one.claimed_at is not None and one.claimed_at < termination.before
-        ]
-        if len(located) < _LIMIT:
-            break
-    return tokens

@@ -1,0 +1,86 @@
+"""A server that others control cannot fill the memory of a program with its replies."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import claimq
+from claimq import RedisSettings, StoreMisused
+from testkit.plugin import ServerFactory
+
+LARGEST = 1_000_000
+ENDLESS = {
+    "a text": (b"$300000000\r\n", b"x" * 50_000),
+    "small elements": (b"*300000000\r\n", b"*0\r\n" * 10_000),
+    "an error": (b"-", b"x" * 50_000),
+    "an announced list": (b"*4294967295\r\n", b""),
+}
+
+
+@asynccontextmanager
+async def endless_server(begin: bytes, more: bytes) -> AsyncGenerator[tuple[str, list[int]]]:
+    """A server whose replies do not end, and the bytes that it sent on each connection."""
+    sent: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = len(sent)
+        sent.append(0)
+        try:
+            await reader.read(4096)
+            writer.write(begin)
+            await writer.drain()
+            while more and not reader.at_eof():
+                writer.write(more)
+                await writer.drain()
+                sent[number] += len(more)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", sent
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("reply", ENDLESS)
+@pytest.mark.parametrize("mode", ["redis", "redis+sentinel", "redis+cluster"])
+async def test_a_reply_without_an_end_is_ended(mode: str, reply: str) -> None:
+    async with endless_server(*ENDLESS[reply]) as (address, sent):
+        url = f"{mode}://{address}" + ("/primary" if mode == "redis+sentinel" else "")
+        settings = RedisSettings(url, retry_for=0.1, largest_reply=LARGEST)
+        async with claimq.connect(settings=settings) as store:
+            with pytest.raises(claimq.ClaimqError) as raised:
+                await store.queue("q").snapshot()
+            if mode == "redis":
+                assert isinstance(raised.value, StoreMisused)
+                assert "a reply exceeds 1,000,000 bytes, the most that this program reads" in str(
+                    raised.value
+                )
+    # What the kernel holds for the two ends of a connection comes on top.
+    assert max(sent) < 20 * LARGEST
+
+
+async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> None:
+    server = start_server("valkey")
+    async with claimq.connect(settings=RedisSettings(server.url, largest_reply=50_000)) as store:
+        queue = store.queue("q")
+        for _ in range(10):
+            await queue.enqueue("x" * 40_000)
+            assert await queue.length() == 1
+            (claim,) = await queue.claim(wait=0)
+            await queue.done(claim)
+
+
+async def test_a_call_after_a_reply_that_was_too_large_works(start_server: ServerFactory) -> None:
+    server = start_server("valkey")
+    async with claimq.connect(settings=RedisSettings(server.url, largest_reply=50_000)) as store:
+        queue = store.queue("q")
+        await queue.enqueue("x" * 100_000, id="large")
+        with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):
+            await queue.find("large")
+        assert await queue.length() == 1

@@ -117,6 +117,14 @@ class Bed:
         ]
         return both[0], both[1]
 
+    def command_times(self) -> dict[str, float]:
+        """Seconds of each command so far, by the server's statistics: a script's with those of the commands that it
+        runs. And as "main" the processor time of the server's main thread."""
+        found = self.control.info("cpu", "commandstats")
+        times = {name: found[name]["usec"] / 1e6 for name in found if name.startswith("cmdstat_")}
+        times["main"] = found["used_cpu_user_main_thread"] + found["used_cpu_sys_main_thread"]
+        return times
+
     @contextmanager
     def measured(self, items: int) -> Generator[Cost]:
         """Fills in the cost of what runs inside. The garbage collector waits until it is over."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import claimq
 from claimq.errors import ItemTooLarge
@@ -15,6 +15,7 @@ from claimq.model import Located, State
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import Record, copy_to
 from claimq_cli.output.answers import age
+from claimq_cli.payload_filter import PayloadFilter
 from claimq_cli.queue_reads import failed_page
 from claimq_cli.rate_limit import UNLIMITED, Pace
 
@@ -33,13 +34,14 @@ def reason_of(one: Located) -> str:
 class FailedFilter:
     """Which failed items: those that pass every filter that is set.
 
-    ``error``: a part of the last error, in any case; ``reason``: what :func:`reason_of` makes of it. ``min_age``:
-    seconds since the failure.
+    ``error``: a part of the last error, in any case; ``reason``: what :func:`reason_of` makes of it. ``payload``: what
+    the payload has, as JSON. ``min_age``: seconds since the failure.
     """
 
     error: str = ""
     reason: str = ""
     client: str | None = None
+    payload: PayloadFilter | None = None
     min_age: float = 0.0
     min_given_up_count: int = 0
     max_given_up_count: int | None = None
@@ -54,18 +56,19 @@ class FailedFilter:
             and (one.failed_at or 0.0) <= now - self.min_age
             and given_up >= self.min_given_up_count
             and (self.max_given_up_count is None or given_up <= self.max_given_up_count)
+            and (self.payload is None or self.payload.passes(one.item.payload))
         )
 
-    @property
-    def is_for_server(self) -> bool:
-        """Whether the server can choose the items: by their age and given-up count alone."""
-        return not (self.error or self.reason or self.client is not None)
+    def only(self, *names: str) -> bool:
+        """Whether no filter but these is set."""
+        return replace(self, **{name: getattr(_ALL, name) for name in names}) == _ALL
 
     def __str__(self) -> str:
         words = [
             f"error contains {self.error!r}" if self.error else "",
             f"reason {self.reason!r}" if self.reason else "",
             f"client {self.client}" if self.client is not None else "",
+            f"payload has {self.payload.text}" if self.payload else "",
             f"failed {age(self.min_age)} ago or earlier" if self.min_age else "",
             f"given up {self.min_given_up_count} times or more" if self.min_given_up_count else "",
             f"given up {self.max_given_up_count} times or less"
@@ -75,17 +78,21 @@ class FailedFilter:
         return ", ".join(word for word in words if word) or "all"
 
 
+_ALL = FailedFilter()
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What is done to failed items. ``action``: its name in the audit log.
 
     ``one`` changes the item of an id; its result is false if it was not there, and CommandError says why it must stay.
-    ``all``, if there is one, lets the server choose the items by the age and the given-up count; returns their number.
+    ``all``, if there is one, lets the server choose the items by the filters ``by``; returns their number.
     """
 
     action: str
     one: Callable[[str], Awaitable[object]]
     all: Callable[[], Awaitable[int]] | None = None
+    by: tuple[str, ...] = ()
 
 
 @dataclass
@@ -118,7 +125,9 @@ class FailedAction:
                 limit=self.limit,
             )
 
-        return Change("requeue failed", self.queue.requeue_failed_item, all_of_them)
+        return Change(
+            "requeue failed", self.queue.requeue_failed_item, all_of_them, ("min_age", "max_given_up_count")
+        )
 
     def removing(self) -> Change:
         """Removes the items permanently."""
@@ -132,7 +141,9 @@ class FailedAction:
             )
             return removed.count
 
-        return Change("remove failed", self.queue.remove_failed_item, all_of_them)
+        return Change(
+            "remove failed", self.queue.remove_failed_item, all_of_them, ("min_age", "min_given_up_count")
+        )
 
     def moving_to(self, target: claimq.ReliableQueue) -> Change:
         """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
@@ -177,7 +188,7 @@ class FailedAction:
 
         await record(change.action, str(self.wanted))
         try:
-            if change.all and pace.is_unlimited and self.wanted.is_for_server:
+            if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
             else:
                 await self._each(stays, pace, stop)

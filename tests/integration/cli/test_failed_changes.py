@@ -73,6 +73,36 @@ def test_only_the_items_that_pass_every_filter_are_requeued(on: Claimq, queue: Q
     )
 
 
+def test_items_are_chosen_by_their_reason_and_by_their_payload(on: Claimq, queue: Queue) -> None:
+    queue.enqueue_many([NewItem(f'{{"order": {{"country": "{land}"}}}}', id=land) for land in ("DE", "FR")])
+    queue.fail(queue.claim(2, wait=0), "Timeout: 17 s", permanent=True)
+    by_reason = ["failed", "list", "q", "--reason", "Timeout: # s", "--limit", "100", "-o", "name"]
+    assert len(on(*by_reason).out.split()) == 12
+    assert on(*by_reason, "--json", "$.order").out.split() == ["DE", "FR"]
+    assert on("failed", "export", "q", "--json", "$.order.country=FR", "--format", "raw").out.startswith('{"order"')
+    assert (
+        on("failed", "requeue", "q", "--all", "--json", "$.order.country=DE").out == "q: 1 item requeued\n"
+    )
+    assert [item.id for item in queue.peek(9)] == ["DE"]
+    (entry,) = [one for one in queue.audit_log() if one.count]
+    assert entry.target == "payload has $.order.country=DE"
+    refused = on("failed", "list", "q", "--json", "order")
+    assert (refused.code, "is not a JSONPath; write for instance $.order.id" in refused.err) == (2, True)
+
+
+def test_both_bounds_of_the_given_up_count_hold_for_each_command(on: Claimq, queue: Queue) -> None:
+    queue.requeue_failed(limit=10)
+    queue.fail(queue.claim(10, wait=0), "again", permanent=True)
+    for verb in ("requeue", "remove"):
+        found = on("failed", verb, "q", "--all", "--min-given-up-count", "2", "--dry-run", "-o", "json").json
+        assert found["matching"] == 10
+        found = on("failed", verb, "q", "--all", "--max-given-up-count", "1", "--dry-run", "-o", "json").json
+        assert found["matching"] == 30
+    assert on("failed", "requeue", "q", "--all", "--min-given-up-count", "2").out == "q: 10 items requeued\n"
+    answer = on("failed", "remove", "q", "--all", "--max-given-up-count", "1", "--yes")
+    assert (answer.out, queue.length("failed")) == ("q: 30 items removed\n", 0)
+
+
 def test_the_items_that_pass_are_removed_after_a_confirmation(on: Claimq, queue: Queue) -> None:
     asked = on("failed", "remove", "q", "--all", "--error", "timeout")
     assert (asked.code, len(ids(queue))) == (2, 40)

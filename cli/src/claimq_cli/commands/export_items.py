@@ -67,23 +67,9 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
 @click.command("export")
 @queue_argument
 @filters()
-@click.option(
-    "--min-given-up-count",
-    type=click.IntRange(0),
-    default=0,
-    help="Only items that were given up at least this often.",
-)
 @target_options
 @with_context
-async def export_failed(
-    context: Context,
-    name: str,
-    error: str,
-    client: str | None,
-    min_age: float,
-    min_given_up_count: int,
-    target: Target,
-) -> None:
+async def export_failed(context: Context, name: str, wanted: FailedFilter, target: Target) -> None:
     """Write failed items of the queue NAME to a file or a list, oldest failure first.
 
     JSON lines have the last error and the counters of each item. `claimq import` reads them.
@@ -92,7 +78,6 @@ async def export_failed(
     claimq failed export mails --error timeout > timeouts.jsonl
     claimq failed export mails --min-age 168h --remove --to old.jsonl
     """
-    wanted = FailedFilter(error=error, client=client, min_age=min_age, min_given_up_count=min_given_up_count)
 
     async def portions(
         queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event

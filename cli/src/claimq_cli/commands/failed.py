@@ -34,9 +34,7 @@ for _command in (requeue, remove, move, export_failed):
 @offset_option
 @filters()
 @with_context
-async def list_failed(
-    context: Context, name: str, number: int, offset: int, error: str, client: str | None, min_age: float
-) -> None:
+async def list_failed(context: Context, name: str, number: int, offset: int, wanted: FailedFilter) -> None:
     """List the failed items of the queue NAME, oldest failure first.
 
     With -o name only their ids are printed, for other commands:
@@ -46,7 +44,6 @@ async def list_failed(
     """
     async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
-        wanted = FailedFilter(error=error, client=client, min_age=min_age)
         if wanted == FailedFilter():
             found = await queue.failed_items(number, offset=offset)
         else:

@@ -26,11 +26,6 @@ FAILED_COLUMNS = ["id", "failed", ">requeued", ">given up", "~error", "~payload"
 
 @click.command("requeue")
 @selection
-@click.option(
-    "--max-given-up-count",
-    type=click.IntRange(1),
-    help="With --all: only items that were given up at most this often.",
-)
 @with_context
 async def requeue(context: Context, name: str, chosen: Selection) -> int:
     """Send failed items of the queue NAME back to main.
@@ -44,12 +39,6 @@ async def requeue(context: Context, name: str, chosen: Selection) -> int:
 
 @click.command("remove")
 @selection
-@click.option(
-    "--min-given-up-count",
-    type=click.IntRange(0),
-    default=0,
-    help="With --all: only items that were given up at least this often.",
-)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context
 async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> int:

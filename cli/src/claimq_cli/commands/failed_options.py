@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
-from claimq_cli.commands.option_types import Command, Duration, rate_option, with_options
+from claimq_cli.commands.option_types import Duration, rate_option, with_options
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.failed_actions import FailedFilter
+from claimq_cli.payload_filter import PayloadFilter, parse_payload_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +28,80 @@ class Selection:
     rate: float | None
 
 
-def filters(only: str = "Only") -> Callable[[Command], Command]:
-    """The options that filter failed items by their error, client and age. ``only``: how their help begins."""
-    error = click.option(
-        "--error",
-        default="",
-        metavar="TEXT",
-        help=f"{only} items whose last error has this text, in any case.",
-    )
-    client = click.option("--client", metavar="CLIENT", help=f"{only} the items of this client.")
-    min_age = click.option(
-        "--min-age", type=Duration(), default=0.0, help=f"{only} items that failed at least this long ago."
-    )
-    return lambda command: error(client(min_age(command)))
+class PayloadPath(click.ParamType[PayloadFilter]):
+    """``$.order.country=DE``; to a filter."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> PayloadFilter:
+        """The filter, or a usage error with the fix."""
+        try:
+            return parse_payload_filter(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-_OPTIONS = (
+def filters(only: str = "Only") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of a :class:`FailedFilter`, which the command gets as ``wanted``. ``only``: how their help begins."""
+    options = (
+        click.option(
+            "--error",
+            default="",
+            metavar="TEXT",
+            help=f"{only} items whose last error has this text, in any case.",
+        ),
+        click.option(
+            "--reason",
+            default="",
+            metavar="TEXT",
+            help=f"{only} items with this reason, as on the web page: the first line of the error, # for numbers.",
+        ),
+        click.option("--client", metavar="CLIENT", help=f"{only} the items of this client."),
+        click.option(
+            "--json",
+            "payload",
+            type=PayloadPath(),
+            metavar="PATH[=VALUE]",
+            help=f"{only} items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
+        ),
+        click.option(
+            "--min-age",
+            type=Duration(),
+            default=0.0,
+            help=f"{only} items that failed at least this long ago.",
+        ),
+        click.option(
+            "--min-given-up-count",
+            type=click.IntRange(0),
+            default=0,
+            help=f"{only} items that were given up at least this often.",
+        ),
+        click.option(
+            "--max-given-up-count",
+            type=click.IntRange(1),
+            help=f"{only} items that were given up at most this often.",
+        ),
+    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def filtered(**given: Any) -> Any:
+            fields = {one.name: given.pop(one.name) for one in dataclasses.fields(FailedFilter)}
+            return command(wanted=FailedFilter(**fields), **given)
+
+        return with_options(filtered, options)
+
+    return decorate
+
+
+_IDS = (
     queue_argument,
     click.argument("ids", metavar="[ID]...", nargs=-1),
     click.option("--all", "everything", is_flag=True, help="All failed items that pass the filters."),
-    filters("With --all: only"),
+)
+_HOW = (
     click.option(
         "--limit", type=click.IntRange(1), help="With --all: at most this many, oldest failure first."
     ),
@@ -56,11 +111,11 @@ _OPTIONS = (
 
 
 def selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a :class:`Selection`, which the command gets as ``chosen``. It may add options for given-up
-    counts."""
+    """The options of a :class:`Selection`, which the command gets as ``chosen``."""
 
     @functools.wraps(command)
     def select(
+        wanted: FailedFilter,
         ids: tuple[str, ...],
         everything: bool,
         limit: int | None,
@@ -68,12 +123,10 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
         rate: float | None,
         **others: Any,
     ) -> Any:
-        fields = [one.name for one in dataclasses.fields(FailedFilter) if one.name in others]
-        wanted = FailedFilter(**{name: others.pop(name) for name in fields})
         if bool(ids) == everything:
             raise CommandError("name the items by their ids, or give --all", USAGE)
         if ids and (wanted != FailedFilter() or limit or dry_run or rate):
             raise CommandError("the filters, --dry-run and --rate need --all; omit them, or the ids", USAGE)
         return command(chosen=Selection(ids, wanted, limit, dry_run, rate), **others)
 
-    return with_options(select, _OPTIONS)
+    return with_options(filters("With --all: only")(with_options(select, _HOW)), _IDS)

@@ -1,0 +1,61 @@
+"""Selects items by their payload: a JSONPath (RFC 9535) that finds something in it, or that finds a certain value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class _Path(Protocol):
+    def findall(self, data: Any) -> Iterable[object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadFilter:
+    """``text``: as the user wrote it. ``values``: of which the path must find one; empty: it must find anything."""
+
+    text: str
+    path: _Path
+    values: tuple[object, ...]
+
+    def passes(self, payload: bytes) -> bool:
+        """Whether the payload is JSON in which the path finds what it should. False for other payloads."""
+        from jsonpath import JSONPathError
+
+        try:
+            found = list(self.path.findall(json.loads(payload)))
+        except (ValueError, RecursionError, JSONPathError):
+            return False
+        return (
+            any(_equals(one, value) for one in found for value in self.values) if self.values else bool(found)
+        )
+
+
+def parse_payload_filter(text: str) -> PayloadFilter:
+    """Reads ``PATH`` or ``PATH=VALUE``, where VALUE is JSON or a text. Raises ValueError with the fix."""
+    from jsonpath import JSONPathError, compile  # noqa: A004 - its import takes a tenth of a second
+
+    # The path itself can contain "=", and so can the value: the longest text that is a path is the path.
+    ends = [len(text), *(at for at in range(len(text) - 1, 0, -1) if text[at] == "=")]
+    for end in ends:
+        try:
+            path = compile(text[:end] or "-", strict=True)
+        except JSONPathError:
+            continue
+        return PayloadFilter(text, path, () if end == len(text) else _values(text[end + 1 :]))
+    raise ValueError(f'"{text}" is not a JSONPath; write for instance $.order.id, or $.order.country=DE')
+
+
+def _values(text: str) -> tuple[object, ...]:
+    """The text, and the JSON value that it may be: 42 is found as a number and as a text."""
+    try:
+        return json.loads(text), text
+    except ValueError:
+        return (text,)
+
+
+def _equals(found: object, value: object) -> bool:
+    """Whether two JSON values are equal. ``True`` is not 1."""
+    return found == value and isinstance(found, bool) == isinstance(value, bool)

@@ -1,0 +1,49 @@
+"""Filters of payloads by JSONPath."""
+
+import pytest
+
+from claimq_cli.payload_filter import parse_payload_filter
+
+ORDER = (
+    b'{"id": 42, "country": "DE", "paid": true, "lines": [{"sku": "a=b", "n": 1}, {"sku": "x", "n": "7"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$.id",
+        "$.id=42",
+        "$.country=DE",
+        '$.country="DE"',
+        "$.paid=true",
+        "$.lines[*].n=1",
+        "$.lines[*].n=7",
+        "$.lines[*].sku=a=b",
+        "$..sku=x",
+        "$.lines[?@.sku=='x']",
+        "$.lines[?@.sku=='x'].n=7",
+        '$.lines[0]={"n": 1, "sku": "a=b"}',
+    ],
+)
+def test_what_is_in_the_payload_is_found(text: str) -> None:
+    assert parse_payload_filter(text).passes(ORDER)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$.other", "$.id=43", "$.id=", "$.paid=1", "$.country=de", "$.lines[?@.sku=='x'].n=1", "$.lines[2]"],
+)
+def test_what_is_not_in_the_payload_is_not_found(text: str) -> None:
+    assert not parse_payload_filter(text).passes(ORDER)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff", b"no JSON", b"[" * 100_000, b"[" * 900 + b"]" * 900])
+def test_other_payloads_do_not_pass(payload: bytes) -> None:
+    assert not parse_payload_filter("$..x").passes(payload)
+
+
+@pytest.mark.parametrize("text", ["", "id", "country=DE", "$.", "$[", "$.a[?@.b=1]", "=", "$.a b=1"])
+def test_other_texts_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a JSONPath; write for instance \$\.order\.id"):
+        parse_payload_filter(text)

@@ -79,10 +79,10 @@ def test_items_are_chosen_by_their_reason_and_by_their_payload(on: Claimq, queue
     by_reason = ["failed", "list", "q", "--reason", "Timeout: # s", "--limit", "100", "-o", "name"]
     assert len(on(*by_reason).out.split()) == 12
     assert on(*by_reason, "--json", "$.order").out.split() == ["DE", "FR"]
-    assert on("failed", "export", "q", "--json", "$.order.country=FR", "--format", "raw").out.startswith('{"order"')
-    assert (
-        on("failed", "requeue", "q", "--all", "--json", "$.order.country=DE").out == "q: 1 item requeued\n"
+    assert on("failed", "export", "q", "--json", "$.order.country=FR", "--format", "raw").out.startswith(
+        '{"order"'
     )
+    assert on("failed", "requeue", "q", "--all", "--json", "$.order.country=DE").out == "q: 1 item requeued\n"
     assert [item.id for item in queue.peek(9)] == ["DE"]
     (entry,) = [one for one in queue.audit_log() if one.count]
     assert entry.target == "payload has $.order.country=DE"

@@ -20,6 +20,7 @@ from claimq_cli.commands.up_page import web_page
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.local.local_mode import Loader, LocalMode, Options, first_error
+from claimq_cli.local.reloading import Watched, check_reload
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.screen.display import shown
 from claimq_cli.server_choice import settings_for
@@ -68,6 +69,15 @@ from claimq_spec.manifest import Manifest
     help="Allow changes on the web page, with a login; its token is in the file web-token of the state directory.",
 )
 @line_options
+@click.option(
+    "--reload",
+    "paths",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Replace the workers when this file, or a file in this directory, changes, and follow changes of the "
+    "manifest. May be given several times. Needs the extra `reload`.",
+)
 @click.option("--until-empty", is_flag=True, help="Stop when main, busy and delayed are empty.")
 @click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 def up(
@@ -79,6 +89,7 @@ def up(
     page: str | None,
     may_act: bool,
     lines: LineOptions | None,
+    paths: tuple[Path, ...],
     until_empty: bool,
     plain: bool,
 ) -> None:
@@ -89,15 +100,26 @@ def up(
 
     \b
     claimq up --lines urls.txt --until-empty        # works on this list, and exits
+    claimq up --reload worker.py --reload lib/      # new workers when their code changes
 
     With --lines the manifest must have exactly one queue.
     """
-    manifests = load_manifests(file, url=url, command=command)
+
+    def read() -> tuple[Manifest, ...]:
+        return load_manifests(file, url=url, command=command)
+
+    manifests = read()
     here = Path.cwd() if str(file) == "-" else file.absolute().parent
     if url:
         settings_for(url)
     loader = None if lines is None else _loader_of(lines, manifests, file)
-    options = Options(manifests, here, data or here / DIRECTORY_NAME, url, until_empty, take_over, loader)
+    watched = None
+    if paths:
+        check_reload()
+        manifest = None if str(file) == "-" else file.absolute()
+        watched = Watched(tuple(path.absolute() for path in paths), manifest, read)
+    state = data or here / DIRECTORY_NAME
+    options = Options(manifests, here, state, url, until_empty, take_over, loader, watched)
     asyncio.run(
         _run(options, Console(force_terminal=False if plain else None), str(file), page, may_act=may_act)
     )

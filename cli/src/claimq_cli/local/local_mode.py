@@ -21,6 +21,7 @@ from claimq_cli.local import discovery, embedded_valkey, leftovers
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.child import Child, Program
 from claimq_cli.local.queue_runner import QueueRunner, connection_settings
+from claimq_cli.local.reloading import Reloader, Watched
 from claimq_cli.local.restarts import Restarts
 from claimq_cli.local.screen.board import Board
 from claimq_cli.local.state_directory import Running, RunState, StateDirectory
@@ -46,6 +47,8 @@ class Options:
     """Owners from which queues may be taken over, written as in the error message."""
     loader: Loader | None = None
     """Enqueues the lines of --lines; needs a single manifest."""
+    watched: Watched | None = None
+    """The files whose changes replace the workers."""
 
 
 class LocalMode:
@@ -134,9 +137,7 @@ class LocalMode:
                 serving = await self._serve()
             where = self.options.directory
             self.runners = [
-                QueueRunner(
-                    number, self._here(manifest), self._url_of(manifest) or self._embedded_url, where, self
-                )
+                QueueRunner(number, self._here(manifest), self._server_of(manifest), where, self)
                 for number, manifest in enumerate(self.options.manifests)
             ]
             await self._run_queues(earlier)
@@ -148,6 +149,9 @@ class LocalMode:
     def _url_of(self, manifest: Manifest) -> str | None:
         redis = manifest.spec.redis
         return self.options.url or (redis.address() if redis is not None else None)
+
+    def _server_of(self, manifest: Manifest) -> str:
+        return self._url_of(manifest) or self._embedded_url
 
     def _here(self, manifest: Manifest) -> Manifest:
         """The manifest without a server that is only known from a Secret of the cluster."""
@@ -175,6 +179,9 @@ class LocalMode:
             async with asyncio.TaskGroup() as group:
                 for runner in self.runners:
                     group.create_task(runner.run(self._stop))
+                if self.options.watched is not None:
+                    reloader = Reloader(self.options.watched, self.runners, self.note, self._server_of)
+                    group.create_task(reloader.run(self.directory.path, self._stop))
             await loading
         finally:
             loading.cancel()

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ class QueueRunner:
         await ensure_ownership(self.queue, self.directory, take_over)
         await self.queue.update_policy(**self.manifest.spec.policy_fields())
         await self.queue.add_to_index()
+
+    async def use(self, manifest: Manifest) -> None:
+        """Uses another manifest of the same queue and server: its policy and scaling now, the rest for new workers.
+
+        Raises StoreUnavailable, StoreMisused, and then uses the earlier one.
+        """
+        await self.queue.update_policy(**manifest.spec.policy_fields())
+        self.manifest = manifest
+        self.board.max_replicas = manifest.spec.scaling.max_replicas
+        self._patience = replace(self._patience, drain=manifest.spec.worker.drain_timeout)
+
+    def replace_workers(self) -> int:
+        """Starts a new worker for each that is there; those finish their items and end. Returns their number."""
+        there = [worker for worker in self.workers.values() if worker.drain is None]
+        for worker in there:
+            worker.begin_drain()
+            self._add_worker()
+        self.look()
+        return len(there)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until ``stop`` is set, then drains all workers and returns when they are gone."""

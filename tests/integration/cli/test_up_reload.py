@@ -1,0 +1,100 @@
+"""`claimq up --reload`: new code and a new manifest are used without losing an item."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testkit.waiting import eventually_sync
+
+Claimq = Callable[..., Any]
+StartUp = Callable[..., Any]
+
+WORKER = """
+import pathlib, sys, time
+import claimq.worker
+folder = pathlib.Path(sys.argv[1])
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            if item.text.startswith("hold"):
+                (folder / f"held-{item.text}").touch()
+                while not (folder / "go").exists():
+                    time.sleep(0.01)
+            with (folder / "done").open("a") as results:
+                results.write(f"{item.text} by CODE\\n")
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """The code of a worker, which writes down what it did."""
+    path = tmp_path / "code" / "worker.py"
+    path.parent.mkdir()
+    path.write_text(WORKER.replace("CODE", "old"))
+    return path
+
+
+def spec(code: Path, folder: Path) -> dict[str, Any]:
+    return {
+        "worker": {"command": [sys.executable, str(code), str(folder)], "drainTimeout": "30s"},
+        "scaling": {"minReplicas": 1, "maxReplicas": 2},
+    }
+
+
+def done(folder: Path) -> list[str]:
+    file = folder / "done"
+    return sorted(file.read_text().splitlines()) if file.exists() else []
+
+
+@pytest.mark.parametrize("watched", ["code", "code/worker.py"])
+def test_new_code_gets_the_next_items_and_the_old_finishes_its_own(
+    start_up: StartUp, claimq: Claimq, code: Path, tmp_path: Path, watched: str
+) -> None:
+    up = start_up(spec(code, tmp_path), "--reload", str(tmp_path / watched))
+    up.until_says(r"watching /")
+    claimq("enqueue", "trial", "hold-1")
+    eventually_sync((tmp_path / "held-hold-1").exists)
+    replacement = tmp_path / "code" / "worker.py.new"
+    replacement.write_text(WORKER.replace("CODE", "new"))
+    replacement.replace(code)  # as editors do
+    up.until_says(r"worker\.py.* changed: replacing 1 worker")
+    claimq("enqueue", "trial", "a")
+    eventually_sync(lambda: done(tmp_path) == ["a by new"])
+    (tmp_path / "go").touch()
+    eventually_sync(lambda: done(tmp_path) == ["a by new", "hold-1 by old"])
+    counts = claimq("status", "trial", "-o", "json").json["counters"]
+    assert (counts["done"], counts.get("crashes", 0), counts.get("unclaimed", 0)) == (2, 0, 0)
+    up.until_pids("app", 1)
+
+
+def test_a_changed_manifest_is_used_and_an_invalid_one_is_not(
+    start_up: StartUp, claimq: Claimq, code: Path, tmp_path: Path
+) -> None:
+    up = start_up(spec(code, tmp_path), "--reload", str(code))
+    up.until_says(r"watching /")
+    file = tmp_path / "queue.yaml"
+    manifest = yaml.safe_load(file.read_text())
+
+    def write(**fields: object) -> None:
+        file.write_text(yaml.safe_dump({**manifest, "spec": {**manifest["spec"], **fields}}))
+
+    write(requeueLimit=7, scaling={"minReplicas": 2, "maxReplicas": 2})
+    up.until_says(r"queue\.yaml changed: replacing 1 worker")
+    up.until_pids("app", 2)
+    assert claimq("policy", "trial", "-o", "json").json["policy"]["requeue_limit"] == 7
+    write(requeueLimit=-1)
+    up.until_says(r"queue\.yaml changed, and is not used: .*spec\.requeueLimit")
+    write(queueName="other")
+    up.until_says(r"queue\.yaml changed, and is not used: it names other queues or servers; stop `claimq up`")
+    assert claimq("policy", "trial", "-o", "json").json["policy"]["requeue_limit"] == 7
+    claimq("enqueue", "trial", "a")
+    eventually_sync(lambda: done(tmp_path) == ["a by old"])
+
+
+def test_a_path_that_is_not_there_is_refused(claimq: Claimq, tmp_path: Path) -> None:
+    answer = claimq("up", "--reload", str(tmp_path / "nothing"))
+    assert (answer.code, "does not exist" in answer.err) == (2, True)

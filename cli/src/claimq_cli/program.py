@@ -17,6 +17,7 @@ from claimq_cli.output import terminal
 
 _COMMANDS = {
     "audit": "audit:audit",
+    "bench": "bench:bench",
     "busy": "inspection:busy",
     "check": "check:check",
     "claim": "claims:claim",

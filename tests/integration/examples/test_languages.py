@@ -17,6 +17,7 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
+from claimq_cli.local.processes import process_table
 from clusterkit import toolchain
 from testkit.processes import Process, whole_lines
 from testkit.sidecars import Sidecar
@@ -92,10 +93,12 @@ class Run:
 
     @staticmethod
     def kill(worker: Process) -> None:
-        """SIGKILL to the worker and what it has started, as the end of its container would."""
+        """SIGKILL to the worker and what it has started, as the end of its container would. When it returns, none of
+        them has a file open: a reader of the pipe would get what the test writes for the next worker."""
         with suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
         worker.kill9()
+        eventually_sync(lambda: is_gone(worker))
 
     def close(self) -> None:
         for worker in self._workers:
@@ -156,6 +159,14 @@ def begin(run: Run, pipe: Pipe, queue: BlockingQueue) -> Process:
     eventually_sync(pipe.is_read, why="the worker reads the pipe")
     assert queue.lengths()[State.BUSY] == 1
     return worker
+
+
+def is_gone(worker: Process) -> bool:
+    """Whether no process of its group runs. Zombies have closed their files."""
+    running = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+    return not any(
+        process_table.group_of(pid) == worker.pid and process_table.identify(pid) for pid in running
+    )
 
 
 def wait_until_done(queue: BlockingQueue) -> None:
@@ -227,15 +238,7 @@ def test_a_worker_that_is_killed_while_the_sidecar_is_away_leaves_no_process(
     wait_until_done(queue)
     sidecar.kill9()
     worker.kill9()
-
-    def is_gone() -> bool:
-        try:
-            os.killpg(worker.pid, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    eventually_sync(is_gone, within=60)
+    eventually_sync(lambda: is_gone(worker), within=60)
 
 
 def test_a_worker_that_is_terminated_finishes_its_item_first(

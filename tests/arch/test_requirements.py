@@ -12,6 +12,8 @@ from packaging.utils import canonicalize_name
 from testkit.tree import COMPONENTS, ROOT
 
 LOCKS = ("build.txt", "runtime.txt", "operator.txt", "sidecar.txt", "web.txt", "dev.txt")
+# Extras of the command line that no image and no `make demo` needs: only the tests do.
+LOCKED_FOR_CHECKS = ("plot", "reload")
 PINNED = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
 )
@@ -31,7 +33,7 @@ def _asked(component: str) -> list[Requirement]:
     project = _project(component)
     texts: list[str] = list(project["dependencies"])
     for name, extra in project.get("optional-dependencies", {}).items():
-        texts += extra if name not in ("kubernetes", "plot") else ()
+        texts += extra if name not in ("kubernetes", *LOCKED_FOR_CHECKS) else ()
     return [Requirement(text) for text in texts]
 
 
@@ -54,8 +56,9 @@ def test_what_a_component_asks_for_is_locked(component: str) -> None:
         assert wanted.specifier.contains(version), f"{wanted} but {version} is locked"
 
 
-def test_what_draws_plots_is_locked_for_the_checks_and_not_for_running() -> None:
-    (wanted,) = map(Requirement, _project("cli")["optional-dependencies"]["plot"])
+@pytest.mark.parametrize("extra", LOCKED_FOR_CHECKS)
+def test_what_only_an_extra_needs_is_locked_for_the_checks(extra: str) -> None:
+    (wanted,) = map(Requirement, _project("cli")["optional-dependencies"][extra])
     assert wanted.specifier.contains(_locked("dev.txt")[canonicalize_name(wanted.name)])
     assert canonicalize_name(wanted.name) not in _locked("runtime.txt")
 

@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,16 @@ from testkit.waiting import eventually_sync
 Claimq = Callable[..., Any]
 
 
+def keys(server: Server) -> list[Any]:
+    return sorted(cast("list[Any]", server.call("KEYS", "*")))
+
+
 @pytest.mark.parametrize("name", [(), ("mine",)])
 def test_every_operation_is_measured_and_nothing_is_left(
     on: Claimq, valkey: Server, name: tuple[str, ...]
 ) -> None:
     on("enqueue", "mine", "a")
-    before = sorted(valkey.call("KEYS", "*"))
+    before = keys(valkey)
     answer = on("bench", *name, "--items", "150", "--size", "10", "-o", "json").json
     assert (answer["items"], answer["size"], len(answer["measurements"])) == (150, 10, 7)
     for one in answer["measurements"]:
@@ -28,7 +32,7 @@ def test_every_operation_is_measured_and_nothing_is_left(
         assert one["items_per_second"] > 0
         if one["median_seconds"] is not None:
             assert 0 < one["median_seconds"] <= one["p99_seconds"]
-    assert sorted(valkey.call("KEYS", "*")) == before
+    assert keys(valkey) == before
     table = on("bench", *name, "--items", "100").out.splitlines()
     assert table[0].split() == ["measured", "items/s", "median", "ms", "p99", "ms"]
     assert len(table) == 9
@@ -49,11 +53,11 @@ def test_an_interrupted_measurement_leaves_nothing(valkey: Server, tmp_path: Pat
         "1",
     ]
     process = Process(command, log=log)
-    eventually_sync(lambda: any(b"bench" in key for key in valkey.call("KEYS", "*")))
+    eventually_sync(lambda: any(b"bench" in key for key in keys(valkey)))
     process.send(signal.SIGINT)
     assert process.wait() == 130
     # The reply of the call that was interrupted is kept for an hour.
-    assert [key for key in valkey.call("KEYS", "*") if b":calls:" not in key] == []
+    assert [key for key in keys(valkey) if b":calls:" not in key] == []
 
 
 def test_more_than_a_server_can_be_expected_to_hold_is_refused(on: Claimq) -> None:

@@ -25,14 +25,15 @@ _MOST_BYTES = 64 * 1024 * 1024
 @click.option("--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes of a payload.")
 @with_context
 async def bench(context: Context, name: str | None, items: int, size: int) -> None:
-    """Measure how fast the server is, on the server of the queue NAME if one is given.
+    """Measure how fast the server of the queue NAME is.
 
     \b
     claimq bench
     claimq bench thumbnails --size 20000
 
-    It makes a queue of its own, of which at most ITEMS items are on the server at a time, and deletes it at the end.
-    Other clients of the server are slower meanwhile. What is measured includes the network and this machine.
+    Without NAME it is the server of the other commands. The command makes a queue of its own, with at most ITEMS items
+    at a time, and deletes it at the end.
+    Other clients of the server are slower while it runs. What is measured includes the network and this machine.
     """
     if items * size > _MOST_BYTES:
         raise CommandError(

@@ -43,47 +43,32 @@ class PayloadPath(click.ParamType[PayloadFilter]):
             self.fail(str(error), param, ctx)
 
 
+_FILTERS: tuple[tuple[tuple[str, ...], dict[str, Any], str], ...] = (
+    (("--error",), {"default": "", "metavar": "TEXT"}, "items whose last error has this text, in any case."),
+    (
+        ("--reason",),
+        {"default": "", "metavar": "TEXT"},
+        "items with this reason, as on the web page: the first line of the error, # for numbers.",
+    ),
+    (("--client",), {"metavar": "CLIENT"}, "the items of this client."),
+    (
+        ("--json", "payload"),
+        {"type": PayloadPath(), "metavar": "PATH[=VALUE]"},
+        "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
+    ),
+    (("--min-age",), {"type": Duration(), "default": 0.0}, "items that failed at least this long ago."),
+    (
+        ("--min-given-up-count",),
+        {"type": click.IntRange(0), "default": 0},
+        "items that were given up at least this often.",
+    ),
+    (("--max-given-up-count",), {"type": click.IntRange(1)}, "items that were given up at most this often."),
+)
+"""The options of a FailedFilter: their names, their settings, and the end of their help."""
+
+
 def filters(only: str = "Only") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options of a :class:`FailedFilter`, which the command gets as ``wanted``. ``only``: how their help begins."""
-    options = (
-        click.option(
-            "--error",
-            default="",
-            metavar="TEXT",
-            help=f"{only} items whose last error has this text, in any case.",
-        ),
-        click.option(
-            "--reason",
-            default="",
-            metavar="TEXT",
-            help=f"{only} items with this reason, as on the web page: the first line of the error, # for numbers.",
-        ),
-        click.option("--client", metavar="CLIENT", help=f"{only} the items of this client."),
-        click.option(
-            "--json",
-            "payload",
-            type=PayloadPath(),
-            metavar="PATH[=VALUE]",
-            help=f"{only} items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
-        ),
-        click.option(
-            "--min-age",
-            type=Duration(),
-            default=0.0,
-            help=f"{only} items that failed at least this long ago.",
-        ),
-        click.option(
-            "--min-given-up-count",
-            type=click.IntRange(0),
-            default=0,
-            help=f"{only} items that were given up at least this often.",
-        ),
-        click.option(
-            "--max-given-up-count",
-            type=click.IntRange(1),
-            help=f"{only} items that were given up at most this often.",
-        ),
-    )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -91,6 +76,7 @@ def filters(only: str = "Only") -> Callable[[Callable[..., Any]], Callable[..., 
             fields = {one.name: given.pop(one.name) for one in dataclasses.fields(FailedFilter)}
             return command(wanted=FailedFilter(**fields), **given)
 
+        options = [click.option(*names, help=f"{only} {which}", **more) for names, more, which in _FILTERS]
         return with_options(filtered, options)
 
     return decorate

@@ -57,8 +57,8 @@ class Reloader:
 
     async def run(self, ignored: Path, stop: asyncio.Event) -> None:
         """Watches until ``stop`` is set, but for the directory ``ignored``. Raises CommandError if it cannot."""
-        # pyright: ignore below, since anyio has types only where trio is installed. The package is optional.
-        from watchfiles import DefaultFilter, awatch  # pyright: ignore[reportUnknownVariableType]
+        # An optional package.
+        from watchfiles import DefaultFilter, awatch  # pyright: ignore[reportUnknownVariableType]  # types of trio
 
         directories = [path for path in self._watched.paths if path.is_dir()]
         files = {path for path in self._watched.paths if not path.is_dir()}

@@ -19,7 +19,16 @@ foreign = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_n
 ours = {name for name in sys.modules if name.startswith("claimq.") and not name.startswith("claimq.worker")}
 print(*sorted(foreign | ours))
 """
-MODULES = ("arguments", "codec", "concurrency", "concurrency.backoff", "errors", "model", "tokens")
+MODULES = (
+    "arguments",
+    "codec",
+    "concurrency",
+    "concurrency.backoff",
+    "errors",
+    "handler_verdicts",
+    "model",
+    "tokens",
+)
 SHARED = {f"claimq.{name}" for name in MODULES}
 """Modules of the library that the client shares."""
 

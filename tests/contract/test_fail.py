@@ -27,6 +27,18 @@ async def test_a_failed_attempt_goes_to_the_tail_and_counts(queue: ReliableQueue
     assert (stats["fails"], stats["requeued"]) == (1, 1)
 
 
+async def test_a_delay_of_the_callers_own_replaces_the_policys(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(requeue_limit=1, retry_delay=RetryDelay(initial=100.0, jitter=0.0)))
+    await queue.enqueue("a")
+    (outcome,) = await queue.fail(await one(queue), "no network", delay=0)
+    assert (outcome.verdict, outcome.delay) == ("requeued", None)
+    (outcome,) = await queue.fail(await one(queue), "no network", delay=7)
+    assert (outcome.verdict, outcome.delay) == ("failed", None)
+    await queue.enqueue("b")
+    (outcome,) = await queue.fail(await one(queue), "no network", delay=7)
+    assert (outcome.verdict, outcome.delay) == ("delayed", 7.0)
+
+
 async def test_an_item_is_tried_once_more_than_its_limit_and_then_given_up(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=2))
     await queue.enqueue("a")

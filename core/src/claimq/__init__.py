@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         StoreMisused,
         StoreUnavailable,
     )
+    from claimq.handler_verdicts import Fail, Requeue
     from claimq.model import (
         COUNTERS,
         AuditRecord,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
     from claimq.queue.consume_options import Consumed, OnFailure
-    from claimq.queue.handler_verdicts import Fail, Requeue
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
     "claimq.queue.consume_options": ("Consumed", "OnFailure"),
-    "claimq.queue.handler_verdicts": ("Fail", "Requeue"),
+    "claimq.handler_verdicts": ("Fail", "Requeue"),
     "claimq.queue.settling": ("Done",),
     "claimq.errors": (
         "ClaimqError",

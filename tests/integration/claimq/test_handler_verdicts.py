@@ -30,6 +30,21 @@ async def test_a_raised_fail_keeps_its_own_text_and_detail(
     assert record.exc_info is None
 
 
+async def test_a_raised_fail_has_its_own_delay_and_logs_its_cause(
+    queue: ReliableQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(queue, 1)
+
+    async def handler(_: Item) -> None:
+        raise Fail("no network", delay=60) from OSError("unplugged")
+
+    await queue.consume(handler, max_items=1)
+    assert (await queue.lengths())[State.DELAYED] == 1
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], OSError)
+
+
 async def test_a_permanent_fail_goes_straight_to_failed(queue: ReliableQueue) -> None:
     await fill(queue, 1)
 

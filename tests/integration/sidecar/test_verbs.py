@@ -73,6 +73,14 @@ def test_fail_keeps_the_detail_of_each_claim(sidecar: Sidecar, queue: BlockingQu
     assert queue.peek(2)[1].error_detail == "a.py:2"
 
 
+def test_fail_takes_the_delay_of_each_claim(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b"])
+    a, b = (claim["token"] for claim in sidecar.claim(2))
+    claims = [{"token": a, "error": "no", "delay": 60}, {"token": b, "error": "no"}]
+    outcomes = sidecar.post("/v1/fail", claims=claims)["outcomes"]
+    assert [(one["outcome"], one.get("delay")) for one in outcomes] == [("delayed", 60.0), ("requeued", None)]
+
+
 def test_requeue_with_a_delay_and_unclaim_to_the_head(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b", "c"])
     a, b, c = (claim["token"] for claim in sidecar.claim(3))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import claimq.worker
+from claimq import Fail, Requeue
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
@@ -49,6 +50,23 @@ def test_a_loop_that_forgets_with_fails_at_once_and_says_why(sidecar: Sidecar, q
     assert a.last_error is not None
     assert (a.payload, a.fail_count) == (b"a", 1)
     assert "write `with item:` around the work" in a.last_error
+
+
+def test_a_block_may_raise_a_verdict(worker: Worker, queue: BlockingQueue) -> None:
+    queue.enqueue_many(["a", "b", "c"])
+    verdicts = [
+        Fail("no such file", permanent=True, detail="at line 3"),
+        Fail("later", delay=60),
+        Requeue(delay=60),
+    ]
+    for verdict in verdicts:
+        (item,) = worker.claim()
+        with item:
+            raise verdict
+    (failed,) = queue.failed_items()
+    assert (failed.item.last_error, failed.item.error_detail) == ("no such file", "at line 3")
+    delayed = [located.item for located in queue.items(State.DELAYED, 9)]
+    assert [(item.fail_count, item.last_error) for item in delayed] == [(1, "later"), (0, None)]
 
 
 def test_an_async_loop_that_forgets_with_fails_at_once(sidecar: Sidecar, queue: BlockingQueue) -> None:

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from claimq.errors import ClaimqError
+from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim
 from claimq.queue.claims_ahead import ClaimsAhead
 from claimq.queue.consume_options import Consumed, Options, QueueCalls, wait
-from claimq.queue.handler_verdicts import Fail, Requeue
 from claimq.queue.handling import handler_caller
 from claimq.queue.in_hand import InHand
 from claimq.queue.settling import Settling
@@ -112,6 +112,7 @@ class ConsumeRun:
         named = ", ".join(claim.item.id for claim in claims[:_NAMED])
         queue = self.in_hand.queue.name
         if isinstance(error, Fail):
-            _log.error("%d of %s failed: %s: %s", len(claims), queue, named, error.error)
+            cause = error.__cause__
+            _log.error("%d of %s failed: %s: %s", len(claims), queue, named, error.error, exc_info=cause)
         else:
             _log.error("the handler failed on %d of %s: %s", len(claims), queue, named, exc_info=error)

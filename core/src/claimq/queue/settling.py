@@ -90,10 +90,16 @@ class Settling(QueuePart):
         return _confirmed(outcomes_of(groups, [verdicts[token] for token in groups.sent]), missing)
 
     async def fail(
-        self, claims: Claims, error: str, *, permanent: bool = False, detail: str = ""
+        self,
+        claims: Claims,
+        error: str,
+        *,
+        permanent: bool = False,
+        detail: str = "",
+        delay: Duration | None = None,
     ) -> list[Outcome]:
-        """This attempt failed: the items go to the tail of main, to delayed by the retry delay, or to failed at the
-        limit or when ``permanent``.
+        """This attempt failed: the items go to the tail of main, to delayed for ``delay`` seconds (by default the
+        policy's retry delay), or to failed at the limit or when ``permanent``.
 
         Counts a failure and keeps ``error`` (its first 1,000 characters) with the item, and ``detail`` (its last
         2,000 characters, such as the frames of a traceback) until the next error. Verdicts REQUEUED, DELAYED (with
@@ -101,7 +107,7 @@ class Settling(QueuePart):
         100 claims and 2 MiB of items; O(claims log n).
         """
         kind = "permanent" if permanent else "fail"
-        return await self._give_back(claims, kind, error=error, detail=detail)
+        return await self._give_back(claims, kind, error=error, detail=detail, delay=_milliseconds(delay))
 
     async def drop(self, claims: Claims, error: str) -> list[Outcome]:
         """This attempt failed and there is no other: removes the items. Counts a failure, and in ``dropped``.
@@ -117,8 +123,7 @@ class Settling(QueuePart):
 
         Verdicts REQUEUED, DELAYED, FAILED (at the limit), LOST. Errors and cost as :meth:`fail`.
         """
-        pause = optional_seconds("delay", delay)
-        return await self._give_back(claims, "requeue", delay="" if pause is None else round(pause * 1000))
+        return await self._give_back(claims, "requeue", delay=_milliseconds(delay))
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
         """The work never began, or was interrupted: the items go to the head of main in the order of arrival, also
@@ -188,6 +193,12 @@ class Settling(QueuePart):
                     break
             outcomes += outcomes_of(groups, [verdicts[token] for token in groups.sent])
         return _confirmed(outcomes, missing)
+
+
+def _milliseconds(delay: Duration | None) -> int | str:
+    """A delay as the scripts read it."""
+    pause = optional_seconds("delay", delay)
+    return "" if pause is None else round(pause * 1000)
 
 
 def _token(claim: Claim | str) -> str:

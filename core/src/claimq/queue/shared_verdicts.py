@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from claimq.errors import StoreUnavailable
+from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
-from claimq.queue.handler_verdicts import Fail, Requeue
 from claimq.queue.handling import handler_frames
 from claimq.queue.in_hand import InHand
 from claimq.queue.token_groups import BATCH
@@ -124,7 +124,8 @@ class SharedVerdicts:
             return await queue.drop(claims, text)
         permanent = self._on_failure is OnFailure.FAIL or (own is not None and own.permanent)
         detail = own.detail if own else handler_frames(error)
-        return await queue.fail(claims, text, permanent=permanent, detail=detail)
+        delay = own.delay if own else None
+        return await queue.fail(claims, text, permanent=permanent, detail=detail, delay=delay)
 
     def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], error: BaseException | None) -> None:
         kept = sum(outcome.verdict is not Verdict.LOST for outcome in outcomes)

@@ -228,10 +228,15 @@ class Client(Generic[AnyItem]):
         return await self.settle("done", items, {})
 
     async def fail(
-        self, items: AnyItem | str | Iterable[AnyItem | str], error: object, *, permanent: bool = False
+        self,
+        items: AnyItem | str | Iterable[AnyItem | str],
+        error: object,
+        *,
+        permanent: bool = False,
+        delay: Duration | None = None,
     ) -> list[Outcome]:
         """This attempt failed for all of these, for the same reason."""
-        return await self.settle("fail", items, wire.fail_fields(error, permanent=permanent))
+        return await self.settle("fail", items, wire.fail_fields(error, permanent=permanent, delay=delay))
 
     async def requeue(
         self, items: AnyItem | str | Iterable[AnyItem | str], *, delay: Duration | None = None
@@ -301,8 +306,10 @@ class Client(Generic[AnyItem]):
             return False
         if isinstance(error, SidecarUnavailable):
             return False
-        _log.warning("item %s failed", item.id, exc_info=error)
-        await self._end("fail", item, wire.fail_fields(error))
+        verb, words, cause = endings.verdict_on(error)
+        if verb == "fail":
+            _log.warning("item %s failed: %s", item.id, words["error"], exc_info=cause)
+        await self._end(verb, item, words)
         return True
 
     async def _end(self, verb: str, item: AnyItem, words: dict[str, object]) -> list[Outcome]:

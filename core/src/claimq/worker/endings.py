@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from claimq.handler_verdicts import Fail, Requeue
 from claimq.worker.item import ClaimedItem
+from claimq.worker.wire import delay_fields, fail_fields
 
 _LONGEST_CODE = 200
 NO_VERDICT = (
@@ -20,6 +22,13 @@ def exit_error(error: BaseException | None) -> str | None:
     if not isinstance(error, SystemExit) or error.code in (None, 0):
         return None
     return f"the program ended itself: SystemExit: {str(error.code)[:_LONGEST_CODE]}"
+
+
+def verdict_on(error: Exception) -> tuple[str, dict[str, object], BaseException | None]:
+    """The verdict at the end of a block that raised an exception: verb, words, and the exception to log, if any."""
+    if isinstance(error, Requeue):
+        return "requeue", delay_fields(error.delay), None
+    return "fail", fail_fields(error), error.__cause__ if isinstance(error, Fail) else error
 
 
 def counts_at_the_end(error: BaseException | None, *, is_over: bool) -> bool:

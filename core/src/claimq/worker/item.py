@@ -78,12 +78,14 @@ class AsyncItem(ClaimedItem):
         """
         return (await self._client.settle("done", [self], done_fields(enqueue)))[0]
 
-    async def fail(self, error: object, *, permanent: bool = False) -> Outcome:
+    async def fail(self, error: object, *, permanent: bool = False, delay: Duration | None = None) -> Outcome:
         """This attempt failed: requeued by the queue's policy, or (at its limit, or ``permanent``) failed.
 
-        ``error``: a text, or an exception, whose last frames are kept as the item's error detail.
+        ``error``: a text, or an exception, whose last frames are kept as the item's error detail. ``delay``: seconds
+        until the next attempt, if there is one, instead of the policy's.
         """
-        return (await self._client.settle("fail", [self], fail_fields(error, permanent=permanent)))[0]
+        words = fail_fields(error, permanent=permanent, delay=delay)
+        return (await self._client.settle("fail", [self], words))[0]
 
     async def requeue(self, *, delay: Duration | None = None) -> Outcome:
         """Not now: to the tail, or after ``delay`` (seconds or a timedelta). Counts against the limit."""
@@ -112,7 +114,8 @@ class Item(ClaimedItem):
     block.
 
     The exception is kept with the item, logged, and not raised further, so that a loop continues with the next item;
-    only :class:`SidecarUnavailable` is, since no verdict can be sent. A KeyboardInterrupt or SystemExit is raised
+    only :class:`SidecarUnavailable` is, since no verdict can be sent. :class:`claimq.Fail` and :class:`claimq.Requeue`
+    are verdicts that the block may raise. A KeyboardInterrupt or SystemExit is raised
     further: ``sys.exit`` with a code other than 0 fails the item unless the worker was asked to stop; otherwise the
     item is returned uncounted. After a verdict inside the block its end sends none.
     """

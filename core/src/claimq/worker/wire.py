@@ -12,6 +12,7 @@ from typing import Any
 from claimq.arguments import Duration, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.handler_verdicts import Fail
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.worker.errors import Refused, SidecarUnavailable
 
@@ -116,15 +117,24 @@ def session_body(tokens: Iterable[str]) -> bytes:
     return _encode({"tokens": listed} if listed else {})
 
 
-def fail_fields(error: object, *, permanent: bool = False) -> dict[str, object]:
-    """The fields of a fail besides the tokens. ``error``: a text, or an exception, which brings its last frames."""
+def fail_fields(
+    error: object, *, permanent: bool = False, delay: Duration | None = None
+) -> dict[str, object]:
+    """The fields of a fail besides the tokens. ``error``: a text, or an exception, which brings its last frames. A
+    :class:`claimq.Fail` has the fields itself. An older sidecar knows no delay, so it is sent only where there is one.
+    """
     detail = ""
-    if isinstance(error, BaseException):
+    if isinstance(error, Fail):
+        detail, permanent, delay = error.detail[-_LONGEST_DETAIL:], error.permanent, error.delay
+        error = error.error
+    elif isinstance(error, BaseException):
         detail = last_frames(error)[-_LONGEST_DETAIL:]
         error = f"{type(error).__name__}: {error}"
     words: dict[str, object] = {"error": _sendable(str(error)[:_LONGEST_ERROR]) or "no reason given"}
     if detail:
         words["detail"] = _sendable(detail)
+    if delay is not None:
+        words |= delay_fields(delay)
     return {**words, "permanent": permanent}
 
 

@@ -78,7 +78,7 @@ class Verdicts:
         ending = endings[0]
         if verb == "fail":
             return lambda queue: queue.fail(
-                tokens, ending.error, permanent=ending.permanent, detail=ending.detail
+                tokens, ending.error, permanent=ending.permanent, detail=ending.detail, delay=ending.delay
             )
         if verb == "requeue":
             return lambda queue: queue.requeue(tokens, delay=ending.delay)

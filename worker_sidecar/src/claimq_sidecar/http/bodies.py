@@ -30,6 +30,12 @@ Token = Annotated[
 ]
 Tokens = Annotated[list[Token], Meta(min_length=1, max_length=MAX_ENTRIES, description="Tokens of claims.")]
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY, description="Seconds.")]
+RetryDelay = Annotated[
+    Delay,
+    Meta(
+        description="Seconds until the next attempt, if there is one; the default is set by the queue's policy."
+    ),
+]
 Error = Annotated[
     str, Meta(min_length=1, description="Why it failed. The first 1,000 characters are kept with the item.")
 ]
@@ -176,6 +182,7 @@ class FailBody(Body):
     error: Error
     permanent: bool = False
     detail: Detail = ""
+    delay: RetryDelay | None = None
 
 
 class FailClaim(Body):
@@ -185,6 +192,7 @@ class FailClaim(Body):
     error: Error
     permanent: bool = False
     detail: Detail = ""
+    delay: RetryDelay | None = None
 
 
 class RequeueBody(Body):

@@ -118,7 +118,7 @@ def _ending(tokens: tuple[str, ...], words: Body) -> Ending:
         case DoneWithItemsBody() | DoneClaim():
             return Ending(tokens, enqueue=_new_items(words.enqueue))
         case FailBody() | FailClaim():
-            return Ending(tokens, error=words.error, permanent=words.permanent, detail=words.detail)
+            return Ending(tokens, words.error, words.permanent, words.detail, words.delay)
         case RequeueBody() | RequeueClaim():
             return Ending(tokens, delay=words.delay)
         case _:

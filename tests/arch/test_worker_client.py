@@ -26,6 +26,7 @@ MODULES = (
     "concurrency.backoff",
     "errors",
     "handler_verdicts",
+    "item_options",
     "model",
     "tokens",
 )

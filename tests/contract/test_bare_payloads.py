@@ -42,6 +42,16 @@ FORGED = {
     "an error that is no text": b'{"error":7}',
     "a place that is no number": b'{"place":"x"}',
     "a place without end": b'{"place":"9999999999999999"}',
+    "options that are none": b'{"options":7}',
+    "empty options": b'{"options":{}}',
+    "options in a list": b'{"options":["headers"]}',
+    "headers that are none": b'{"options":{"headers":{"a":"1"}}}',
+    "no headers": b'{"options":{"headers":[]}}',
+    "a header without a value": b'{"options":{"headers":["a"]}}',
+    "a header's name that is none": b'{"options":{"headers":["A","1"]}}',
+    "a header's value that is none": b'{"options":{"headers":["a",1]}}',
+    "a header's value with a line end": b'{"options":{"headers":["a","\\n"]}}',
+    "too many headers": b'{"options":{"headers":[' + b",".join([b'"a","1"'] * 17) + b"]}}",
     "an escape that only some readers take": b'{"error":"\\ud800"}',
     "a number that only some readers take": b'{"else":0x10}',
     "an infinite number": b'{"else":Infinity}',
@@ -195,7 +205,7 @@ TEXTS = [
     b"\\u00e9", b"\\ud8", b"[", b"]", b",", b":", b"null", b"true", b"01", b"-0", b"\xff", b"\xc3\xa9",
     b'"error":"', b'"place":"12"',
     b'"history":[', b'{"at":1,"kind":"fail","error":"no","worker":"w"}',
-    b"\x00", b"\x7f", b"1.0",
+    b"\x00", b"\x7f", b"1.0", b'"options":{"headers":["a","', b'"options":{"later":[', b'"]}',
 ]  # fmt: skip
 pieces = st.lists(st.sampled_from(TEXTS), max_size=9).map(b"".join)
 payloads = (

@@ -13,6 +13,7 @@ import claimq
 from claimq.errors import ItemTooLarge
 from claimq.model import Located, State
 from claimq_cli.errors import CommandError
+from claimq_cli.header_filter import HeaderFilter
 from claimq_cli.item_actions import Record, copy_to
 from claimq_cli.output.answers import age
 from claimq_cli.payload_filter import PayloadFilter
@@ -35,13 +36,14 @@ class FailedFilter:
     """Which failed items: those that pass every filter that is set.
 
     ``error``: a part of the last error, in any case; ``reason``: what :func:`reason_of` makes of it. ``payload``: what
-    the payload has, as JSON. ``min_age``: seconds since the failure.
+    the payload has, as JSON. ``header``: a header that the item has. ``min_age``: seconds since the failure.
     """
 
     error: str = ""
     reason: str = ""
     client: str | None = None
     payload: PayloadFilter | None = None
+    header: HeaderFilter | None = None
     min_age: float = 0.0
     min_given_up_count: int = 0
     max_given_up_count: int | None = None
@@ -56,6 +58,7 @@ class FailedFilter:
             and (one.failed_at or 0.0) <= now - self.min_age
             and given_up >= self.min_given_up_count
             and (self.max_given_up_count is None or given_up <= self.max_given_up_count)
+            and (self.header is None or self.header.passes(one.item))
             and (self.payload is None or self.payload.passes(one.item.payload))
         )
 
@@ -69,6 +72,7 @@ class FailedFilter:
             f"reason {self.reason!r}" if self.reason else "",
             f"client {self.client}" if self.client is not None else "",
             f"payload has {self.payload.text}" if self.payload else "",
+            f"header {self.header}" if self.header else "",
             f"failed {age(self.min_age)} ago or earlier" if self.min_age else "",
             f"given up {self.min_given_up_count} times or more" if self.min_given_up_count else "",
             f"given up {self.max_given_up_count} times or less"

@@ -89,7 +89,7 @@ class ItemActions:
         return f"{item_id} {outcome.verdict.value}"
 
     async def move(self, item_id: str, target: claimq.ReliableQueue) -> str:
-        """Moves an item that waits, is delayed or has failed to another queue, with its id, client and due time.
+        """Moves an item that waits, is delayed or has failed to another queue, with id, client, headers and due time.
 
         Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
 
@@ -115,9 +115,12 @@ class ItemActions:
 
 
 async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
-    """Enqueues an item in another queue with its id, client and due time. CommandError if that queue knows the id."""
+    """Enqueues an item in another queue with its id, client, headers and due time. CommandError if that queue knows the
+    id."""
     item = found.item
-    enqueued = await target.enqueue(item.payload, id=item.id, client=item.client, at=found.due_at)
+    enqueued = await target.enqueue(
+        item.payload, id=item.id, client=item.client, at=found.due_at, headers=item.headers
+    )
     if enqueued.is_duplicate:
         raise CommandError(
             f"{target.name} has had an item {item.id} within its id window, so {item.id} was not moved; "

@@ -1,8 +1,8 @@
 """Converts payloads to bytes, and the stored form of an item (its *envelope*) to :class:`Item`.
 
 An envelope is one ASCII header line and the payload's bytes: ``cq1 ID ENQUEUED_AT_MS CLIENT META\\n``. CLIENT
-is ``-`` for none, META is ``-`` or a JSON object with the counters and the history. ``cq1!`` marks an item
-that has crashed a worker. Only the scripts on the server write envelopes.
+is ``-`` for none, META is ``-`` or a JSON object with the counters, the history and the options. ``cq1!`` marks an
+item that has crashed a worker. Only the scripts on the server write envelopes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from claimq.arguments import text
 from claimq.errors import InvalidName
+from claimq.item_options import are_options, read_headers
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
@@ -120,11 +121,12 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         last_error=meta.get("error"),
         history=tuple(map(_history_entry, meta.get("history", ()))),
         error_detail=meta.get("detail"),
+        header_pairs=read_headers(meta.get("options", {})),
     )
 
 
 def _read_meta(text: bytes) -> dict[str, Any] | None:
-    """The counters and the history of a header; None if no script can have written it."""
+    """The counters, the history and the options of a header; None if no script can have written it."""
     if text == b"-":
         return {}
     if text[:1] != b"{" or len(text) > _LONGEST_META or not _is_plain_json(text):
@@ -138,6 +140,8 @@ def _read_meta(text: bytes) -> dict[str, Any] | None:
         return None
     place = meta.get("place", "0")
     if not re.fullmatch("[0-9]{1,16}", place) or int(place) >= 2**53:
+        return None
+    if "options" in meta and not are_options(meta["options"]):
         return None
     return meta if _is_history(meta.get("history", [])) else None
 

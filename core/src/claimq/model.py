@@ -6,6 +6,7 @@ Instants are Unix seconds by the server's clock, durations are seconds, payloads
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -63,7 +64,8 @@ class Item(NamedTuple):
 
     Requeueing a failed item restarts the counters, but not ``given_up_count`` (how often it has gone to failed) and
     ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
-    when the item last entered the tail of main, ``first_enqueued_at`` when it first did.
+    when the item last entered the tail of main, ``first_enqueued_at`` when it first did. ``header_pairs``: the headers
+    that the producer set, as names and values.
     """
 
     id: str
@@ -79,6 +81,12 @@ class Item(NamedTuple):
     last_error: str | None = None
     history: tuple[HistoryEntry, ...] = ()
     error_detail: str | None = None
+    header_pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the producer set, in a new dict."""
+        return dict(self.header_pairs)
 
     @property
     def text(self) -> str:
@@ -112,10 +120,12 @@ def payload_json(item_id: str, payload: bytes) -> object:
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """An item to enqueue with an id, a client or a delay.
+    """An item to enqueue with an id, a client, a delay or headers.
 
     ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay``
     (from now: seconds or a timedelta) and ``at`` (an instant: Unix seconds or an aware datetime) exclude each other.
+    ``headers``: at most 16, with names of up to 64 lower-case letters, digits and ``-``, and values of up to 1,024
+    printable ASCII characters.
     """
 
     payload: object
@@ -123,6 +133,7 @@ class NewItem:
     client: str | None = None
     delay: Duration | None = None
     at: Instant | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

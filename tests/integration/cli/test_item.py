@@ -52,6 +52,36 @@ def verdict_of(queue: Queue, claim: claimq.Claim | None) -> Verdict | None:
     return (queue.done(claim))[0].verdict if claim else None
 
 
+def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> None:
+    on("enqueue", "q", "payload", "--id", "x", "--header", "tenant=acme", "--header", "note=a = b")
+    headers = {"tenant": "acme", "note": "a = b"}
+    assert on("peek", "q", "-o", "json").json["items"][2]["headers"] == headers
+    assert "headers:     tenant: acme\n             note: a = b\n" in on("item", "show", "q", "x").out
+    on("item", "move", "q", "other", "x")
+    on("item", "cancel", "other", "x")
+    on("failed", "move", "other", "--all", "--header", "tenant=acme", "--to", "q")
+    on("item", "cancel", "q", "x", "a")
+    for words, ids in (("tenant", "x\n"), ("note=a = b", "x\n"), ("tenant=acm", ""), ("none", "")):
+        assert on("failed", "list", "q", "--header", words, "-o", "name").out == ids
+    found = queue.failed_item("x")
+    assert found is not None
+    assert found.item.headers == headers
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["a"], '"a" has no value; write NAME=VALUE'),
+        (["a=1", "a=2"], "a name is given twice"),
+        (["A=1"], "a lower-case letter"),
+        (["a=grün"], "percent-encode"),
+    ],
+)
+def test_invalid_headers_are_usage_errors(on: Claimq, words: list[str], says: str) -> None:
+    done = on("enqueue", "q", "x", *(word for one in words for word in ("--header", one)))
+    assert (done.code, says in " ".join(done.err.split())) == (2, True)
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_show_prints_an_item_in_any_state(on: Claimq, queue: Queue, state: str) -> None:
     bring(queue, state)

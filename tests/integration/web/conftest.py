@@ -110,7 +110,7 @@ def media(valkey: Server) -> str:
         for claim in queue.claim(3, wait=0):
             error = f"{SCRIPT} at byte {claim.item.id[-1]}"
             queue.fail(claim, error=error, detail=f"line 1\n{SCRIPT}", permanent=True)
-        queue.enqueue(SCRIPT, id=ID, client=CLIENT)
+        queue.enqueue(SCRIPT, id=ID, client=CLIENT, headers={"traceparent": SCRIPT})
         queue.claim(1, wait=0)
         queue.enqueue_many(
             [

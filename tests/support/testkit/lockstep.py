@@ -156,6 +156,7 @@ class World(ItemsWorld):
             assert claim.item.id == (item.id or f"bare-{number_of(token)}")
             assert claim.lease_until == ends.get(token, 0) / 1000 or token not in ends
             assert claim.worker == worker
+            assert claim.item.headers == item.headers
             assert (claim.item.requeue_count, claim.item.crash_count, claim.item.interrupted_count) == (
                 item.count("requeues"),
                 item.count("crashes"),
@@ -372,10 +373,15 @@ def _row(outcome: Outcome) -> tuple[str, str, str]:
 
 def _new_item(new: New) -> NewItem:
     payload, own_id, client, delay = new
-    return NewItem(payload, id=own_id, client=client, delay=delay)
+    return NewItem(payload, id=own_id, client=client, delay=delay, headers=_headers(payload))
 
 
 def _order(new: New, model: QueueModel, item_id: str) -> Order:
     payload, own_id, client, delay = new
     due = model.now + round(delay * 1000) if delay else None
-    return Order(payload, item_id, client or "-", due, own_id is not None)
+    return Order(payload, item_id, client or "-", due, own_id is not None, _headers(payload))
+
+
+def _headers(payload: bytes) -> dict[str, str]:
+    """Headers for every other payload."""
+    return {"place": str(len(payload))} if len(payload) % 2 else {}

@@ -102,7 +102,9 @@ class QueueModel:
         for order, is_known in zip(orders, known, strict=True):
             if is_known:
                 continue
-            item = ModelItem(order.payload, order.id, order.client, self.now, batch=self.batch)
+            item = ModelItem(
+                order.payload, order.id, order.client, self.now, headers=order.headers, batch=self.batch
+            )
             if order.own:
                 self.ids[order.id] = self.now + round(self.policy.id_window * 1000)
             if order.due is None:

@@ -30,6 +30,7 @@ class ModelItem:
     """That of its last claim."""
     place: int | None = None
     """The number of its first claim since it entered the tail, once it was given back to the head."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 
@@ -63,6 +64,7 @@ class ModelItem:
     def differs(self, stored: StoredItem) -> str | None:
         """What the server has of it is something else: both sides."""
         meta = stored.meta
+        headers = meta.get("options", {}).get("headers", [])
         if self.is_bare:
             return (
                 None
@@ -71,13 +73,13 @@ class ModelItem:
             )
         mine = (
             self.id, self.client, self.at, self.payload,
-            self.counters, self.given_up, self.first_at, self.error, self.history,
+            self.counters, self.given_up, self.first_at, self.error, self.history, self.headers,
         )  # fmt: skip
         theirs = (
             stored.id, stored.client, stored.at, stored.payload,
             {name: meta[name] for name in ("requeues", "fails", "crashes", "interrupts") if name in meta},
             meta.get("given_up", 0), meta.get("first_at"), meta.get("error"),
-            [line["kind"] for line in meta.get("history", [])],
+            [line["kind"] for line in meta.get("history", [])], dict(zip(headers[::2], headers[1::2], strict=True)),
         )  # fmt: skip
         return None if mine == theirs else f"expected {mine}, stored {theirs}"
 
@@ -101,6 +103,7 @@ class Order:
     client: str = "-"
     due: int | None = None
     own: bool = False
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def decide(

@@ -159,6 +159,11 @@ def test_a_header_that_no_script_writes_makes_a_bare_payload_of_the_whole(meta: 
     assert read_envelope(raw, "w/77.AAAAAAAA") == Item("bare-77", raw, 0.0, 0.0)
 
 
+def test_the_headers_of_an_envelope_are_read_and_later_options_are_not() -> None:
+    item = read_envelope(b'cq1 i 1000 - {"options":{"later":{"a":[1]},"headers":["a","\\"\\/","b",""]}}\nx')
+    assert (item.payload, item.headers, item.first_enqueued_at) == (b"x", {"a": '"/', "b": ""}, 1.0)
+
+
 def test_fields_of_a_later_release_and_an_emptied_history_are_read_past() -> None:
     item = read_envelope(b'cq1 i 1000 - {"history":{},"fails":1,"later":{"a":[null]},"place":"7"}\nx')
     assert (item.id, item.payload, item.fail_count, item.history) == ("i", b"x", 1, ())
@@ -177,7 +182,9 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=5,
 )
-names = st.sampled_from(["requeues", "fails", "crashes", "given_up", "first_at", "error", "history", "else"])
+names = st.sampled_from(
+    ["options", "headers", "requeues", "fails", "crashes", "given_up", "first_at", "error", "history", "else"]
+)
 
 
 @given(st.dictionaries(names, json_values))

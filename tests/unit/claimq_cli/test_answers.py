@@ -35,11 +35,11 @@ def test_a_payload_stands_under_the_name_that_says_what_it_is(raw: bytes, shape:
 
 def test_an_item_has_all_its_documented_fields() -> None:
     history = (HistoryEntry(3.0, "fail", "no", "w"),)
-    one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 5, "no", history)
+    one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 5, "no", history, header_pairs=(("h", "v"),))
     assert documents.item(one) == {
         "id": "a", "text": "x", "client": "c", "first_enqueued_at": 1.0, "enqueued_at": 2.0, "requeue_count": 1,
         "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "given_up_count": 5, "last_error": "no",
-        "error_detail": None,
+        "error_detail": None, "headers": {"h": "v"},
         "history": [{"at": 3.0, "kind": "fail", "error": "no", "worker": "w"}],
     }  # fmt: skip
 

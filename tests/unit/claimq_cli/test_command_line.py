@@ -55,7 +55,17 @@ def test_a_wrong_command_line_is_refused(words: list[str], placeholder: str | No
 
 
 def test_the_environment_describes_the_item() -> None:
-    item = Item("a", b"", 1.0, 1.0, requeue_count=1, fail_count=2, crash_count=3, client="c")
+    item = Item(
+        "a",
+        b"",
+        1.0,
+        1.0,
+        requeue_count=1,
+        fail_count=2,
+        crash_count=3,
+        client="c",
+        header_pairs=(("x-y", "1"),),
+    )
     expected = {
         "X": "y",
         "CLAIMQ_QUEUE": "q",
@@ -66,8 +76,9 @@ def test_the_environment_describes_the_item() -> None:
         "CLAIMQ_ITEM_INTERRUPTED_COUNT": "0",
         "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0",
     }
-    outer = {"X": "y", "CLAIMQ_ITEM_CLIENT": "outer"}
-    assert environment_for(outer, "q", item) == {**expected, "CLAIMQ_ITEM_CLIENT": "c"}
+    outer = {"X": "y", "CLAIMQ_ITEM_CLIENT": "outer", "CLAIMQ_ITEM_HEADER_OUTER": "1"}
+    own = {"CLAIMQ_ITEM_CLIENT": "c", "CLAIMQ_ITEM_HEADER_X_Y": "1"}
+    assert environment_for(outer, "q", item) == {**expected, **own}
     assert (
         environment_for(outer, "q", Item("a", b"", 1.0, 1.0, requeue_count=1, fail_count=2, crash_count=3))
         == expected

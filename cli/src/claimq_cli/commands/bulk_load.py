@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,11 +42,14 @@ class Wanted:
     at: float | None = None
     id_prefix: str | None = None
     from_line: int = 1
+    headers: Mapping[str, str] | None = None
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line."""
         own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
-        return NewItem(payload, id=own, client=self.client, delay=self.delay, at=self.at)
+        return NewItem(
+            payload, id=own, client=self.client, delay=self.delay, at=self.at, headers=self.headers
+        )
 
 
 @dataclass(slots=True)

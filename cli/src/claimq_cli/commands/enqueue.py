@@ -12,7 +12,7 @@ from claimq_cli.commands.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.line_options import LineOptions, line_options
-from claimq_cli.commands.option_types import Duration, Instant
+from claimq_cli.commands.option_types import Duration, Instant, headers_option
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
@@ -41,6 +41,7 @@ from claimq_spec.duration import readable_duration
     metavar="ID",
     help="Id of the item (one item only). An id that is known already is not enqueued again.",
 )
+@headers_option
 @with_context
 async def enqueue(
     context: Context,
@@ -52,6 +53,7 @@ async def enqueue(
     delay: float | None,
     at: float | None,
     item_id: str | None,
+    headers: dict[str, str] | None,
 ) -> None:
     """Add items to the queue NAME. The first item creates the queue.
 
@@ -65,7 +67,7 @@ async def enqueue(
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(client, delay, at)
+    wanted = Wanted(client, delay, at, headers=headers)
     if lines is not None:
         await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)

@@ -62,7 +62,7 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
 async def move(context: Context, name: str, chosen: Selection, target: str) -> int:
     """Move failed items of the queue NAME to the queue TARGET.
 
-    They keep id and client, and lose counters and history.
+    They keep id, client and headers, and lose counters and history.
 
     \b
     claimq failed move thumbnails --all --error "out of memory" --to large-thumbnails

@@ -14,6 +14,7 @@ from claimq_cli.commands.option_types import Duration, rate_option, with_options
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.failed_actions import FailedFilter
+from claimq_cli.header_filter import HeaderFilter, parse_header_filter
 from claimq_cli.payload_filter import PayloadFilter, parse_payload_filter
 
 
@@ -43,6 +44,21 @@ class PayloadPath(click.ParamType[PayloadFilter]):
             self.fail(str(error), param, ctx)
 
 
+class HeaderWord(click.ParamType[HeaderFilter]):
+    """``tenant=acme``; to a filter."""
+
+    name = "header"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> HeaderFilter:
+        """The filter, or a usage error with the fix."""
+        try:
+            return parse_header_filter(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 _FILTERS: tuple[tuple[tuple[str, ...], dict[str, Any], str], ...] = (
     (("--error",), {"default": "", "metavar": "TEXT"}, "items whose last error has this text, in any case."),
     (
@@ -55,6 +71,11 @@ _FILTERS: tuple[tuple[tuple[str, ...], dict[str, Any], str], ...] = (
         ("--json", "payload"),
         {"type": PayloadPath(), "metavar": "PATH[=VALUE]"},
         "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
+    ),
+    (
+        ("--header",),
+        {"type": HeaderWord(), "metavar": "NAME[=VALUE]"},
+        "items that have this header, or have it with VALUE.",
     ),
     (("--min-age",), {"type": Duration(), "default": 0.0}, "items that failed at least this long ago."),
     (

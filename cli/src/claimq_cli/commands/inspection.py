@@ -280,9 +280,11 @@ def described(found: Located) -> list[str]:
         "payload": payload(item),
     }
     lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
+    headers = [f"{name}: {value}" for name, value in item.header_pairs]
     history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
     return (
         lines
+        + _block("headers", headers)
         + _block("detail", (item.error_detail or "").strip("\n").split("\n"))
         + _block("history", history)
     )

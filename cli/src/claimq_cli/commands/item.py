@@ -103,7 +103,7 @@ async def requeue(context: Context, name: str, ids: tuple[str, ...], delay: floa
 async def move(context: Context, name: str, target: str, ids: tuple[str, ...]) -> int:
     """Move items of the queue NAME to the queue TARGET.
 
-    They keep id, client and due time, and lose counters and history. An item that a worker has is not moved.
+    They keep id, client, headers and due time, and lose counters and history. An item that a worker has is not moved.
     """
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from claimq.item_options import checked_headers
 from claimq_cli.instants import parse_instant
 from claimq_spec.duration import parse_duration
 
@@ -53,6 +54,32 @@ class Instant(click.ParamType[float]):
                 param,
                 ctx,
             )
+
+
+def _headers(
+    context: click.Context, option: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, str] | None:
+    """The headers of ``NAME=VALUE`` words; None without any."""
+    words = [pair.partition("=") for pair in pairs]
+    headers = {name: value for name, _, value in words}
+    if bare := [name for name, has_value, _ in words if not has_value]:
+        raise click.BadParameter(f'"{bare[0]}" has no value; write NAME=VALUE', context, option)
+    if len(headers) < len(words):
+        raise click.BadParameter("a name is given twice; give each header once", context, option)
+    try:
+        return checked_headers(headers) or None
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from None
+
+
+headers_option = click.option(
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_headers,
+    help="Header of the items; may be given several times.",
+)
 
 
 def number_option(default: int) -> Callable[[Command], Command]:

@@ -14,6 +14,9 @@ from claimq_cli.errors import USAGE, CommandError
 _LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 """Bytes that Linux allows in one argument, without the NUL byte at its end (MAX_ARG_STRLEN)."""
 
+_HEADER = "CLAIMQ_ITEM_HEADER_"
+"""Beginning of the variables with headers."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
@@ -84,8 +87,10 @@ def _check_program(program: str) -> None:
 
 def environment_for(outer: Mapping[str, str], queue: str, item: Item) -> dict[str, str]:
     """The program's environment: that of `claimq worker`, and the item."""
-    env = {**outer, "CLAIMQ_QUEUE": queue, "CLAIMQ_ITEM_ID": item.id}
+    inherited = {name: value for name, value in outer.items() if not name.startswith(_HEADER)}
+    env = {**inherited, "CLAIMQ_QUEUE": queue, "CLAIMQ_ITEM_ID": item.id}
     for counter in ("requeue_count", "fail_count", "crash_count", "interrupted_count", "given_up_count"):
         env[f"CLAIMQ_ITEM_{counter.upper()}"] = str(getattr(item, counter))
+    env |= {_HEADER + name.upper().replace("-", "_"): value for name, value in item.header_pairs}
     env.pop("CLAIMQ_ITEM_CLIENT", None)
     return env if item.client is None else {**env, "CLAIMQ_ITEM_CLIENT": item.client}

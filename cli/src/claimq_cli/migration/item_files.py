@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
+from claimq.item_options import checked_headers
 from claimq.model import NewItem
 from claimq_cli.instants import parse_instant
 
@@ -34,10 +35,10 @@ def item_of_json(line: bytes) -> NewItem:
     fields = cast("dict[str, Any]", found)
     if sum(fields.get(name) is not None for name in _FIELDS) != 1:
         raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
-    return _item(fields, fields.get("payload"))
+    return _item(fields, fields.get("payload"), fields.get("headers"))
 
 
-def _item(fields: Mapping[str, Any], payload: object) -> NewItem:
+def _item(fields: Mapping[str, Any], payload: object, headers: object = None) -> NewItem:
     if payload is None:
         payload = _decoded(fields["payload_base64"])
     try:
@@ -49,7 +50,17 @@ def _item(fields: Mapping[str, Any], payload: object) -> NewItem:
         id=_name("id", fields.get("id")),
         client=_name("client", fields.get("client")),
         at=_instant(fields.get("at")),
+        headers=_headers(headers),
     )
+
+
+def _headers(value: object) -> dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return checked_headers(value) or None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _decoded(text: object) -> bytes:
@@ -107,17 +118,26 @@ class CsvFile:
         return self._first, whole
 
     def item(self, record: bytes) -> NewItem:
-        """The item of a record. Without a column payload or payload_base64, the payload is a JSON object of all columns
-        but id, client and at. ValueError with what is wrong."""
+        """The item of a record. The column headers has a JSON object. Without a column payload or payload_base64, the
+        payload is a JSON object of all columns but id, client and at. ValueError with what is wrong."""
         columns, cells = self._columns or [], _row(record)
         if len(cells) != len(columns):
             raise ValueError(f"number of fields: {len(cells)}, but the first line has {len(columns)}")
         fields = dict(zip(columns, cells, strict=True))
-        if fields.get("payload_base64"):
-            return _item(fields, None)
-        if "payload" in fields:
-            return _item(fields, fields["payload"])
+        if fields.get("payload_base64") or "payload" in fields:
+            payload = None if fields.get("payload_base64") else fields["payload"]
+            return _item(fields, payload, _json_of(fields.get("headers")))
         return _item(fields, {name: cell for name, cell in fields.items() if name not in _OWN_COLUMNS})
+
+
+def _json_of(cell: str | None) -> object:
+    """The headers in a cell, which are a JSON object; None for an empty one."""
+    if not cell:
+        return None
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        raise ValueError("headers is not a JSON object") from None
 
 
 def _row(record: bytes) -> list[str]:

@@ -16,7 +16,7 @@ from claimq.model import Located
 from claimq_cli.errors import USAGE, CommandError
 
 FORMS = ("jsonl", "csv", "raw")
-_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state")
+_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers")
 
 
 @contextmanager
@@ -66,13 +66,14 @@ class ItemWriter:
                 return one.item.payload + self._end
             case "csv":
                 fields = fields_of(one)
+                fields["headers"] = json.dumps(fields["headers"]) if fields["headers"] else None
                 return _csv_row(["" if fields.get(name) is None else fields[name] for name in _COLUMNS])
             case _:
                 return json.dumps(fields_of(one)).encode() + b"\n"
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """The fields of a line; `claimq import` reads the first four. Items that were pushed as bare payloads have no
+    """The fields of a line; `claimq import` reads the first five. Items that were pushed as bare payloads have no
     id."""
     item = one.item
     try:
@@ -84,6 +85,7 @@ def fields_of(one: Located) -> dict[str, Any]:
         **payload,
         "client": item.client,
         "at": one.due_at,
+        "headers": item.headers,
         "state": one.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,

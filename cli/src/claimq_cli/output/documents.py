@@ -50,6 +50,7 @@ def item(one: Item) -> Json:
         "id": one.id,
         **payload_of(one.payload),
         "client": one.client,
+        "headers": one.headers,
         "first_enqueued_at": one.first_enqueued_at,
         "enqueued_at": one.enqueued_at,
         "requeue_count": one.requeue_count,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from claimq.arguments import instant, seconds, several
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge
+from claimq.item_options import options_word
 from claimq.model import NewItem
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Connection
@@ -20,6 +21,9 @@ from claimq.redis_store.scripts import Arg
 
 _CALL_BYTES = 2 * 1024 * 1024
 _CALL_QUEUES = 100
+_OPTIONS_WEIGHT = 16
+"""How much longer the server takes for a byte of options than for one of a payload (HEADER_WEIGHT in
+``lua/lib/envelope.lua``)."""
 
 
 class _Ids:
@@ -41,7 +45,8 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
 
 @dataclass(slots=True)
 class Batch:
-    """Items of one call: the words for the script, the ids in order, and the payloads' size in bytes."""
+    """Items of one call: the words for the script, the ids in order, and the size in bytes of the payloads and, as the
+    script counts them, of the options."""
 
     words: list[Arg]
     ids: list[str]
@@ -54,7 +59,8 @@ class Batch:
         if (
             words
             and words[self._last + 2 : self._last + 5] == group[2:5]
-            and (group[4] == "" or int(words[self._last + 5]) + int(words[self._last + 6]) == group[5])
+            and (int(words[self._last + 6]) < 0) == (int(group[6]) < 0)
+            and (group[4] == "" or int(words[self._last + 5]) + abs(int(words[self._last + 6])) == group[5])
         ):
             words[self._last + 6] = int(words[self._last + 6]) + int(group[6])
             words += group[7:]
@@ -101,7 +107,8 @@ def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
     """A batch's words, completed by the queue's index in KEYS and the position of the claim that guards them."""
     at = 0
     while at < len(batch.words):
-        count = int(batch.words[at + 6]) * (2 if batch.words[at + 4] == "" else 1)
+        count = int(batch.words[at + 6])
+        count = abs(count) * (1 + (batch.words[at + 4] == "") + (count < 0))
         yield queue
         yield guard
         yield from batch.words[at + 2 : at + 7 + count]
@@ -122,8 +129,8 @@ def check_one_step(batches: Iterable[tuple[str, Batch]]) -> None:
     count, size = sum(len(batch.ids) for batch in listed), sum(batch.size for batch in listed)
     if count > BATCH or (count > 1 and size > _CALL_BYTES):
         raise ValueError(
-            f"one atomic step takes {BATCH} items or {_CALL_BYTES >> 20} MiB, not {count} items of {size} bytes; "
-            "make several calls"
+            f"one atomic step takes {BATCH} items or {_CALL_BYTES >> 20} MiB, not {count} items of {size} bytes "
+            f"(headers count {_OPTIONS_WEIGHT} times); make several calls"
         )
 
 
@@ -138,24 +145,18 @@ def batch_of(items: Iterable[object]) -> Batch:
 def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[Batch]:
     """Items in order, cut into calls. Raises TypeError, ValueError or InvalidName for invalid items."""
     batch = Batch([], [], 0)
-    shape: tuple[str, str, bool] | None = None
+    shape: _Shape | None = None
     count_at = number = 0
     prefix, numbers = _ids.prefix, _ids.numbers
     for item in several("items", items):
         new = item if isinstance(item, NewItem) else None
         payload = payload_bytes(item if new is None else new.payload)
-        if batch.ids and limit and (len(batch.ids) >= limit or batch.size + len(payload) > _CALL_BYTES):
+        options = "" if new is None else options_word(new)
+        size = len(payload) + _OPTIONS_WEIGHT * len(options)
+        if batch.ids and limit and (len(batch.ids) >= limit or batch.size + size > _CALL_BYTES):
             yield batch
             batch, shape = Batch([], [], 0), None
-        wanted = (
-            _PLAIN
-            if new is None
-            else (
-                "-" if new.client is None else check_name("client", new.client),
-                _due(new),
-                new.id is not None,
-            )
-        )
+        wanted = _PLAIN if new is None else _shape(new, has_options=options != "")
         if wanted != shape:
             shape, count_at = wanted, len(batch.words) + 6
             first = next(numbers)
@@ -163,7 +164,7 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
             number = first
         elif not wanted[2]:
             number = next(numbers)
-            if number != int(batch.words[count_at - 1]) + int(batch.words[count_at]):
+            if number != int(batch.words[count_at - 1]) + abs(int(batch.words[count_at])):
                 count_at = len(batch.words) + 6
                 batch.words += [0, 0, wanted[0], wanted[1], prefix, number, 0]
         if new is not None and new.id is not None:
@@ -171,14 +172,23 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
             batch.ids.append(new.id)
         else:
             batch.ids.append(f"{prefix}{number}")
+        if options:
+            batch.words.append(options)
         batch.words.append(payload)
-        batch.words[count_at] = int(batch.words[count_at]) + 1
-        batch.size += len(payload)
+        batch.words[count_at] = int(batch.words[count_at]) + (-1 if options else 1)
+        batch.size += size
     if batch.ids:
         yield batch
 
 
-_PLAIN = ("-", "", False)
+_Shape = tuple[str, str, bool, bool]
+"""What the items of a group share: the client, when they are due, whether they have ids of their own, and options."""
+_PLAIN: _Shape = ("-", "", False, False)
+
+
+def _shape(new: NewItem, *, has_options: bool) -> _Shape:
+    client = "-" if new.client is None else check_name("client", new.client)
+    return client, _due(new), new.id is not None, has_options
 
 
 def _due(new: NewItem) -> str:

@@ -27,13 +27,15 @@ class Producing(QueuePart):
         id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
         delay: Duration | None = None,
         at: Instant | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> EnqueuedItem:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
 
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
         fair claims. An ``id`` of the producer's own is enqueued once within the queue's id window (one hour unless
-        set); a repeat adds nothing and returns ``is_duplicate``. When this returns, the server has stored the item as
+        set); a repeat adds nothing and returns ``is_duplicate``. ``headers`` go with the item to its worker, see
+        :class:`NewItem`. When this returns, the server has stored the item as
         safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's ``durability`` asks
         for that. If no replica confirms it in time, NotReplicated is raised.
 
@@ -41,7 +43,7 @@ class Producing(QueuePart):
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
         made while one is in flight share the next one; each has its own result or error.
         """
-        new = NewItem(payload, id=id, client=client, delay=delay, at=at)
+        new = NewItem(payload, id=id, client=client, delay=delay, at=at, headers=headers)
         done, missing = await enqueue_one(self._connection, self._keys, batch_of([new]))
         if missing:
             raise NotReplicated(missing, done)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
@@ -355,9 +355,10 @@ class Client(Generic[AnyItem]):
         client: str | None = None,
         id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
         delay: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> EnqueuedItem:
         """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        done = await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay)])
+        done = await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay, headers=headers)])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:

@@ -13,6 +13,7 @@ from claimq.arguments import Duration, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
+from claimq.item_options import checked_headers
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.worker.errors import Refused, SidecarUnavailable
 
@@ -169,7 +170,12 @@ def new_item(item: object) -> dict[str, object]:
     new = item if isinstance(item, NewItem) else NewItem(item)
     if new.at is not None:
         raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
-    words = {"id": new.id, "client": new.client, "delay": optional_seconds("delay", new.delay)}
+    words = {
+        "id": new.id,
+        "client": new.client,
+        "delay": optional_seconds("delay", new.delay),
+        "headers": None if new.headers is None else checked_headers(new.headers) or None,
+    }
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
 
@@ -301,6 +307,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {
             "payload": base64.b64decode(claim["payload_base64"]),
             **{name: claim[name] for name in _FIELDS},
+            "headers": claim.get("headers", {}),  # older sidecars send none
         }
 
 

@@ -27,6 +27,8 @@ def items_of(text: bytes) -> list[tuple[int, NewItem]]:
         (b'{"payload_base64": "/w==", "payload": null}', NewItem(b"\xff")),
         (b'{"payload": "x", "id": "", "client": null, "at": ""}', NewItem(b"x")),
         (b'{"payload": "x", "id": 17}', NewItem(b"x", id="17")),
+        (b'{"payload": "x", "headers": {"a": "1"}}', NewItem(b"x", headers={"a": "1"})),
+        (b'{"payload": "x", "headers": {}}', NewItem(b"x")),
     ],
 )
 def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
@@ -44,6 +46,8 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b'{"payload_base64": "eA==!"}', "payload_base64 is not base64"),
         (b'{"payload": "x", "id": "a b"}', "the id name 'a b'"),
         (b'{"payload": "x", "at": "soon"}', "at is not an instant"),
+        (b'{"payload": "x", "headers": ["a"]}', "headers is list; give a mapping"),
+        (b'{"payload": "x", "headers": {"A": "1"}}', "a header's name is 'A'"),
     ],
 )
 def test_a_wrong_json_line_is_refused_with_its_problem(line: bytes, problem: str) -> None:

@@ -163,6 +163,25 @@ def test_every_problem_has_the_pointer_of_its_field() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ([], "is a list; give an object"),
+        ({"a": 1}, "the header a is int"),
+        ({"A": "1"}, "a header's name is 'A'"),
+        ({"claimq-id": "1"}, "claimq's own"),
+        ({"a": "1\n"}, "printable ASCII"),
+        ({f"a{number}": "" for number in range(17)}, "at most 16 headers"),
+    ],
+)
+def test_invalid_headers_are_refused_with_the_reason(headers: object, says: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        enqueue_request(raw({"items": [{"text": "a", "headers": headers}]}))
+    (error,) = raised.value.errors
+    assert error.pointer == "/items/0/headers"
+    assert says in error.detail
+
+
 FORMS = [
     (ClaimBody,),
     (EnqueueBody,),
@@ -190,9 +209,31 @@ FIELDS = [
 ]
 TOKENS: st.SearchStrategy[Any] = st.sampled_from(["w/1", "w/2", "w/3.Zk3q-u5H", "w", "", 1])
 WORDS: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, 0, 1, 1.0, 1.5, 301, -1, 1e999, "", "auto", "é", "YQ==", "YQ", [], {}, [{}]]
+    [
+        None,
+        True,
+        0,
+        1,
+        1.0,
+        1.5,
+        301,
+        -1,
+        1e999,
+        "",
+        "auto",
+        "é",
+        "YQ==",
+        "YQ",
+        [],
+        {},
+        [{}],
+        {"a": "1"},
+        {"A": ""},
+    ]
 )
-ITEM_FIELDS = st.sampled_from(["payload", "payload_base64", "text", "id", "client", "delay", "unknown"])
+ITEM_FIELDS = st.sampled_from(
+    ["payload", "payload_base64", "text", "id", "client", "delay", "headers", "unknown"]
+)
 ITEMS = st.lists(st.dictionaries(ITEM_FIELDS, WORDS, max_size=3), max_size=2)
 CLAIMS: st.SearchStrategy[Any] = st.lists(
     st.fixed_dictionaries(

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
-from claimq.model import Claim
+from claimq.model import Claim, Item
 from claimq.queue.claiming import DEFAULT
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
@@ -195,10 +195,10 @@ class Claimer:
         return 1 if self._largest is None else max(1, CALL_BYTES // max(self._largest, _SMALLEST_GUESS))
 
     def _note_sizes(self, claims: list[Claim]) -> int:
-        """Returns the payload bytes of the claims. Updates the largest size, which halves with smaller ones."""
+        """Returns the bytes of payloads and headers. Updates the largest size, which halves with smaller ones."""
         if not claims:
             return 0
-        sizes = [len(claim.item.payload) for claim in claims]
+        sizes = [_size(claim.item) for claim in claims]
         self._largest = max(*sizes, (self._largest or 0) // 2)
         self._store.note_clock(claims[-1].claimed_at)
         return sum(sizes)
@@ -220,3 +220,7 @@ class Claimer:
         """Waits, at most ``within`` seconds, until returned claims have arrived and no claim is unknown."""
         if tasks := self._returning | self._unknown:
             await asyncio.wait(tasks, timeout=within)
+
+
+def _size(item: Item) -> int:
+    return len(item.payload) + sum(len(name) + len(value) for name, value in item.header_pairs)

@@ -7,6 +7,14 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from claimq.item_options import (
+    HEADER_NAME,
+    HEADER_VALUE,
+    MAX_HEADER_NAME,
+    MAX_HEADER_VALUE,
+    MAX_HEADERS,
+    RESERVED,
+)
 from claimq.model import NewItem
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.json_text import to_json
@@ -44,6 +52,16 @@ Detail = Annotated[
     Meta(
         description="Where it failed, for instance the last frames of a traceback. The last 2,000 characters are kept "
         "with the item."
+    ),
+]
+HeaderName = Annotated[str, Meta(max_length=MAX_HEADER_NAME), _pattern(f"(?!{RESERVED}){HEADER_NAME}")]
+HeaderValue = Annotated[str, Meta(max_length=MAX_HEADER_VALUE), _pattern(HEADER_VALUE)]
+Headers = Annotated[
+    dict[HeaderName, HeaderValue],
+    Meta(
+        max_length=MAX_HEADERS,
+        description="Go with the item to its worker. Names have lower-case letters, digits and '-'; values printable "
+        "ASCII characters.",
     ),
 ]
 _ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
@@ -102,6 +120,7 @@ class ItemBody(Body):
         | None
     ) = None
     delay: Delay | None = None
+    headers: Headers | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -116,7 +135,7 @@ class ItemBody(Body):
             payload = self.text.encode()
         else:
             payload = to_json(self.payload)
-        return NewItem(payload, id=self.id, client=self.client, delay=self.delay)
+        return NewItem(payload, id=self.id, client=self.client, delay=self.delay, headers=self.headers)
 
 
 Max = Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)]

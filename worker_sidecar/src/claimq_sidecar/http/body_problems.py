@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import msgspec
 
 from claimq.codec import check_name
+from claimq.item_options import checked_headers
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import (
     MAX_DELAY,
@@ -46,6 +47,7 @@ _FIXES: Final = {
     "payload_base64": "give the bytes as a base64 string",
     "id": "give a string",
     "client": "give a string",
+    "headers": "give an object of names and strings",
 }
 """What to send instead, by field. All other fields are lists."""
 _B = TypeVar("_B", bound=Body)
@@ -163,7 +165,17 @@ def _described(value: object, name: str) -> str:
             return "is not a token of a claim; give one as a claim returned it, like WORKER/17.Zk3q-u5H"
         if name == "payload_base64":
             return f"is not base64; {_FIXES[name]}"
+    if name == "headers" and isinstance(value, dict):
+        return _headers_problem(value)  # pyright: ignore[reportUnknownArgumentType]  # of any JSON object
     return f"is {_shown(value)}; {_FIXES[name]}"
+
+
+def _headers_problem(headers: object) -> str:
+    try:
+        checked_headers(headers)
+    except (TypeError, ValueError) as error:
+        return f"is not valid: {error}"
+    return f"is not valid; {_FIXES['headers']}"
 
 
 def _name_problem(name: str, value: str) -> str:

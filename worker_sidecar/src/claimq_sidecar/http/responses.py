@@ -42,6 +42,7 @@ class Claim(Response):
     payload: Annotated[Raw, Meta(description="The payload, if it is JSON.")] | UnsetType = UNSET
     payload_base64: bytes | UnsetType = UNSET
     text: Annotated[Raw, Meta(extra_json_schema={"type": "string"})] | UnsetType = UNSET
+    headers: Annotated[dict[str, str], Meta(description="Those of the producer, if any.")] | UnsetType = UNSET
 
 
 class Claims(Response):
@@ -199,6 +200,8 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.text = Raw(text)
     else:
         whole.payload_base64 = item.payload
+    if item.header_pairs:
+        whole.headers = item.headers
     return whole
 
 

@@ -1,6 +1,7 @@
 -- Reads groups of new items from ARGV, checks all of them, and only then writes any.
 -- A group: QUEUE (index in KEYS), GUARD (index of a token of this call, or 0), CLIENT or "-", DUE ("" now, "+MS" from now, or an
 -- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
+-- With -COUNT the items have options: a JSON object before each payload, whose bytes count HEADER_WEIGHT times.
 local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
 
 -- The queues of KEYS by their place there. The first key names one that is open already.
@@ -31,15 +32,21 @@ local function read_groups(queues, at)
   for i = at, last do bytes = bytes + #ARGV[i] end
   while at <= last do
     local prefix, count = ARGV[at + 4], tonumber(ARGV[at + 6])
-    local is_own = prefix == ''
+    local is_own, has_options = prefix == '', count < 0
+    local step = is_own and 2 or 1
+    if has_options then
+      count, step = -count, step + 1
+      for i = 1, count do bytes = bytes + (HEADER_WEIGHT - 1) * #ARGV[at + 5 + i * step] end
+    end
     groups[count_of(#groups + 1, 1)] = {
       queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = check_due(ARGV[at + 3]), prefix = prefix,
-      first = tonumber(ARGV[at + 5]), count = count, at = at + 7, index = index, own = is_own, envelopes = {}, new_ids = is_own and {},
+      first = tonumber(ARGV[at + 5]), count = count, at = at + 7, step = step, has_options = has_options, index = index, own = is_own, envelopes = {},
+      new_ids = is_own and {},
     }
     bytes = bytes + count * (#ARGV[at + 2] + #prefix)  -- each item has them
     local q = groups[#groups].queue
     if is_own then q.own_ids = (q.own_ids or 0) + count end
-    index, at = index + count, at + 7 + (is_own and 2 * count or count)
+    index, at = index + count, at + 7 + step * count
     count_of(index, 0)
   end
   if index > 1 and bytes > ENQUEUE_BYTES then
@@ -68,17 +75,17 @@ end
 
 -- Ids that the producer gave: those that are known, here or in this call, are left out.
 -- On demand: most producers leave the ids to the library.
-local function check_own(group, duplicates, middle, envelopes)
-  local q = group.queue
+local function check_own(group, duplicates, middle, metas)
+  local q, step, envelopes = group.queue, group.step, group.envelopes
   for i = 0, group.count - 1 do
-    local id, payload = ARGV[group.at + 2 * i], ARGV[group.at + 2 * i + 1]
+    local id, payload = ARGV[group.at + step * i], ARGV[group.at + step * (i + 1) - 1]
     if #payload > q.limit then return {'TOO_LARGE', group.index + i, #payload, q.limit} end
     local forget_at = q.known[id] or redis.call('ZSCORE', q.ids, id)
     if forget_at and tonumber(forget_at) > q.now then duplicates[#duplicates + 1] = group.index + i
     else
       q.known[id] = q.now + q.id_window
       group.new_ids[#group.new_ids + 1] = id
-      envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. payload
+      envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. (metas and metas[i + 1] or '') .. payload
     end
   end
 end
@@ -88,16 +95,17 @@ local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
     local q, envelopes = group.queue, group.envelopes
     read_limits(q, group)
-    local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. ' -\n'
+    local metas = group.has_options and metas_of(group)
+    local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. (metas and ' ' or ' -\n')
     if group.own then
-      local refusal = check_own(group, duplicates, middle, envelopes)
+      local refusal = check_own(group, duplicates, middle, metas)
       if refusal then return refusal end
     else
-      local start, limit, number, at = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1
+      local start, limit, number, at, step = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1, group.step
       for i = 1, group.count do
-        local payload = ARGV[at + i]
+        local payload = ARGV[at + i * step]
         if #payload > limit then return {'TOO_LARGE', group.index + i - 1, #payload, limit} end
-        envelopes[i] = start .. format_text('%d', number + i) .. middle .. payload
+        envelopes[i] = start .. format_text('%d', number + i) .. middle .. (metas and metas[i] or '') .. payload
       end
     end
   end

@@ -1,4 +1,5 @@
--- An item as it is stored: "cq1 ID ENQUEUED_AT CLIENT META\nPAYLOAD"; CLIENT "-" is none, META "-" or a JSON object.
+-- An item as it is stored: "cq1 ID ENQUEUED_AT CLIENT META\nPAYLOAD"; CLIENT "-" is none, META "-" or a JSON object: the counters, the history, and
+-- "options", an object with what the producer gave beside the payload (docs/decisions/0059).
 -- "cq1!" instead of "cq1 " marks an item that has crashed a worker: it is claimed alone.
 -- Anything else is a bare payload that another Redis client pushed; it is adopted as a whole, whatever it begins with. What an envelope is, is
 -- decided here and in claimq/codec.py, by the same rules: only what the scripts write, so that no two readers of JSON can disagree about it.
@@ -6,8 +7,9 @@ local HISTORY = 10
 
 local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
 local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
+local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
 
--- Whether an item has neither counters nor a history, like most: then nothing in its header needs to be checked.
+-- Whether an item has neither counters nor a history nor options, like most: then nothing in its header needs to be checked.
 local function is_plain(envelope)
   local from, to, ends = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+() %-\n')
   return from and from <= 206 and to - from <= 13 and ends - to <= 129
@@ -50,9 +52,27 @@ local function new_json_check()
   end
 end
 
--- Returns a function that reads the counters and the history of a header, or nil if a script has not written that.
+-- Returns a function that says whether a value is options as a script writes them. Options of later releases are kept and not looked at.
+local function new_options_check()
+  local function is_headers(headers)
+    if type(headers) ~= 'table' or #headers == 0 or #headers > 2 * HEADERS or #headers % 2 ~= 0 then return false end
+    for i = 1, #headers, 2 do
+      local name, value = headers[i], headers[i + 1]
+      if type(name) ~= 'string' or #name > HEADER_NAME or not string.find(name, '^[a-z][a-z0-9-]*$') then return false end
+      if type(value) ~= 'string' or #value > HEADER_VALUE or string.find(value, '[^ -~]') then return false end
+    end
+    return true
+  end
+
+  return function(options)
+    if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
+    return options.headers == nil or is_headers(options.headers)
+  end
+end
+
+-- Returns a function that reads the counters, the history and the options of a header, or nil if a script has not written that.
 local function new_meta_reader()
-  local is_plain_json = new_json_check()
+  local is_plain_json, is_options = new_json_check(), new_options_check()
   local function is_or_nil(value, wanted) return value == nil or type(value) == wanted end
 
   local function is_history(history)
@@ -71,6 +91,7 @@ local function new_meta_reader()
     for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
     if not (is_or_nil(meta.error, 'string') and is_or_nil(meta.detail, 'string') and is_or_nil(meta.spent, 'boolean')) then return nil end
     if meta.history ~= nil and not is_history(meta.history) then return nil end
+    if meta.options ~= nil and not is_options(meta.options) then return nil end
     if meta.place ~= nil then
       if type(meta.place) ~= 'string' or #meta.place > 16 or not string.find(meta.place, '^%d+$') then return nil end
       meta.place = tonumber(meta.place)
@@ -95,7 +116,7 @@ local function read_header(envelope)
   if meta then return id, at, client, meta, start end
 end
 
--- To read and write the header of an item that has counters or a history takes as long as to move so many times its bytes of a payload.
+-- To read and write the header of an item that has counters, a history or options takes as long as to move so many times its bytes of a payload.
 local HEADER_WEIGHT = 16
 local function header_bytes(envelope)
   local _, size = string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {[^\n]*')
@@ -113,7 +134,7 @@ end
 -- What a reader refuses is not written: counters of too many digits, or too much of what another client wrote into the header.
 -- On demand: a header of the scripts alone is not so long.
 local function shorten(meta)
-  local short = {place = meta.place, spent = meta.spent, error = meta.error and string.sub(meta.error, 1, 1000)}
+  local short = {options = meta.options, place = meta.place, spent = meta.spent, error = meta.error and string.sub(meta.error, 1, 1000)}
   for _, name in ipairs(NUMBERS) do short[name] = meta[name] end
   return cjson.encode(short)
 end
@@ -133,6 +154,22 @@ local function format(item)
     meta.place = place
   end
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
+end
+
+-- The headers' last part for each item of a group of new items with options, or the call is refused.
+-- On demand: few items have options.
+local function metas_of(group)
+  local metas = {}
+  for i = 1, group.count do
+    local word = ARGV[group.at + i * group.step - 2]
+    local text = '{"options":' .. word .. '}'
+    local meta = read_meta(text)
+    if not meta or next(meta) ~= 'options' or next(meta, 'options') then
+      error({err = 'ERR the options of an item are a JSON object as the library writes it, not ' .. string.sub(word, 1, 40)})
+    end
+    metas[i] = text .. '\n'
+  end
+  return metas
 end
 
 local function enqueued_at(envelope)

@@ -1,0 +1,94 @@
+"""The options of an item: what its producer gives beside the payload. They are checked, written and read here.
+
+``lua/lib/envelope.lua`` has the same rules for the stored form, a JSON object (docs/decisions/0059).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from claimq.model import NewItem
+
+MAX_HEADERS: Final = 16
+MAX_HEADER_NAME: Final = 64
+MAX_HEADER_VALUE: Final = 1024
+HEADER_NAME: Final = "[a-z][a-z0-9-]*"
+"""Pattern of a whole name."""
+HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
+"""Pattern of a whole value. A space at an end would be lost in HTTP."""
+RESERVED: Final = "claimq-"
+"""The names that begin so are claimq's own."""
+_NAME, _VALUE, _STORED_VALUE = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*"))
+
+
+def checked_headers(headers: object) -> dict[str, str]:
+    """Valid headers as a dict. Raises TypeError or ValueError with the fix."""
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers is {type(headers).__name__}; give a mapping of names to texts")
+    given = cast("Mapping[object, object]", headers)
+    if len(given) > MAX_HEADERS:
+        raise ValueError(f"an item has at most {MAX_HEADERS} headers, not {len(given)}; use the payload")
+    return {_checked_name(name): _checked_value(name, value) for name, value in given.items()}
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is {type(name).__name__}; give text")
+    if not _NAME.fullmatch(name) or len(name) > MAX_HEADER_NAME:
+        raise ValueError(
+            f"a header's name is {name[: MAX_HEADER_NAME + 1]!r}; give a lower-case letter, then lower-case letters, "
+            f"digits and '-', at most {MAX_HEADER_NAME} characters"
+        )
+    if name.startswith(RESERVED):
+        raise ValueError(f"the header {name} has a name of claimq's own ({RESERVED}...); give another one")
+    return name
+
+
+def _checked_value(name: object, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the header {name} is {type(value).__name__}; give text")
+    if not _VALUE.fullmatch(value) or len(value) > MAX_HEADER_VALUE:
+        raise ValueError(
+            f"the value of the header {name} may only have printable ASCII characters, at most {MAX_HEADER_VALUE}, and "
+            "no space at its ends; percent-encode others, or use the payload"
+        )
+    return value
+
+
+def options_word(new: NewItem) -> str:
+    """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
+    if new.headers is None or not (headers := checked_headers(new.headers)):
+        return ""
+    # A list, so that no name stands where the scripts look for a field of their own.
+    return json.dumps({"headers": [word for pair in headers.items() for word in pair]}, separators=(",", ":"))
+
+
+def read_headers(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The headers in the options of an envelope."""
+    words: list[str] = options.get("headers", [])
+    return tuple(zip(words[::2], words[1::2], strict=True))
+
+
+def are_options(options: object) -> bool:
+    """Whether a script can have written these options. Those of later releases are not looked at."""
+    if not isinstance(options, dict) or not options:
+        return False
+    found = cast("dict[str, object]", options)
+    return "headers" not in found or _are_headers(found["headers"])
+
+
+def _are_headers(words: object) -> bool:
+    if not isinstance(words, list):
+        return False
+    found = cast("list[object]", words)
+    if not 0 < len(found) <= 2 * MAX_HEADERS or len(found) % 2:
+        return False
+    texts = [word for word in found if isinstance(word, str)]
+    return (
+        len(texts) == len(found)
+        and all(len(name) <= MAX_HEADER_NAME and _NAME.fullmatch(name) for name in texts[::2])
+        and all(len(value) <= MAX_HEADER_VALUE and _STORED_VALUE.fullmatch(value) for value in texts[1::2])
+    )

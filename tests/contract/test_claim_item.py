@@ -51,6 +51,22 @@ async def test_any_item_of_main_can_be_claimed_and_the_others_keep_their_order(
     assert [outcome.verdict for outcome in await mixed.done(claim)] == [Verdict.DONE]
 
 
+@pytest.mark.parametrize("position", [2, 0, 400])
+async def test_an_item_is_claimed_from_the_state_where_it_was_found_and_no_other(
+    mixed: ReliableQueue, position: int
+) -> None:
+    waiting, later = await mixed.find("ann-2"), await mixed.find("later-1")
+    assert waiting
+    assert later
+    for found in (waiting, later):
+        claim = await mixed.claim_item(found.item.id, found=found, position=position)
+        assert claim is not None
+        assert claim.item.id == found.item.id
+        await mixed.requeue(claim)
+    assert await mixed.claim_item("later-1", found=later, position=position) is None
+    assert await lengths(mixed) == Lengths(main=16, delayed=2)
+
+
 async def test_a_delayed_item_can_be_claimed_before_it_is_due(mixed: ReliableQueue) -> None:
     claim = await claimed(mixed, "later-1")
 

@@ -45,7 +45,7 @@ class ItemActions:
         found, claim = await self._begin("cancel", item_id)
         if found.state is State.FAILED:
             raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
-        _check(item_id, await self._queue.fail(claim or found.name, error, permanent=True))
+        check_settled(item_id, await self._queue.fail(claim or found.name, error, permanent=True))
         return f"{item_id} cancelled; it is in failed now"
 
     async def remove(self, item_id: str) -> str:
@@ -58,7 +58,7 @@ class ItemActions:
             if not await self._queue.remove_failed_item(found.name, failed_at=found.failed_at):
                 raise _moved(item_id)
         else:
-            _check(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
+            check_settled(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
         return f"{item_id} removed"
 
     async def run_now(self, item_id: str) -> str:
@@ -71,7 +71,7 @@ class ItemActions:
         if found.state is State.FAILED:
             claim = await _requeue_failed(self._queue, found, claimed=True)
         if claim:
-            _check(item_id, await self._queue.unclaim(claim, why="run now"))
+            check_settled(item_id, await self._queue.unclaim(claim, why="run now"))
         return f"{item_id} is next"
 
     async def requeue(self, item_id: str, delay: float | None) -> str:
@@ -85,7 +85,7 @@ class ItemActions:
             if claim is None:
                 return f"{item_id} requeued"
         (outcome,) = outcomes = await self._queue.requeue(claim or found.name, delay=delay)
-        _check(item_id, outcomes)
+        check_settled(item_id, outcomes)
         return f"{item_id} {outcome.verdict.value}"
 
     async def move(self, item_id: str, target: claimq.ReliableQueue) -> str:
@@ -97,15 +97,10 @@ class ItemActions:
         """
         found, claim = await self._begin(f"move to {target.name}", item_id)
         _check_not_busy(found)
-        try:
-            await copy_to(target, found)
-        except (ClaimqError, CommandError):
-            if claim:
-                await self._queue.unclaim(claim, why="it could not be moved")
-            raise
         if claim:
-            _check(item_id, await self._queue.done(claim))
+            await move_claimed(self._queue, target, found, claim)
         else:
+            await copy_to(target, found)
             await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
         return f"{item_id} moved to {target.name}"
 
@@ -126,6 +121,18 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
             f"{target.name} has had an item {item.id} within its id window, so {item.id} was not moved; "
             "if both are the same, remove this one with `claimq item remove`"
         )
+
+
+async def move_claimed(
+    queue: claimq.ReliableQueue, target: claimq.ReliableQueue, found: Located, claim: Claim
+) -> None:
+    """Moves an item that waited, and has been claimed, to another queue. If that refuses it, it is the next one."""
+    try:
+        await copy_to(target, found)
+    except (ClaimqError, CommandError):
+        await queue.unclaim(claim, why="it could not be moved")
+        raise
+    check_settled(claim.item.id, await queue.done(claim))
 
 
 async def _take(queue: claimq.ReliableQueue, item_id: str) -> tuple[Located, Claim | None]:
@@ -150,7 +157,8 @@ async def _requeue_failed(queue: claimq.ReliableQueue, found: Located, *, claime
     return await queue.claim_item(found.item.id) if claimed else None
 
 
-def _check(item_id: str, outcomes: Iterable[Outcome]) -> None:
+def check_settled(item_id: str, outcomes: Iterable[Outcome]) -> None:
+    """CommandError if the claim on the item was lost."""
     if any(outcome.verdict is Verdict.LOST for outcome in outcomes):
         raise _moved(item_id)
 

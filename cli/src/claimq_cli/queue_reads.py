@@ -15,7 +15,9 @@ from claimq.tokens import number_of
 LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
 _PAGE = 500
-"""How many busy or failed items are read at once, if they are small."""
+"""How many items are read at once, if they are small."""
+BARE = "bare-"
+"""The id of a bare payload before its first claim: it names no item yet."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of items after which a list ends early. The last call may exceed it by one item of the largest size."""
 _FIRST, _LARGEST = 8, 250
@@ -64,12 +66,19 @@ async def longest_claims(queue: claimq.ReliableQueue, number: int, length: int) 
     return list(found.values())
 
 
-async def failed_page(queue: claimq.ReliableQueue, begin: int) -> list[Located]:
-    """Some failed items, oldest failure first, after the first ``begin``; none at the end."""
-    found, _ = await within_bytes(
-        lambda count, offset: queue.failed_items(count, offset=offset), begin, begin + _PAGE
-    )
-    return found
+async def page_of(
+    queue: claimq.ReliableQueue, state: State, begin: int, client: str | None = None
+) -> list[Located]:
+    """Some items of a state in the order of :meth:`claimq.ReliableQueue.items`, after the first ``begin``; none at the
+    end. With ``client`` only those of this client in main.
+    """
+
+    async def read(count: int, offset: int) -> list[Located]:
+        if client is None:
+            return await queue.items(state, count, offset=offset)
+        return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
+
+    return (await within_bytes(read, begin, begin + _PAGE))[0]
 
 
 async def first_matching(
@@ -79,7 +88,7 @@ async def first_matching(
     during the search can hide others."""
     found: list[Located] = []
     start = 0
-    while len(found) < offset + number and (page := await failed_page(queue, start)):
+    while len(found) < offset + number and (page := await page_of(queue, State.FAILED, start)):
         found += filter(matches, page)
         start += len(page)
     return found[offset : offset + number]

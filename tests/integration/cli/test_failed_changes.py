@@ -14,9 +14,11 @@ import pytest
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
-from claimq_cli.failed_actions import Change, FailedAction, FailedFilter
+from claimq.model import Located
 from claimq_cli.item_actions import recorded_in
+from claimq_cli.item_filter import ItemFilter
 from claimq_cli.rate_limit import Pace
+from claimq_cli.selected_items import Change, SelectedItems
 from testkit.clock import move_clock
 from testkit.processes import Process
 from testkit.server import Server
@@ -140,13 +142,13 @@ def test_a_queue_is_not_its_own_target(on: Claimq, queue: Queue) -> None:
 def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queue: Queue) -> None:
     """A requeued item that fails at once would otherwise be requeued for as long as it fails."""
 
-    async def act() -> FailedAction:
+    async def act() -> SelectedItems:
         async with claimq.connect(valkey.url) as server:
             mine = server.queue("q", worker="w2")
-            action = FailedAction(mine, FailedFilter(error="refused"))
+            action = SelectedItems(mine, ItemFilter(error="refused"))
 
-            async def requeue(name: str) -> bool:
-                await mine.requeue_failed_item(name)
+            async def requeue(found: Located, _: int) -> bool:
+                await mine.requeue_failed_item(found.name)
                 await move_clock(mine, 0.01)
                 await mine.fail(await mine.claim(1, wait=0), "refused", permanent=True)
                 return True
@@ -196,8 +198,8 @@ def test_every_change_by_hand_is_in_the_audit_log(on: Claimq, queue: Queue) -> N
         ("release", "worker w9, interrupted", None),
         ("requeue failed", "i01", 1),
         ("requeue failed", "i02", 1),
-        ("remove failed", "failed 60 min ago or earlier", None),
-        ("remove failed: ended", "failed 60 min ago or earlier", 0),
+        ("remove failed", "60 min old or older", None),
+        ("remove failed: ended", "60 min old or older", 0),
         ("cancel", "i01", 1),
         ("flush", "client ann", None),
     ]

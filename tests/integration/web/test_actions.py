@@ -25,6 +25,7 @@ CHANGES = [
     ("/queues/media/item", {"action": "move", "id": "waits", "target": "other"}),
     ("/queues/media/failed", {"action": "requeue"}),
     ("/queues/media/failed", {"action": "remove"}),
+    ("/queues/media/waiting", {"action": "cancel"}),
 ]
 WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media", {"action": "explode"}, 400),
@@ -35,6 +36,9 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media/item", {"action": "move", "id": "waits", "target": "a b"}, 404),
     ("/queues/media/failed", {"action": "requeue", "rate": "nan"}, 400),
     ("/queues/media/failed", {"action": "requeue", "rate": "-1"}, 400),
+    ("/queues/media/failed", {"action": "requeue", "min_age": "soon"}, 400),
+    ("/queues/media/failed", {"action": "cancel"}, 400),
+    ("/queues/media/busy", {"action": "requeue"}, 404),
     ("/queues/media/runs/none", {}, 404),
 ]
 
@@ -301,6 +305,27 @@ def test_failed_items_are_moved_or_removed(user: User, queue: BlockingQueue, val
         assert [one.id for one in server.queue("other").peek()] == ["fail0"]
     user.act("/queues/media/failed", action="remove")
     eventually_sync(lambda: queue.length("failed") == 0)
+
+
+def test_selected_waiting_and_delayed_items_are_changed(user: User, queue: BlockingQueue) -> None:
+    queue.enqueue_many([NewItem("x", id=f"ann{n}", client="ann", headers={"a": "b"}) for n in range(5)])
+    text = user.get("/queues/media/selected?state=waiting&header=a%3Db")
+    assert '<input type="hidden" name="header" value="a=b">' in text
+    assert "<strong>5</strong> of 7 waiting items pass" in text
+    assert 'action="/queues/media/waiting"' in text
+    user.act("/queues/media/waiting", action="cancel", client="ann", because="too late")
+    eventually_sync(lambda: queue.length("failed") == 8)
+    assert {one.item.last_error for one in queue.failed_items() if one.item.client} == {"too late"}
+    assert "<strong>1</strong> of 1 delayed items pass" in user.get("/queues/media/selected?state=delayed")
+    user.act("/queues/media/delayed", action="run-now")
+    eventually_sync(lambda: queue.length("delayed") == 0)
+    eventually_sync(lambda: len(queue.audit_log()) == 4)
+    done = [(one.action, one.target, one.count) for one in reversed(queue.audit_log())]
+    assert done == [
+        ("cancel main", "client ann", None), ("cancel main: ended", "client ann", 5),
+        ("run-now delayed", "all", None), ("run-now delayed: ended", "all", 1),
+    ]  # fmt: skip
+    assert user.send("GET", "/queues/media/selected?state=busy", None, {}).status == 404
 
 
 def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: BlockingQueue) -> None:

@@ -14,10 +14,10 @@ import claimq
 from claimq.model import Located, State
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.export_target import Target, export, target_options
-from claimq_cli.commands.failed_options import filters
+from claimq_cli.commands.item_selection import filters
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.failed_actions import FailedFilter
+from claimq_cli.item_filter import ItemFilter
 from claimq_cli.migration.export_source import portions_of
 from claimq_cli.rate_limit import Pace
 
@@ -69,7 +69,7 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
 @filters()
 @target_options
 @with_context
-async def export_failed(context: Context, name: str, wanted: FailedFilter, target: Target) -> None:
+async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> None:
     """Write failed items of the queue NAME to a file or a list, oldest failure first.
 
     JSON lines have the last error and the counters of each item. `claimq import` reads them.

@@ -7,13 +7,14 @@ import click
 from claimq.model import State
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.export_items import export_failed
-from claimq_cli.commands.failed_changes import FAILED_COLUMNS, absent, failed_row, move, remove, requeue
-from claimq_cli.commands.failed_options import filters
+from claimq_cli.commands.failed_changes import move, remove, requeue
 from claimq_cli.commands.inspection import described
+from claimq_cli.commands.item_selection import filters
 from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_argument import queue_argument
+from claimq_cli.commands.selected_changes import COLUMNS, absent, row_of
 from claimq_cli.errors import NOT_DONE, CommandError
-from claimq_cli.failed_actions import FailedFilter
+from claimq_cli.item_filter import ItemFilter
 from claimq_cli.output import documents
 from claimq_cli.output.answers import instant, payload
 from claimq_cli.queue_reads import first_matching
@@ -34,7 +35,7 @@ for _command in (requeue, remove, move, export_failed):
 @offset_option
 @filters()
 @with_context
-async def list_failed(context: Context, name: str, number: int, offset: int, wanted: FailedFilter) -> None:
+async def list_failed(context: Context, name: str, number: int, offset: int, wanted: ItemFilter) -> None:
     """List the failed items of the queue NAME, oldest failure first.
 
     With -o name only their ids are printed, for other commands:
@@ -44,15 +45,15 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
     """
     async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
-        if wanted == FailedFilter():
+        if wanted == ItemFilter():
             found = await queue.failed_items(number, offset=offset)
         else:
             found = await first_matching(queue, lambda one: wanted.passes(one, snapshot.now), number, offset)
         total = snapshot.lengths[State.FAILED]
     context.answers.give_table(
         {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
-        FAILED_COLUMNS,
-        [failed_row(one) for one in found],
+        COLUMNS[State.FAILED],
+        [row_of(one) for one in found],
         nothing=f"{name}: no failed items",
         each="items",
     )

@@ -1,4 +1,4 @@
-"""`claimq item`: shows and changes single items in any state."""
+"""`claimq item`: shows and changes single items in any state, and all items in main or delayed that pass filters."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import click
 import claimq
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import find
-from claimq_cli.commands.option_types import Command, Duration
-from claimq_cli.commands.queue_argument import QueueArgument, queue_argument
+from claimq_cli.commands.item_selection import Selection, waiting_selection
+from claimq_cli.commands.option_types import Duration
+from claimq_cli.commands.queue_argument import QueueArgument
+from claimq_cli.commands.selected_changes import carry_out, confirm_removal
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.item_actions import ItemActions, recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
+from claimq_cli.selected_items import SelectedItems
 
 
 @click.group()
 def item() -> None:
-    """Show, cancel, remove, run, move or requeue single items.
+    """Show, cancel, remove, run, move or requeue items.
 
-    The items are named by their ids, and may be in any state: in main, delayed, in progress (busy) or failed.
+    Items that are named by their ids may be in any state: in main, delayed, in progress (busy) or failed. With --all
+    and --state, all items in main or delayed that pass the filters are changed; for failed ones use `claimq failed`.
     """
 
 
@@ -31,17 +35,13 @@ show.name = "show"
 item.add_command(show)
 
 
-def _items(command: Command) -> Command:
-    return queue_argument(click.argument("ids", metavar="ID...", nargs=-1, required=True)(command))
-
-
 @item.command("cancel")
-@_items
+@waiting_selection()
 @click.option(
     "--error", default="cancelled by hand", show_default=True, help="The error to record with the item."
 )
 @with_context
-async def cancel(context: Context, name: str, ids: tuple[str, ...], error: str) -> int:
+async def cancel(context: Context, name: str, chosen: Selection, error: str) -> int:
     """Move items of the queue NAME to failed, so that no worker gets them.
 
     A worker that has the item loses its claim; what it has done already is not undone. `claimq item requeue` sends a
@@ -49,58 +49,74 @@ async def cancel(context: Context, name: str, ids: tuple[str, ...], error: str) 
 
     \b
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
+    claimq item cancel thumbnails --all --state main --client acme --dry-run
     """
     async with context.changed_queue(name) as queue:
-        actions = _actions(queue)
-        return await _each(context, name, ids, lambda one: actions.cancel(one, error))
+        if chosen.ids:
+            actions = _actions(queue)
+            return await _each(context, name, chosen.ids, lambda one: actions.cancel(one, error))
+        items = _selected(queue, chosen)
+        return await carry_out(context, name, chosen, items, items.cancelling(error), "cancelled")
 
 
 @item.command("remove")
-@_items
+@waiting_selection()
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context
-async def remove(context: Context, name: str, ids: tuple[str, ...]) -> int:
+async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> int:
     """Remove items of the queue NAME permanently.
 
     `claimq failed removed NAME` lists the latest ones that were removed from main, delayed and busy.
     """
     async with context.changed_queue(name) as queue:
-        actions = _actions(queue)
-        return await _each(context, name, ids, actions.remove)
+        if chosen.ids:
+            return await _each(context, name, chosen.ids, _actions(queue).remove)
+        items = _selected(queue, chosen)
+        await confirm_removal(items, name, chosen, is_given=yes)
+        return await carry_out(context, name, chosen, items, items.removing(), "removed")
 
 
 @item.command("run-now")
-@_items
+@waiting_selection()
 @with_context
-async def run_now(context: Context, name: str, ids: tuple[str, ...]) -> int:
+async def run_now(context: Context, name: str, chosen: Selection) -> int:
     """Make items of the queue NAME the next ones to be claimed.
 
     They may be delayed, in main, or failed. Of several clients each still has its turn.
+
+    \b
+    claimq item run-now thumbnails --all --state delayed --last-error timeout
     """
     async with context.changed_queue(name) as queue:
-        actions = _actions(queue)
-        return await _each(context, name, ids, actions.run_now)
+        if chosen.ids:
+            return await _each(context, name, chosen.ids, _actions(queue).run_now)
+        items = _selected(queue, chosen)
+        return await carry_out(context, name, chosen, items, items.running_now(), "run_now")
 
 
 @item.command("requeue")
-@_items
-@click.option("--delay", type=Duration(), help="Delay the items for so long.")
+@waiting_selection()
+@click.option("--delay", type=Duration(), help="Delay the items for so long; not with --all.")
 @with_context
-async def requeue(context: Context, name: str, ids: tuple[str, ...], delay: float | None) -> int:
+async def requeue(context: Context, name: str, chosen: Selection, delay: float | None) -> int:
     """Send items of the queue NAME to the tail of main, or delay them.
 
     A worker that has the item loses its claim.
     """
+    if delay is not None and not chosen.ids:
+        raise CommandError("--delay does not go with --all; name the items by their ids", USAGE)
     async with context.changed_queue(name) as queue:
-        actions = _actions(queue)
-        return await _each(context, name, ids, lambda one: actions.requeue(one, delay))
+        if chosen.ids:
+            actions = _actions(queue)
+            return await _each(context, name, chosen.ids, lambda one: actions.requeue(one, delay))
+        items = _selected(queue, chosen)
+        return await carry_out(context, name, chosen, items, items.requeueing(), "requeued")
 
 
 @item.command("move")
-@queue_argument
-@click.argument("target", cls=QueueArgument)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@waiting_selection(click.argument("target", cls=QueueArgument))
 @with_context
-async def move(context: Context, name: str, target: str, ids: tuple[str, ...]) -> int:
+async def move(context: Context, name: str, target: str, chosen: Selection) -> int:
     """Move items of the queue NAME to the queue TARGET.
 
     They keep id, client, headers and due time, and lose counters and history. An item that a worker has is not moved.
@@ -108,12 +124,19 @@ async def move(context: Context, name: str, target: str, ids: tuple[str, ...]) -
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)
     async with context.queue(name) as queue, context.queue(target) as other:
-        actions = _actions(queue)
-        return await _each(context, name, ids, lambda one: actions.move(one, other))
+        if chosen.ids:
+            actions = _actions(queue)
+            return await _each(context, name, chosen.ids, lambda one: actions.move(one, other))
+        items = _selected(queue, chosen)
+        return await carry_out(context, name, chosen, items, items.moving_to(other), "moved")
 
 
 def _actions(queue: claimq.ReliableQueue) -> ItemActions:
     return ItemActions(queue, recorded_in(queue, local_user()))
+
+
+def _selected(queue: claimq.ReliableQueue, chosen: Selection) -> SelectedItems:
+    return SelectedItems(queue, chosen.wanted, chosen.limit, chosen.state)
 
 
 async def _each(

@@ -16,10 +16,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 import claimq
+from claimq.model import State
 from claimq_cli.errors import CommandError
-from claimq_cli.failed_actions import FailedAction, FailedFilter
 from claimq_cli.item_actions import ItemActions
+from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web.access import Access, Right
+from claimq_cli.web.filter_forms import CHANGED, LONGEST_TEXT, filter_of
 from claimq_cli.web.login import Session
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.rendering import no_queue
@@ -29,7 +31,7 @@ from claimq_spec.duration import parse_duration
 Form = Mapping[str, str]
 _FORM_SECONDS = 5.0
 _MOST_FIELDS = 20
-_LONGEST_ERROR = 1000
+_CANCELLED = "cancelled by hand"
 _QUEUE_ACTIONS = {
     "pause": (Right.CHANGE, "is paused: workers finish what they have and claim nothing"),
     "resume": (Right.CHANGE, "is not paused any more"),
@@ -52,7 +54,7 @@ class Actions:
         return [
             Route("/queues/{name}", self._change_queue, methods=["POST"]),
             Route("/queues/{name}/item", self._change_item, methods=["POST"]),
-            Route("/queues/{name}/failed", self._change_failed, methods=["POST"]),
+            Route("/queues/{name}/{page}", self._change_selected, methods=["POST"]),
             Route("/queues/{name}/runs/{run}", self._stop_run, methods=["POST"]),
         ]
 
@@ -84,9 +86,7 @@ class Actions:
         item_id, action = form.get("id", ""), form.get("action", "")
         items = ItemActions(queue, self._queues.recorder(name, session.user))
         acts: dict[str, Callable[[], Awaitable[str]]] = {
-            "cancel": lambda: items.cancel(
-                item_id, form.get("error", "")[:_LONGEST_ERROR] or "cancelled by hand"
-            ),
+            "cancel": lambda: items.cancel(item_id, form.get("error", "")[:LONGEST_TEXT] or _CANCELLED),
             "remove": lambda: items.remove(item_id),
             "run-now": lambda: items.run_now(item_id),
             "requeue": lambda: items.requeue(item_id, _delay(form)),
@@ -104,28 +104,37 @@ class Actions:
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
         return await items.move(item_id, await self._target(session, name, form))
 
-    async def _change_failed(self, request: Request) -> Response:
-        """Starts a change of all failed items that pass a filter."""
+    async def _change_selected(self, request: Request) -> Response:
+        """Starts a change of all items of a state that pass a filter."""
         session, form = await checked_form(request)
-        name = str(request.path_params["name"])
-        action = FailedAction(await self._queue(session, name), filter_of(form))
-        match form.get("action"):
-            case "requeue":
-                change = action.requeueing()
-            case "remove":
-                change = action.removing()
-            case "move":
-                change = action.moving_to(await self._target(session, name, form))
-            case _:
-                raise HTTPException(400, "there is no such action")
+        name, page = str(request.path_params["name"]), str(request.path_params["page"])
+        if page not in CHANGED:
+            raise HTTPException(404, "there is no such page")
+        items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGED[page])
+        change = await self._change(session, items, name, form)
         record = self._queues.recorder(name, session.user)
         is_allowed = partial(self._access.may, session, Right.CHANGE, name)
-        run_id = self._runs.start(Run(name, session.user, record, action, change, _rate(form), is_allowed))
+        run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
         if run_id is None:
             raise HTTPException(
                 503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
             )
         return _to(_path(name, f"runs/{run_id}"))
+
+    async def _change(self, session: Session, items: SelectedItems, name: str, form: Form) -> Change:
+        match form.get("action"):
+            case "requeue":
+                return items.requeueing()
+            case "remove":
+                return items.removing()
+            case "move":
+                return items.moving_to(await self._target(session, name, form))
+            case "cancel" if items.state is not State.FAILED:
+                return items.cancelling(form.get("because", "")[:LONGEST_TEXT] or _CANCELLED)
+            case "run-now" if items.state is not State.FAILED:
+                return items.running_now()
+            case _:
+                raise HTTPException(400, "there is no such action")
 
     async def _stop_run(self, request: Request) -> Response:
         session, _ = await checked_form(request)
@@ -180,15 +189,6 @@ async def read_form(request: Request) -> Form:
         raise HTTPException(408, "the form did not arrive in time") from None
     except ValueError:
         raise HTTPException(400, "the form cannot be read") from None
-
-
-def filter_of(fields: Form) -> FailedFilter:
-    """The filter of failed items in a query or a form."""
-    return FailedFilter(
-        error=fields.get("error", "")[:_LONGEST_ERROR],
-        reason=fields.get("reason", "")[:_LONGEST_ERROR],
-        client=fields.get("client") or None,
-    )
 
 
 def _delay(form: Form) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import claimq
 from claimq.model import Located
-from claimq_cli.failed_actions import reason_of
+from claimq_cli.item_filter import reason_of
 from claimq_cli.queue_reads import within_bytes
 
 

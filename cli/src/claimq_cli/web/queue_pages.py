@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import claimq
 from claimq.model import Located, State
-from claimq_cli.failed_actions import reason_of
+from claimq_cli.item_filter import reason_of
 from claimq_cli.output.answers import age
 from claimq_cli.output.decisions import decision_rows
 from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes
@@ -144,5 +144,7 @@ def _link(**fields: str) -> Callable[[int], str]:
     return lambda number: "?" + urlencode({**kept, "page": number})
 
 
+CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
+"""The pages of states whose items can be changed together, by the last part of their path."""
 READ = {"waiting": waiting, "busy": busy, "delayed": delayed, "failed": failed}
 """The pages of a queue's items by the last part of their path."""

@@ -1,4 +1,4 @@
-"""Changes of many failed items that users have started on the page, and their progress."""
+"""Changes of many items that users have started on the page, and their progress."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError
-from claimq_cli.failed_actions import Change, FailedAction
 from claimq_cli.item_actions import Record
 from claimq_cli.rate_limit import Pace
+from claimq_cli.selected_items import Change, SelectedItems
 from claimq_spec.kubernetes_api.port import ClusterError
 
 _MOST_RUNNING = 8
@@ -25,14 +25,14 @@ _MOST_KEPT = 100
 
 @dataclass
 class Run:
-    """A change of the failed items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
+    """A change of the items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
     early. ``is_allowed``: whether its user may change the queue now; otherwise it ends.
     """
 
     queue: str
     user: str
     record: Record
-    action: FailedAction
+    items: SelectedItems
     change: Change
     rate: float | None
     is_allowed: Callable[[], Awaitable[bool]]
@@ -54,7 +54,7 @@ class Run:
             name="permission of a run",
         )
         try:
-            await self.action.run(self.change, self.record, Pace(self.rate), self.stop)
+            await self.items.run(self.change, self.record, Pace(self.rate), self.stop)
         except ClaimqError as error:
             self.problem = str(error)
         finally:
@@ -86,7 +86,7 @@ class Runs:
         self._runs[run_id] = run
         for old in [one for one, known in self._runs.items() if not known.is_running][: -_MOST_KEPT or None]:
             del self._runs[old]
-        task = in_background(run.carry_out(), name="changing failed items")
+        task = in_background(run.carry_out(), name="changing items")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return run_id

@@ -19,12 +19,13 @@ from starlette.types import ASGIApp
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
-from claimq_cli.failed_actions import FailedAction
 from claimq_cli.queue_reads import live_workers
+from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web import plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
-from claimq_cli.web.actions import Actions, filter_of
+from claimq_cli.web.actions import Actions
 from claimq_cli.web.answering import answering
+from claimq_cli.web.filter_forms import CHANGED, fields_of, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, notes_of, selected, warnings_of
@@ -235,14 +236,18 @@ class Site:
         return await self._queue_page(request, "audit.html", name, "audit", records=records)
 
     async def _selected(self, request: Request) -> Response:
-        """The dry run of a change of failed items: how many pass the filter, the first of them, and the changes."""
+        """The dry run of a change: how many items of a state pass the filter, the first of them, and the changes."""
         name, queue = await self._queue_of(request)
+        tab = request.query_params.get("state", "failed")
+        if tab not in CHANGED:
+            raise HTTPException(404, "there is no such page")
         wanted = filter_of(request.query_params)
-        action, stop = FailedAction(queue, wanted), asyncio.Event()
+        items, stop = SelectedItems(queue, wanted, state=CHANGED[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(name):
-            await action.count(stop)
-        return await self._queue_page(request, "selected.html", name, "failed", wanted=wanted, action=action)
+            await items.count(stop)
+        fields = fields_of(wanted)
+        return await self._queue_page(request, "selected.html", name, tab, selected=items, fields=fields)
 
     async def _run(self, request: Request) -> Response:
         name, _ = await self._queue_of(request)
@@ -252,7 +257,8 @@ class Site:
                 404, "there is no such change; `claimq web` has forgotten it or was restarted"
             )
         run_id = request.path_params["run"]
-        return await self._queue_page(request, "run.html", name, "failed", run=run, run_id=run_id)
+        tab = next(tab for tab, state in CHANGED.items() if state is run.items.state)
+        return await self._queue_page(request, "run.html", name, tab, run=run, run_id=run_id)
 
     async def _queue_of(
         self, request: Request, right: Right = Right.READ

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from claimq.arguments import text
 from claimq.errors import ItemOutOfReach
-from claimq.model import Claim, State
+from claimq.model import Claim, Located, State
 from claimq.queue.claiming import Claiming
 from claimq.queue.inspecting import Inspecting, Place
 from claimq.redis_store.scripts import Arg
@@ -17,7 +18,13 @@ _ATTEMPTS = 5
 class ClaimingItems(Claiming, Inspecting):
     """Moves a chosen item from main or delayed to busy."""
 
-    async def claim_item(self, id: str) -> Claim | None:  # noqa: A002 - as in find()
+    async def claim_item(
+        self,
+        id: str,  # noqa: A002 - as in find()
+        *,
+        found: Located | None = None,
+        position: int = 0,
+    ) -> Claim | None:
         """Claims the item of this id, wherever it waits in main or delayed, also while the queue is paused; None if it
         is in neither.
 
@@ -25,16 +32,23 @@ class ClaimingItems(Claiming, Inspecting):
         failed, ``unclaim`` makes it the next one, ``requeue`` the last one, ``done(enqueue=)`` moves it to another
         queue. Until then it is a claim like any other: after a crash of this process its lease decides.
 
+        ``found`` and ``position`` save the search: how the item was read from main or delayed a moment ago, and how
+        many items of its client in main, or of delayed, were before it. An item that has left that state is not
+        claimed.
+
         Raises ItemOutOfReach if more than 100,000 items are between it and both ends of its list in main, otherwise as
         :meth:`claim`. Costs as much as :meth:`find`; if items move during the search, it is repeated up to four times.
         """
         text("id", id)
+        where = None
+        if found is not None:
+            where = found.state, Place(found.item.client or "-", position, b"", b"", b"")
+        states = (State.DELAYED, State.MAIN) if found is None else (found.state,)
         for _ in range(_ATTEMPTS):
-            for state in (State.DELAYED, State.MAIN):
-                if place := await self._place_in(state, id):
-                    break
-            else:
+            where = where or await self._waiting_place(id, states)
+            if where is None:
                 return None
+            (state, place), where = where, None
             reply, nonce = await self._claim_at(place, state, id)
             if reply[0] == b"FAR":
                 raise ItemOutOfReach(
@@ -43,6 +57,12 @@ class ClaimingItems(Claiming, Inspecting):
                 )
             if reply[0] != b"MOVED":
                 return next(iter(self._read_claims(reply, nonce).claims), None)
+        return None
+
+    async def _waiting_place(self, wanted: str, states: Iterable[State]) -> tuple[State, Place] | None:
+        for state in states:
+            if place := await self._place_in(state, wanted):
+                return state, place
         return None
 
     async def _claim_at(self, place: Place, state: State, wanted: str) -> tuple[list[Any], str]:

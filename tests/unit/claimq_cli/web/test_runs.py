@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from claimq_cli.failed_actions import Change, FailedAction
 from claimq_cli.item_actions import Record
+from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web import runs
 from claimq_cli.web.runs import Run, Runs
 
@@ -24,7 +24,7 @@ def run_of(user: str, *, allowed: bool = True) -> Run:
     async def is_allowed() -> bool:
         return allowed
 
-    action = cast("FailedAction", Endless())
+    action = cast("SelectedItems", Endless())
     return Run("orders", user, cast("Record", "record"), action, cast("Change", "change"), 1.0, is_allowed)
 
 

@@ -1,0 +1,116 @@
+"""Changes items that a command has selected, and prints the result."""
+
+from __future__ import annotations
+
+import sys
+
+from claimq.model import Located, State
+from claimq_cli.commands.confirmation import confirm
+from claimq_cli.commands.context import Context
+from claimq_cli.commands.item_selection import Selection
+from claimq_cli.errors import INTERRUPTED, NOT_DONE, CommandError
+from claimq_cli.item_actions import recorded_in
+from claimq_cli.item_filter import ItemFilter, entered_at
+from claimq_cli.local_user import local_user
+from claimq_cli.output import documents, terminal
+from claimq_cli.output.answers import count, instant, payload
+from claimq_cli.output.owners import owner_note
+from claimq_cli.output.progress import Progress
+from claimq_cli.rate_limit import Pace
+from claimq_cli.selected_items import Change, SelectedItems
+from claimq_cli.stop_signals import stopping
+
+COLUMNS = {
+    state: [
+        "id",
+        "failed" if state is State.FAILED else "enqueued",
+        ">requeued",
+        ">given up",
+        "~error",
+        "~payload",
+    ]
+    for state in State
+}
+"""The columns of :func:`row_of`."""
+
+
+async def carry_out(
+    context: Context, name: str, chosen: Selection, items: SelectedItems, change: Change, past: str
+) -> int:
+    """Changes the items and prints the result; ``past``: what was done to them. Returns the exit code: 1 if an item was
+    not changed.
+    """
+    if chosen.is_dry:
+        async with stopping() as stop:
+            await items.count(stop)
+        _show_dry_run(context, name, items)
+        return 0
+    missing: list[str] = []
+    if chosen.ids:
+        missing = await items.run_on(chosen.ids, change, recorded_in(items.queue, local_user()))
+    else:
+        await _run(items, change, Pace(chosen.rate), past)
+    document = {"queue": name, past: items.changed, "missing": missing, "problems": items.problems}
+    context.answers.give(document, f"{name}: {count(items.changed)} {past.replace('_', ' ')}")
+    if missing:
+        terminal.say_error(absent(name, missing))
+    for problem in items.problems:
+        terminal.say_error(problem)
+    if items.problem_count > len(items.problems):
+        terminal.say_error(f"{count(items.problem_count - len(items.problems))} more were not changed")
+    return NOT_DONE if missing or items.problems else 0
+
+
+async def confirm_removal(items: SelectedItems, name: str, chosen: Selection, *, is_given: bool) -> None:
+    """Asks before all items that pass the filters are removed. CommandError if the user does not confirm it."""
+    if chosen.ids or chosen.is_dry:
+        return
+    one = _one_of(items.state)
+    is_filtered = chosen.wanted != ItemFilter()
+    which = f"all {one.replace('item', 'items')} that match the filters" if is_filtered else f"every {one}"
+    note = await owner_note(items.queue)
+    confirm(f"this removes {which} of {name}{note} permanently", is_given=is_given)
+
+
+async def _run(items: SelectedItems, change: Change, pace: Pace, past: str) -> None:
+    """Changes all items that pass the filters, with the progress on a terminal."""
+    progress = Progress(is_shown=sys.stderr.isatty())
+    items.note = lambda: progress.show(
+        f"{items.looked_at:,} of {items.total:,} read, {items.changed:,} {past.replace('_', ' ')}"
+    )
+    async with stopping() as stop:
+        try:
+            await items.run(change, recorded_in(items.queue, local_user()), pace, stop)
+        finally:
+            progress.clear()
+        if stop.is_set():
+            raise CommandError(f"interrupted after {count(items.changed)}", INTERRUPTED)
+
+
+def _show_dry_run(context: Context, name: str, items: SelectedItems) -> None:
+    samples = [documents.located(one) for one in items.samples]
+    context.answers.give_table(
+        {"queue": name, "dry_run": True, "matching": items.matched, "samples": samples},
+        COLUMNS[items.state],
+        [row_of(one) for one in items.samples],
+        nothing=f"{name}: no {_one_of(items.state)} passes the filters",
+    )
+    terminal.say_error(f"{name}: {count(items.matched)} would be changed; nothing was (--dry-run)")
+
+
+def _one_of(state: State) -> str:
+    return "failed item" if state is State.FAILED else f"item in {state.value}"
+
+
+def row_of(one: Located) -> list[str]:
+    """An item in a table with the COLUMNS of its state."""
+    item = one.item
+    return [
+        one.name or item.id, instant(entered_at(one)), str(item.requeue_count), str(item.given_up_count),
+        item.last_error or "-", payload(item),
+    ]  # fmt: skip
+
+
+def absent(name: str, ids: list[str]) -> str:
+    """The error for ids of items that are not in failed."""
+    return f"{name} has no failed item {', '.join(ids)}; see `claimq failed list {name}`"

@@ -1,0 +1,53 @@
+"""The filter of items in the fields of a query or a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+
+from claimq.model import State
+from claimq_cli.header_filter import parse_header_filter
+from claimq_cli.item_filter import ItemFilter
+from claimq_spec.duration import format_duration, parse_duration
+
+LONGEST_TEXT = 1000
+CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
+"""The states whose items can be changed together, by the last part of the path of their page."""
+
+
+def filter_of(fields: Mapping[str, str]) -> ItemFilter:
+    """The filter in these fields, named as those of :class:`ItemFilter`. Answers with status 400 to a wrong one.
+
+    Without ``payload``: a JSONPath of one user could keep the page from answering the others.
+    """
+
+    def text(name: str) -> str:
+        return fields.get(name, "")[:LONGEST_TEXT]
+
+    try:
+        return ItemFilter(
+            error=text("error"),
+            reason=text("reason"),
+            client=text("client") or None,
+            header=parse_header_filter(text("header")) if text("header") else None,
+            min_age=parse_duration(text("min_age")) if text("min_age") else 0.0,
+            min_given_up_count=int(text("min_given_up_count") or 0),
+            max_given_up_count=int(text("max_given_up_count")) if text("max_given_up_count") else None,
+        )
+    except ValueError as error:
+        raise HTTPException(400, f"the filter cannot be used: {error}") from error
+
+
+def fields_of(wanted: ItemFilter) -> dict[str, str]:
+    """The fields of a form with this filter."""
+    fields = {
+        "error": wanted.error,
+        "reason": wanted.reason,
+        "client": wanted.client or "",
+        "header": str(wanted.header or ""),
+        "min_age": format_duration(wanted.min_age) if wanted.min_age else "",
+        "min_given_up_count": str(wanted.min_given_up_count or ""),
+        "max_given_up_count": "" if wanted.max_given_up_count is None else str(wanted.max_given_up_count),
+    }
+    return {name: text for name, text in fields.items() if text}

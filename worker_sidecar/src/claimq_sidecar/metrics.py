@@ -22,6 +22,41 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
 
 
+class PushMetrics:
+    """The metrics of pushes, beside those of a sidecar that makes any."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._pushes = Counter(
+            "claimq_sidecar_pushes", "Requests to the app, by result.", ["result"], registry=registry
+        )
+        self._seconds = Histogram(
+            "claimq_sidecar_push_seconds",
+            "Duration of requests to the app.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.ready = Gauge(
+            "claimq_sidecar_app_ready", "1 while the app is ready for items.", registry=registry
+        )
+        self.paused = Gauge(
+            "claimq_sidecar_pushes_paused",
+            "1 while a Retry-After of the app has not ended.",
+            registry=registry,
+        )
+        self._of_results: dict[str, Counter] = {}
+
+    def count(self, result: str) -> None:
+        """Adds a request: ``2xx`` to ``9xx`` by its status, or why there is no response."""
+        found = self._of_results.get(result)
+        if found is None:
+            found = self._of_results[result] = self._pushes.labels(result)
+        found.inc()
+
+    def observe(self, seconds: float) -> None:
+        """Adds the duration of a request."""
+        self._seconds.observe(seconds)
+
+
 class Metrics:
     """The metrics of one sidecar, in a registry of its own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import time
@@ -16,10 +17,11 @@ from claimq.redis_store.settings import RedisSettings
 from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
-from claimq_spec.manifest import RedisSpec, SentinelSpec
+from claimq_spec.manifest import PUSH_PATH, PushMode, RedisSpec, SentinelSpec
 from claimq_spec.names import HEALTH_PORT, SOCKET
 
 _LONGEST_SOCKET_PATH = 107
+_PUSH_VARIABLES = sorted(name for name in variables.ALL if name.startswith("CLAIMQ_PUSH_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,33 @@ class RedisSource:
 
 
 @dataclass(frozen=True, slots=True)
+class PushSettings:
+    """How items are sent to an app that listens for them. ``timeout`` in seconds."""
+
+    port: int | None
+    """CLAIMQ_PUSH_PORT: the app's port on 127.0.0.1; None: it listens on ``socket``."""
+    socket: Path | None
+    """CLAIMQ_PUSH_SOCKET: the app's Unix socket."""
+    path: str = "/"
+    """CLAIMQ_PUSH_PATH: path of the requests with items."""
+    mode: PushMode = PushMode.BINARY
+    """CLAIMQ_PUSH_MODE: content mode of CloudEvents."""
+    batch_size: int = 1
+    """CLAIMQ_PUSH_BATCH_SIZE: maximum number of items in a request, in batched mode."""
+    timeout: float = 60.0
+    """CLAIMQ_PUSH_TIMEOUT: how long a request may take."""
+    probe_path: str | None = None
+    """CLAIMQ_PUSH_PROBE_PATH: path that responds with 2xx while the app is ready; None: it accepts connections then."""
+    retries_client_errors: bool = False
+    """CLAIMQ_PUSH_RETRY_CLIENT_ERRORS: whether an item is retried after a status from 400 to 499."""
+
+    @property
+    def address(self) -> str:
+        """Where the app listens, for messages."""
+        return f"127.0.0.1:{self.port}" if self.socket is None else str(self.socket)
+
+
+@dataclass(frozen=True, slots=True)
 class SidecarSettings:
     """Settings of one sidecar. Durations in seconds, sizes in bytes."""
 
@@ -87,7 +116,9 @@ class SidecarSettings:
     lifecycle_key: str | None = None
     """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs; None: all are refused."""
     concurrency: int | None = None
-    """CLAIMQ_CONCURRENCY: maximum number of claims in flight; None: no limit."""
+    """CLAIMQ_CONCURRENCY: maximum number of claims in flight; None: no limit. With ``push`` there is always one."""
+    push: PushSettings | None = None
+    """The CLAIMQ_PUSH_ variables; None: the app claims its items itself."""
     drain_timeout: float = 25.0
     """CLAIMQ_DRAIN_TIMEOUT: how long a drain waits for the claims in flight."""
     leaves_at_sigterm: bool = False
@@ -106,6 +137,7 @@ class SidecarSettings:
     def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:
         """Reads the CLAIMQ_ variables. Raises InvalidSettings with all problems."""
         reader = _Reader(environ)
+        push = reader.push()
         settings = cls(
             redis=reader.redis(),
             queue=reader.name(variables.QUEUE, "queue", None),
@@ -117,7 +149,8 @@ class SidecarSettings:
             health_host=reader.text(variables.HEALTH_HOST) or "127.0.0.1",
             health_port=reader.port(variables.HEALTH_PORT, HEALTH_PORT),
             lifecycle_key=reader.text(variables.LIFECYCLE_KEY),
-            concurrency=reader.whole(variables.CONCURRENCY, None, least=1, most=1000),
+            concurrency=reader.whole(variables.CONCURRENCY, None if push is None else 1, least=1, most=1000),
+            push=push,
             drain_timeout=reader.duration(variables.DRAIN_TIMEOUT, 25.0),
             leaves_at_sigterm=reader.boolean(variables.LEAVE_AT_SIGTERM, default=False),
             processing_timeout=reader.duration(variables.PROCESSING_TIMEOUT, None, at_least=0.001),
@@ -155,16 +188,50 @@ class _Reader(Environment):
             self.bad(variable, str(error))
             return ""
 
-    def socket_path(self) -> Path:
-        path = Path(self.text(variables.SOCKET) or SOCKET)
+    def socket_path(self, name: str = variables.SOCKET) -> Path:
+        path = Path(self.text(name) or SOCKET)
         size = len(str(path).encode())
         if size > _LONGEST_SOCKET_PATH:
-            self.bad(
-                variables.SOCKET, f"has {size} bytes; the path of a socket has at most {_LONGEST_SOCKET_PATH}"
-            )
+            self.bad(name, f"has {size} bytes; the path of a socket has at most {_LONGEST_SOCKET_PATH}")
         if not path.is_absolute():
-            self.bad(variables.SOCKET, f'is "{path}"; give an absolute path')
+            self.bad(name, f'is "{path}"; give an absolute path')
         return path
+
+    def push(self) -> PushSettings | None:
+        port, socket_path = self.port(variables.PUSH_PORT, 0) or None, self._push_socket()
+        given = [name for name in _PUSH_VARIABLES if self.text(name) is not None]
+        if variables.PUSH_PORT in given and variables.PUSH_SOCKET in given:
+            self.bad(variables.PUSH_SOCKET, f"is set beside {variables.PUSH_PORT}; give one of them")
+        elif given and not port and not socket_path and not self.problems:
+            where = f"give the app's port in {variables.PUSH_PORT}, or its socket in {variables.PUSH_SOCKET}"
+            self.bad(given[0], f"does nothing without the address of the app; {where}")
+        batch_size = self.whole(variables.PUSH_BATCH_SIZE, 1, least=1, most=1000)
+        mode = PushMode(self.choice(variables.PUSH_MODE, tuple(PushMode), PushMode.BINARY))
+        if batch_size > 1 and mode is not PushMode.BATCHED:
+            self.bad(
+                variables.PUSH_BATCH_SIZE,
+                f"is {batch_size}, but {variables.PUSH_MODE} is {mode}; give {PushMode.BATCHED}, or omit the size",
+            )
+        settings = PushSettings(
+            port,
+            socket_path,
+            path=self._push_path(variables.PUSH_PATH) or "/",
+            mode=mode,
+            batch_size=batch_size,
+            timeout=self.duration(variables.PUSH_TIMEOUT, 60.0, at_least=0.001),
+            probe_path=self._push_path(variables.PUSH_PROBE_PATH),
+            retries_client_errors=self.boolean(variables.PUSH_RETRY_CLIENT_ERRORS, default=False),
+        )
+        return settings if port or socket_path else None
+
+    def _push_socket(self) -> Path | None:
+        return None if self.text(variables.PUSH_SOCKET) is None else self.socket_path(variables.PUSH_SOCKET)
+
+    def _push_path(self, name: str) -> str | None:
+        text = self.text(name)
+        if text is not None and not re.fullmatch(PUSH_PATH, text):
+            self.bad(name, f'is "{text}"; give a path of printable ASCII characters that begins with /')
+        return text
 
     def mode(self, name: str, default: int) -> int:
         text = self.text(name)

@@ -29,6 +29,8 @@ class SidecarInstance:
     claim_name: str
     lifecycle_key: str
     """Secret that a drain request must contain."""
+    push_port: int
+    """Port for an app that listens for its items on one; each worker has its own."""
 
 
 def for_sidecar(outer: Mapping[str, str], manifest: Manifest, instance: SidecarInstance) -> dict[str, str]:
@@ -40,23 +42,30 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, instance: SidecarI
         kept[variables.REDIS_USERNAME] = spec.redis.user
     if spec.processing_timeout is not None:
         kept[variables.PROCESSING_TIMEOUT] = format_duration(spec.processing_timeout)
-    return kept | {
-        "PYTHONSAFEPATH": "1",
-        variables.REDIS_URL: instance.url,
-        variables.QUEUE: spec.queue_name,
-        variables.WORKER: instance.claim_name,
-        variables.SOCKET: str(instance.socket),
-        variables.HEALTH_HOST: "127.0.0.1",
-        variables.HEALTH_PORT: str(instance.health_port),
-        variables.LIFECYCLE_KEY: instance.lifecycle_key,
-        variables.CONCURRENCY: str(spec.worker.concurrency),
-        variables.DRAIN_TIMEOUT: format_duration(spec.worker.drain_timeout),
-        variables.LOG_LEVEL: outer.get(variables.LOG_LEVEL, "info"),
-    }
+    if spec.worker.pushes is not None:
+        kept |= spec.worker.pushes.environment()
+    return (
+        kept
+        | _push_address(manifest, instance.socket, instance.push_port)
+        | {
+            "PYTHONSAFEPATH": "1",
+            variables.REDIS_URL: instance.url,
+            variables.QUEUE: spec.queue_name,
+            variables.WORKER: instance.claim_name,
+            variables.SOCKET: str(instance.socket),
+            variables.HEALTH_HOST: "127.0.0.1",
+            variables.HEALTH_PORT: str(instance.health_port),
+            variables.LIFECYCLE_KEY: instance.lifecycle_key,
+            variables.CONCURRENCY: str(spec.worker.concurrency),
+            variables.DRAIN_TIMEOUT: format_duration(spec.worker.drain_timeout),
+            variables.LOG_LEVEL: outer.get(variables.LOG_LEVEL, "info"),
+        }
+    )
 
 
-def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path) -> dict[str, str]:
-    """The app's environment: that of `claimq up` without the Redis settings, plus ``worker.env`` and the socket.
+def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path, push_port: int) -> dict[str, str]:
+    """The app's environment: that of `claimq up` without the Redis settings, plus ``worker.env``, the socket, and
+    where to listen for items.
 
     ``python3`` means the Python that runs `claimq up`, unless a virtual environment is active.
     """
@@ -67,4 +76,14 @@ def for_app(outer: Mapping[str, str], manifest: Manifest, socket: Path) -> dict[
         if variable.value_from:
             continue  # in local mode such a variable is inherited from claimq up
         env[variable.name] = variable.value or ""
-    return env | {variables.SOCKET: str(socket)}
+    return env | {variables.SOCKET: str(socket)} | _push_address(manifest, socket, push_port)
+
+
+def _push_address(manifest: Manifest, socket: Path, push_port: int) -> dict[str, str]:
+    """The variable that says where the app listens for items; none if it claims them itself."""
+    pushes = manifest.spec.worker.pushes
+    if pushes is None:
+        return {}
+    if pushes.port is None:
+        return {variables.PUSH_SOCKET: str(socket.with_suffix(".app"))}
+    return {variables.PUSH_PORT: str(push_port)}

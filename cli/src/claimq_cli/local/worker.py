@@ -87,6 +87,7 @@ class Worker:
     _starts: int = 0
     _is_sidecar_ready: bool = False
     _health_port: int = 0
+    _push_port: int = 0
     _lifecycle_key: str = ""
     _sidecar_restarts: Restarts = field(default_factory=Restarts)
     _app_restarts: Restarts = field(default_factory=Restarts)
@@ -185,10 +186,13 @@ class Worker:
         self._starts += 1
         self.claim_name = f"{self.name[:_LONGEST_PREFIX]}.{self.context.mark[:8]}.{self._starts}"
         self._health_port = _free_port()
+        self._push_port = (
+            self._push_port or _free_port()
+        )  # the app keeps it when only the sidecar is restarted
         self._lifecycle_key = secrets.token_hex(16)
         self._is_sidecar_ready = False
         instance = environment.SidecarInstance(
-            self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key
+            self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key, self._push_port
         )
         self.sidecar = await self._start(
             "sidecar",
@@ -204,7 +208,7 @@ class Worker:
         self.app = await self._start(
             "app",
             [*worker.command, *worker.args],
-            environment.for_app(os.environ, self.manifest, self.socket),
+            environment.for_app(os.environ, self.manifest, self.socket, self._push_port),
             self._app_ended,
         )
 

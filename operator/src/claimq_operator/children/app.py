@@ -8,7 +8,7 @@ from typing import Any
 
 from claimq.address import variables
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
-from claimq_operator.children.sidecar import hook, http_get, locked_down
+from claimq_operator.children.sidecar import hook, http_get, locked_down, push_address
 from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
 from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
@@ -48,7 +48,10 @@ def app(spec: QueueSpec, key: str) -> App:
         else:
             injected["livenessProbe"] = _liveness()
     container = locked_down(merge({**_from_spec(spec.worker), **injected}, given))
-    container["env"] = merge_by_name([{"name": variables.SOCKET, "value": SOCKET}], container.get("env", []))
+    own = [{"name": variables.SOCKET, "value": SOCKET}]
+    if spec.worker.pushes is not None:
+        own.append(push_address(spec.worker.pushes))
+    container["env"] = merge_by_name(own, container.get("env", []))
     mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
     container["volumeMounts"] = merge_by_name([mount], parts(given, "volumeMounts"))
     return App(container, tuple(left_out))

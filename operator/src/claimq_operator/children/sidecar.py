@@ -12,8 +12,9 @@ from claimq_operator.children.merging import merge, without_empty
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.duration import format_duration
 from claimq_spec.kubernetes_api.port import Json, part
-from claimq_spec.manifest import QueueSpec
+from claimq_spec.manifest import PushSpec, QueueSpec
 from claimq_spec.names import (
+    APP_SOCKET,
     HEALTH_PORT,
     HEALTH_PORT_NAME,
     LIFECYCLE_KEY_HEADER,
@@ -89,6 +90,13 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
     )
 
 
+def push_address(pushes: PushSpec) -> Json:
+    """The variable with the port or socket of an app that listens for items, for the app and for the sidecar."""
+    if pushes.port is None:
+        return {"name": variables.PUSH_SOCKET, "value": APP_SOCKET}
+    return {"name": variables.PUSH_PORT, "value": str(pushes.port)}
+
+
 def http_get(path: str) -> Json:
     """An HTTP request of the kubelet to the sidecar that changes nothing."""
     return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
@@ -128,6 +136,11 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
         own.append({"name": variables.MEMORY, "value": str(int(parse_quantity(limit)))})
     if spec.processing_timeout is not None:
         own.append({"name": variables.PROCESSING_TIMEOUT, "value": format_duration(spec.processing_timeout)})
+    if (pushes := spec.worker.pushes) is not None:
+        own += [
+            push_address(pushes),
+            *({"name": name, "value": value} for name, value in pushes.environment().items()),
+        ]
     return [*own, *(redis_secrets.environment(spec.redis) if spec.redis is not None else [])]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from claimq.address import variables
 from claimq_spec.crd.cel_redis import REDIS_RULES
 from claimq_spec.crd.cel_rule import CelRule, joined
 from claimq_spec.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
 from claimq_spec.manifest.pod_template import RESERVED_CONTAINERS, RESERVED_VOLUMES
 from claimq_spec.manifest.rules import (
     LARGEST_PAYLOAD,
+    SET_BY_CLAIMQ,
     SIDECAR_BASE,
     SIDECAR_LEAST_PAYLOAD,
     SIDECAR_PER_BYTE,
 )
-from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, PREFIX
+from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, HEALTH_PORT, PREFIX
 
 _SIDECAR_MEMORY = "quantity(string(self.sidecar.resources.limits['memory'])).asApproximateFloat()"
 _PAYLOAD = "quantity(string(self.maxPayload)).asApproximateFloat()"
@@ -127,6 +127,31 @@ SCALING_RULES = (
 
 WORKER_RULES = (
     CelRule(
+        "push-needs-delivery",
+        "!has(self.push) || self.delivery == 'push'",
+        "does nothing with delivery: pull; set delivery: push, or remove push",
+        ".push",
+    ),
+    CelRule(
+        "push-port",
+        f"!has(self.push) || !has(self.push.port) || self.push.port != {HEALTH_PORT}",
+        f"is {HEALTH_PORT}, the sidecar's own port in the pod; choose another",
+        ".push.port",
+    ),
+    CelRule(
+        "push-batch",
+        "!has(self.push) || self.push.batchSize == 1 || self.push.mode == 'batched'",
+        "is over 1, but only mode batched has several items in a request; set mode: batched, or remove batchSize",
+        ".push.batchSize",
+    ),
+    CelRule(
+        "push-batch",
+        "!has(self.push) || self.push.mode != 'batched' || self.push.batchSize <= self.concurrency",
+        "is over worker.concurrency, the limit on all items that the app has at a time; raise concurrency, or lower "
+        "batchSize",
+        ".push.batchSize",
+    ),
+    CelRule(
         "drain-within-grace",
         "!has(self.template) || !has(self.template.spec) || "
         "!has(self.template.spec.terminationGracePeriodSeconds)"
@@ -221,8 +246,8 @@ FIELD_RULES: dict[str, tuple[CelRule, ...]] = {
     "spec.worker.env[].name": (
         CelRule(
             "env-names",
-            f"self != '{variables.SOCKET}'",
-            f"is {variables.SOCKET}, which claimq sets itself; remove it",
+            f"!(self in {list(SET_BY_CLAIMQ)!r})",
+            f"is one of {', '.join(SET_BY_CLAIMQ)}, which claimq sets itself; remove it",
         ),
     ),
     "spec.worker.template.metadata.labels": (_reserved("labels"),),

@@ -7,6 +7,7 @@ declarations that :func:`walk` yields.
 from claimq.errors import InvalidSpec, Problem
 from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
 from claimq_spec.manifest.parsing import KIND, LONGEST_NAME, Manifest, parse_manifest
+from claimq_spec.manifest.push_spec import PUSH_PATH, Delivery, PushMode, PushSpec
 from claimq_spec.manifest.queue_spec import (
     DeletionPolicy,
     ExpiryAction,
@@ -42,12 +43,14 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "LONGEST_NAME",
+    "PUSH_PATH",
     "RULES",
     "CaSecretRef",
     "CertSecretRef",
     "Declared",
     "DeclaredField",
     "DeletionPolicy",
+    "Delivery",
     "EnvVar",
     "ExpiryAction",
     "FailedItemsSpec",
@@ -56,6 +59,8 @@ __all__ = [
     "Manifest",
     "PasswordSecretRef",
     "Problem",
+    "PushMode",
+    "PushSpec",
     "QueueSpec",
     "RedisSpec",
     "RemoveFailedSpec",

@@ -14,11 +14,12 @@ from claimq.address.redis_url import split_url
 from claimq.errors import Problem
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest.pod_template import POD_PATH, pod_problems
+from claimq_spec.manifest.push_spec import Delivery, PushMode
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
 from claimq_spec.manifest.scaling_spec import ScalingMode
-from claimq_spec.names import GRACE_MARGIN, PREFIX
+from claimq_spec.names import GRACE_MARGIN, HEALTH_PORT, PREFIX
 from claimq_spec.quantity import format_size, parse_quantity
 
 MIB = 1024 * 1024
@@ -29,6 +30,9 @@ SIDECAR_BASE = 64 * MIB
 SIDECAR_PER_BYTE = 32
 """Memory for each byte of a payload with the worst content, as in the sidecar's settings."""
 SIDECAR_LEAST_PAYLOAD = MIB // 4
+
+SET_BY_CLAIMQ = (variables.SOCKET, variables.PUSH_PORT, variables.PUSH_SOCKET)
+"""Variables of the app that ``worker.env`` must not have."""
 
 Check = Callable[[QueueSpec], Iterator[Problem]]
 
@@ -250,6 +254,42 @@ def _drain_within_grace(spec: QueueSpec) -> Iterator[Problem]:
         )
 
 
+@_rule("push-needs-delivery", "spec.worker.delivery", "spec.worker.push")
+def _push_needs_delivery(spec: QueueSpec) -> Iterator[Problem]:
+    if spec.worker.push is not None and spec.worker.delivery is Delivery.PULL:
+        yield Problem(
+            "spec.worker.push", "does nothing with delivery: pull; set delivery: push, or remove push"
+        )
+
+
+@_rule("push-port", "spec.worker.push.port")
+def _push_port(spec: QueueSpec) -> Iterator[Problem]:
+    push = spec.worker.push
+    if push is not None and push.port == HEALTH_PORT:
+        yield Problem(
+            "spec.worker.push.port", f"is {HEALTH_PORT}, the sidecar's own port in the pod; choose another"
+        )
+
+
+@_rule("push-batch", "spec.worker.push", "spec.worker.concurrency")
+def _push_batch(spec: QueueSpec) -> Iterator[Problem]:
+    push, most = spec.worker.push, spec.worker.concurrency
+    if push is None or push.batch_size == 1:
+        return
+    if push.mode is not PushMode.BATCHED:
+        yield Problem(
+            "spec.worker.push.batchSize",
+            f"is {push.batch_size}, but mode {push.mode} has one item in each request; set mode: batched, or remove "
+            "batchSize",
+        )
+    elif push.batch_size > most:
+        yield Problem(
+            "spec.worker.push.batchSize",
+            f"is {push.batch_size}, over concurrency ({most}), the limit on all items that the app has at once; raise "
+            f"worker.concurrency to {push.batch_size} or more, or lower batchSize",
+        )
+
+
 @_rule("env-names", "spec.worker.env")
 def _env_names(spec: QueueSpec) -> Iterator[Problem]:
     seen: dict[str, int] = {}
@@ -261,8 +301,8 @@ def _env_names(spec: QueueSpec) -> Iterator[Problem]:
                 f"is {shown(variable.name)}, like env[{seen[variable.name]}]; remove one of the two",
             )
         seen.setdefault(variable.name, index)
-        if variable.name == variables.SOCKET:
-            yield Problem(f"{field}.name", f"is {variables.SOCKET}, which claimq sets itself; remove it")
+        if variable.name in SET_BY_CLAIMQ:
+            yield Problem(f"{field}.name", f"is {variable.name}, which claimq sets itself; remove it")
         if variable.value is not None and variable.value_from:
             yield Problem(field, "has both value and valueFrom; keep one of them")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from claimq_spec.manifest.declaring import (
+    choice,
     duration,
     free,
     free_list,
@@ -19,6 +20,7 @@ from claimq_spec.manifest.declaring import (
     text_map,
     texts,
 )
+from claimq_spec.manifest.push_spec import Delivery, PushSpec
 
 _IN_POD = "it belongs in spec.worker.template.spec"
 _IN_CONTAINER = 'it belongs to the container named "worker" in spec.worker.template.spec.containers'
@@ -153,7 +155,23 @@ class WorkerSpec:
         least="0s",
         most="24h",
     )
+    delivery: Delivery = choice(
+        "How the app gets its items. `pull`: it claims them from the sidecar's socket. `push`: the sidecar sends them "
+        "to the app in HTTP requests, at most `concurrency` items at the same time.",
+        Delivery.PULL,
+    )
+    push: PushSpec | None = nested(
+        "Requests of the sidecar to the app, with delivery `push`.",
+        PushSpec,
+        optional=True,
+        absent="see the fields below",
+    )
     template: TemplateSpec = nested("Other fields of the worker pods.", TemplateSpec, absent="empty")
+
+    @property
+    def pushes(self) -> PushSpec | None:
+        """The settings of the requests with items; None if the app claims its items itself."""
+        return (self.push or PushSpec()) if self.delivery is Delivery.PUSH else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,6 +211,19 @@ def test_a_stuck_app_is_restarted_only_where_a_processing_timeout_is_set(build: 
     assert env_of(sidecar_of(made))["CLAIMQ_PROCESSING_TIMEOUT"] == "5m"
 
 
+@pytest.mark.parametrize(
+    ("push", "variable", "address"),
+    [({}, "CLAIMQ_PUSH_SOCKET", "/run/claimq/app.sock"), ({"port": 8080}, "CLAIMQ_PUSH_PORT", "8080")],
+)
+def test_app_and_sidecar_get_the_address_of_pushes(
+    build: Build, push: dict[str, Any], variable: str, address: str
+) -> None:
+    made = build(worker={"delivery": "push", "push": {**push, "probePath": "/up"}})
+    assert env_of(app_of(made))[variable] == env_of(sidecar_of(made))[variable] == address
+    assert env_of(sidecar_of(made))["CLAIMQ_PUSH_PROBE_PATH"] == "/up"
+    assert not any(name.startswith("CLAIMQ_PUSH_") for name in env_of(sidecar_of(build())))
+
+
 def test_the_apps_own_liveness_probe_is_kept_and_reported(build: Build) -> None:
     own = {"tcpSocket": {"port": 80}}
     containers = [{"name": "worker", "livenessProbe": own}]

@@ -45,8 +45,9 @@ class Sidecar:
         self.store = Store(
             settings.redis, settings.queue, settings.worker, self.metrics, allowance.largest_item
         )
-        self._changed = Notifier()
-        self.concurrency = Concurrency(settings.concurrency, self._changed)
+        self.changed = Notifier()
+        """Notifies of every free slot, and of the begin and end of a drain."""
+        self.concurrency = Concurrency(settings.concurrency, self.changed)
         self.in_flight = InFlight(self.concurrency, settings.processing_timeout)
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
         self.sessions = Sessions()
@@ -193,6 +194,14 @@ class Sidecar:
         """Returns claims: the client disconnected before it had read the response with them."""
         self._in_background(self._give_back(tokens, cause="unread"))
 
+    def give_back_unread(self, tokens: Sequence[str]) -> None:
+        """Returns claims that the app never got to the head of the queue, uncounted, in the background."""
+        self._unread(tuple(tokens))
+
+    def give_back_in_drain(self, tokens: Sequence[str], why: str) -> None:
+        """Returns claims of an app that ended in a drain, uncounted, in the background."""
+        self._in_background(self._give_back(tokens, cause="drained", why=why))
+
     async def enqueue(self, items: Sequence[NewItem]) -> Enqueued:
         """Enqueues items for the app."""
         done = await self.store.call(lambda queue: queue.enqueue_many(items))
@@ -258,7 +267,7 @@ class Sidecar:
             timeout = f"{self.settings.drain_timeout:g}"
             _log.info(LogEvent("drain_started", in_flight=len(self.in_flight), timeout=timeout))
             self.draining.set()
-        self._changed.notify()
+        self.changed.notify()
 
     async def app_stopping(self) -> None:
         """Handles the app's preStop hook: drains, and returns when the app may get SIGTERM.
@@ -277,12 +286,12 @@ class Sidecar:
         if self._drain.started is None and self.draining.is_set():
             _log.info(LogEvent("drain_revoked", why="only the app was restarted"))
             self.draining.clear()
-            self._changed.notify()
+            self.changed.notify()
 
     async def drained(self) -> bool:
         """Waits until nothing is in flight or the drain times out; returns whether nothing is in flight."""
         while self._drain.step(self.now, len(self.in_flight)) is Step.WAIT:
-            await self._changed.wait(self._drain.left(self.now))
+            await self.changed.wait(self._drain.left(self.now))
         return not self.in_flight
 
     async def left(self) -> None:
@@ -291,7 +300,7 @@ class Sidecar:
             if step is Step.SERVE:
                 await self.draining.wait()  # not for each verdict
             else:
-                await self._changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
+                await self.changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
         self.leaving.set()
         tokens = self.in_flight.all()
         _log.info(LogEvent("leaving", in_flight=len(tokens)))

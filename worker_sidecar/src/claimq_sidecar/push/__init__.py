@@ -1,0 +1,1 @@
+"""Sends items to an app that listens for them, as CloudEvents over HTTP."""

@@ -1,0 +1,77 @@
+"""The connections to the app: opened when they are needed, kept while they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from claimq_sidecar.push.app_connection import AppConnection
+
+CONNECT_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 1.0
+"""An idle connection is closed after so long, before a server does it: a request that meets the server's close would
+look like the death of the app."""
+
+
+class AppConnections:
+    """Connections to one address. One of them serves one request at a time."""
+
+    def __init__(self, port: int | None, socket: Path | None) -> None:
+        """``port`` of 127.0.0.1, used if ``socket`` is None."""
+        self._port = port
+        self._socket = socket
+        self._idle: list[AppConnection] = []
+        self._all: set[AppConnection] = set()
+        self._pruning: asyncio.TimerHandle | None = None
+
+    def take(self) -> AppConnection | None:
+        """The connection that was used last; None if none is idle."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+            self._all.discard(connection)
+        return None
+
+    async def open(self) -> AppConnection:
+        """A new connection. Raises OSError, also after five seconds without one."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                if self._socket is not None:
+                    _, made = await loop.create_unix_connection(AppConnection, str(self._socket))
+                else:
+                    _, made = await loop.create_connection(AppConnection, "127.0.0.1", self._port or 0)
+        except TimeoutError:
+            raise OSError(f"the app has not accepted a connection within {CONNECT_SECONDS:g} s") from None
+        self._all.add(made)
+        return made
+
+    def give_back(self, connection: AppConnection) -> None:
+        """Keeps a connection for the next request, if it is still open."""
+        if not connection.is_open:
+            self._all.discard(connection)
+            return
+        self._idle.append(connection)
+        if self._pruning is None:
+            self._pruning = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._prune)
+
+    def _prune(self) -> None:
+        """Closes connections that have been idle for long."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - IDLE_SECONDS
+        for connection in [one for one in self._idle if one.idle_since <= oldest]:
+            self._idle.remove(connection)
+            self._all.discard(connection)
+            connection.close()
+        self._pruning = loop.call_later(IDLE_SECONDS, self._prune) if self._idle else None
+
+    def close(self) -> None:
+        """Closes all connections. Requests in progress get no result."""
+        if self._pruning is not None:
+            self._pruning.cancel()
+        for connection in self._all:
+            connection.close()
+        self._all.clear()
+        self._idle.clear()

@@ -1,0 +1,115 @@
+"""Decides what a response of the app, or its absence, means for the items of the request. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Final
+
+VERDICT_HEADER: Final = "claimq-verdict"
+HEADERS: Final = frozenset({VERDICT_HEADER, "retry-after", "date"})
+"""The headers of a response that are kept."""
+LONGEST_DELAY: Final = 3600.0
+"""Seconds of a Retry-After that are followed at most."""
+DEFAULT_DELAY: Final = 1.0
+"""Seconds after a 429 without Retry-After."""
+LONGEST_DETAIL: Final = 2000
+"""Bytes of the response that are kept with a failed item."""
+_VERDICTS: Final = ("done", "fail", "permanent", "requeue", "unclaim")
+_TOO_MANY_REQUESTS: Final = 429
+_UNAVAILABLE: Final = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response. ``headers``: those of :data:`HEADERS`, by lower-case name; ``body``: its beginning."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class NoResponse(StrEnum):
+    """Why there is no response to a request that was sent."""
+
+    TIMEOUT = "timeout"
+    BROKEN = "broken"
+    NOT_HTTP = "not_http"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict. ``delay``: seconds before the next attempt, None: as the queue's policy says; ``pause``: seconds
+    without further requests."""
+
+    verb: str
+    error: str = ""
+    detail: str = ""
+    permanent: bool = False
+    delay: float | None = None
+    pause: float = 0.0
+
+
+def decide(response: Response, *, retries_client_errors: bool = False) -> Decision:
+    """The verdict of a response: by its header, otherwise by its status."""
+    named = response.headers.get(VERDICT_HEADER)
+    if named is not None:
+        return _named(named.strip().lower(), response)
+    status = response.status
+    if 200 <= status < 300:
+        return Decision("done")
+    delay = _retry_after(response)
+    if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and delay is not None):
+        delay = DEFAULT_DELAY if delay is None else delay
+        return Decision("requeue", delay=delay, pause=delay)
+    if 300 <= status < 400:
+        return _failure(response, "; redirects are not followed")
+    return _failure(response, permanent=400 <= status < 500 and not retries_client_errors)
+
+
+def decide_without(reason: NoResponse, timeout: float) -> Decision:
+    """The verdict when the app has not responded to a request within ``timeout`` seconds, or never will."""
+    if reason is NoResponse.TIMEOUT:
+        return Decision("fail", f"the app did not respond within {timeout:g} s")
+    if reason is NoResponse.BROKEN:
+        return Decision("fail", "the app closed the connection before it had responded")
+    return Decision("fail", "the response of the app is not valid HTTP/1.1")
+
+
+def _named(verdict: str, response: Response) -> Decision:
+    if verdict not in _VERDICTS:
+        given = f"; its header {VERDICT_HEADER} is not one of {', '.join(_VERDICTS)}"
+        return _failure(response, given)
+    if verdict in ("fail", "permanent"):
+        return _failure(response, permanent=verdict == "permanent")
+    return Decision(verdict, delay=_retry_after(response) if verdict == "requeue" else None)
+
+
+def _failure(response: Response, also: str = "", *, permanent: bool = False) -> Decision:
+    detail = response.body[:LONGEST_DETAIL].decode("utf-8", "replace").strip()
+    delay = None if permanent else _retry_after(response)
+    return Decision(
+        "fail", f"the app responded with status {response.status}{also}", detail, permanent, delay
+    )
+
+
+def _retry_after(response: Response) -> float | None:
+    """Seconds, from a number or from a date, which is compared with the response's own; None without a valid one."""
+    text = response.headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), LONGEST_DELAY)
+    until, now = _date(text), _date(response.headers.get("date", ""))
+    if until is None or now is None:
+        return None
+    return min(max((until - now).total_seconds(), 0.0), LONGEST_DELAY)
+
+
+def _date(text: str) -> datetime | None:
+    """An HTTP date, without its time zone, which is always GMT."""
+    try:
+        return parsedate_to_datetime(text).replace(tzinfo=None)
+    except ValueError:
+        return None

@@ -1,0 +1,259 @@
+"""Claims items, sends them to the app, and applies the verdicts of its responses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from claimq.concurrency.background_work import in_background
+from claimq.errors import ClaimqError
+from claimq.model import Claim
+from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
+from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.memory import Share
+from claimq_sidecar.metrics import PushMetrics
+from claimq_sidecar.push.app_connection import AppConnection
+from claimq_sidecar.push.app_connections import AppConnections
+from claimq_sidecar.push.cloud_events import Events
+from claimq_sidecar.push.decisions import Decision, NoResponse, Response, decide, decide_without
+from claimq_sidecar.push.readiness import Readiness
+from claimq_sidecar.settings import PushSettings
+from claimq_spec.log_lines import LogEvent
+
+CLAIM_SECONDS: Final = 30.0
+"""How long one claim waits for items."""
+_RETRY_SECONDS: Final = 1.0
+"""Pause after a call that the store did not answer or has refused; the library has retried it before."""
+_log = logging.getLogger("claimq_sidecar.push")
+
+
+@dataclass(slots=True)
+class _Claimed:
+    """The items of one call to the store. ``share``: their memory, until the last of their requests has ended."""
+
+    share: Share
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request in progress. ``began`` by the loop's clock."""
+
+    tokens: tuple[str, ...]
+    source: _Claimed
+    began: float
+
+
+class Pusher:
+    """A client of the sidecar's claims, as an app is that claims its items itself."""
+
+    def __init__(self, sidecar: Sidecar, settings: PushSettings) -> None:
+        self._sidecar = sidecar
+        self._settings = settings
+        self._limit = sidecar.settings.concurrency or 1
+        self._metrics = PushMetrics(sidecar.metrics.registry)
+        self._events = Events(settings.path, settings.mode, sidecar.settings.queue)
+        self._connections = AppConnections(settings.port, settings.socket)
+        self._readiness = Readiness(
+            settings, self._connections, self._note_change, lambda: bool(self._in_progress)
+        )
+        self._session = sidecar.sessions.open(0)
+        self._gate = Connection()
+        """Its ``gone`` is set while nothing may be sent, which ends claims that wait."""
+        self._gate.gone.set()
+        self._resume_at = 0.0
+        self._resume_timer: asyncio.TimerHandle | None = None
+        self._in_progress = 0
+        self._done: list[str] = []
+        self._has_done = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Sends items until it is cancelled. Items without a response are then given back by the sidecar's drain."""
+        loops = [
+            asyncio.ensure_future(one) for one in (self._readiness.run(), self._claim(), self._end_done())
+        ]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            for task in (*loops, *self._tasks):
+                task.cancel()
+            self._connections.close()
+
+    # Whether items may be sent.
+    def _pause(self, seconds: float) -> None:
+        """Sends nothing for so long; a longer pause goes on."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if until > self._resume_at:
+            self._resume_at = until
+            if self._resume_timer is not None:
+                self._resume_timer.cancel()
+            self._resume_timer = loop.call_at(until, self._note_change)
+        self._note_change()
+
+    def _note_change(self) -> None:
+        """Opens or closes the gate, now that the app's readiness or a pause has changed."""
+        is_paused = asyncio.get_running_loop().time() < self._resume_at
+        self._metrics.paused.set(is_paused)
+        self._metrics.ready.set(self._readiness.is_ready)
+        if is_paused or not self._readiness.is_ready:
+            self._gate.gone.set()
+        elif self._gate.gone.is_set():
+            self._gate = Connection()
+        self._sidecar.changed.notify()
+
+    @property
+    def _may_send(self) -> bool:
+        return not self._gate.gone.is_set() and not self._sidecar.draining.is_set()
+
+    # Claiming.
+    async def _claim(self) -> None:
+        """Claims items for the free slots, and waits for them. Slots of items that end are used by `_end_done`."""
+        while True:
+            while not (self._may_send and self._sidecar.concurrency.free_of(1)):
+                await self._sidecar.changed.wait()
+            share = Share()
+            try:
+                claims = await self._sidecar.claim(self._request(CLAIM_SECONDS), self._gate, share)
+            except ClaimqError as error:
+                share.end()
+                await self._wait_after(error)
+            else:
+                self._send_all(claims, share)
+
+    def _request(self, wait: float) -> ClaimRequest:
+        return ClaimRequest(self._limit, wait, self._session.id)
+
+    @staticmethod
+    async def _wait_after(error: ClaimqError) -> None:
+        _log.debug(LogEvent("push_store_error", error=error))  # the store has logged the outage
+        await asyncio.sleep(_RETRY_SECONDS)
+
+    # Sending.
+    def _send_all(self, claims: Sequence[Claim], share: Share) -> None:
+        """Sends items in requests of at most the batch size."""
+        batches = list(_batches(claims, self._settings.batch_size))
+        if not batches:
+            share.end()
+        source = _Claimed(share, len(batches))
+        for batch in batches:
+            self._in_progress += 1
+            connection = self._connections.take()
+            if connection is None:
+                self._in_background(self._connect_and_send(batch, source))
+            else:
+                self._send(connection, batch, source)
+
+    async def _connect_and_send(self, batch: Sequence[Claim], source: _Claimed) -> None:
+        """Items that the app cannot get go back to the head of the queue, uncounted."""
+        try:
+            connection = await self._connections.open()
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            if connection.is_open and self._may_send:
+                self._send(connection, batch, source)
+                return
+            why = "" if connection.is_open else "it closes connections at once"
+            self._connections.give_back(connection)
+        if why:
+            self._metrics.count("refused")
+            self._readiness.doubt(why)
+        self._end_request(source)
+        self._sidecar.give_back_unread([claim.token for claim in batch])
+
+    def _send(self, connection: AppConnection, batch: Sequence[Claim], source: _Claimed) -> None:
+        began = asyncio.get_running_loop().time()
+        request = _Request(tuple(claim.token for claim in batch), source, began)
+        connection.send(
+            self._events.request(batch),
+            self._settings.timeout,
+            lambda connection, result: self._note_result(request, connection, result),
+        )
+
+    def _end_request(self, source: _Claimed) -> None:
+        self._in_progress -= 1
+        source.requests -= 1
+        if not source.requests:
+            source.share.end()
+
+    def _note_result(
+        self, request: _Request, connection: AppConnection, result: Response | NoResponse
+    ) -> None:
+        """Applies the verdict of a response, or of its absence."""
+        self._end_request(request.source)
+        self._connections.give_back(connection)
+        self._metrics.observe(asyncio.get_running_loop().time() - request.began)
+        if isinstance(result, Response):
+            self._metrics.count(f"{result.status // 100}xx")
+            decision = decide(result, retries_client_errors=self._settings.retries_client_errors)
+        else:
+            self._metrics.count(result)
+            decision = decide_without(result, self._settings.timeout)
+            if result is NoResponse.BROKEN:
+                self._readiness.doubt(decision.error)
+                if self._sidecar.draining.is_set():
+                    self._sidecar.give_back_in_drain(request.tokens, decision.error)
+                    return
+        if decision.pause:
+            _log.info(LogEvent("push_paused", seconds=f"{decision.pause:g}"))
+            self._pause(decision.pause)
+        if decision.verb == "done":
+            self._done += request.tokens
+            self._has_done.set()
+        else:
+            self._in_background(self._end(request.tokens, decision))
+
+    # Verdicts.
+    async def _end_done(self) -> None:
+        """Ends finished items, as many as there are in one call, which also claims the next ones."""
+        while True:
+            await self._has_done.wait()
+            self._has_done.clear()
+            tokens, self._done = tuple(self._done), []
+            done = VerdictRequest(tokens, (Ending(tokens),))
+            share = Share()
+            try:
+                if self._may_send:
+                    _, claims = await self._sidecar.next(
+                        {"done": done}, self._request(0.0), self._gate, share
+                    )
+                    self._send_all(claims, share)
+                else:
+                    await self._sidecar.verdicts.answer("done", done)
+            except ClaimqError as error:  # the repeated verdict joins the attempt, or is recognized
+                share.end()
+                self._done += tokens
+                self._has_done.set()
+                await self._wait_after(error)
+
+    async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
+        """Applies another verdict than done, until the store has answered."""
+        ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
+        while True:
+            try:
+                await self._sidecar.verdicts.answer(decision.verb, VerdictRequest(tokens, (ending,)))
+            except ClaimqError as error:
+                await self._wait_after(error)
+            else:
+                return
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = in_background(work, name="push")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _batches(claims: Sequence[Claim], size: int) -> Iterator[Sequence[Claim]]:
+    """Divides items into batches. An item that was tried before is alone: it may be what made its batch fail."""
+    fresh = [claim for claim in claims if not claim.item.requeue_count]
+    for start in range(0, len(fresh), size):
+        yield fresh[start : start + size]
+    for claim in claims:
+        if claim.item.requeue_count:
+            yield [claim]

@@ -9,12 +9,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claimq_bench import blocking, consuming, cycle, enqueueing, reaping, scale, through_sidecar, wake
+from claimq_bench import (
+    blocking,
+    consuming,
+    cycle,
+    enqueueing,
+    pushing,
+    reaping,
+    scale,
+    through_sidecar,
+    wake,
+)
 from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.meter import Bed, Spread, WrongResult
 
-PARTS = ("cycle", "enqueue", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar")
+PARTS = ("cycle", "enqueue", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar", "push")
 """What runs without `--only`."""
 
 
@@ -30,6 +40,7 @@ class Plan:
     wake_samples: int
     sidecar_items: int
     sidecar_starts: int
+    push_items: int
     reap_runs: int
 
 
@@ -51,6 +62,7 @@ FULL = Plan(
     wake_samples=1_000,
     sidecar_items=40_000,
     sidecar_starts=5,
+    push_items=40_000,
     reap_runs=3,
 )
 QUICK = Plan(
@@ -71,6 +83,7 @@ QUICK = Plan(
     wake_samples=150,
     sidecar_items=10_000,
     sidecar_starts=2,
+    push_items=4_000,
     reap_runs=1,
 )
 
@@ -307,24 +320,7 @@ async def _wake(report: Report, bed: Bed, plan: Plan) -> None:
 
 
 async def _reap(report: Report, bed: Bed, plan: Plan) -> None:
-    report.heading(f"Reaping 100,000 expired items, {reaping.LIMIT} in a call: {plan.reap_runs} runs")
-    runs = [await reaping.measure(bed, 100_000) for _ in range(plan.reap_runs)]
-    script = Spread.of([run.server_longest_ms for run in runs])
-    server = f"the server's longest script took {script.median:.1f} ms"
-    report.of_rounds("reap_100k_s", "all of them", Spread.of([run.cost.wall for run in runs]), unit="s")
-    report.of_rounds(
-        "reap_100k_longest_call_ms",
-        "longest call, as its caller saw it",
-        Spread.of([run.calls.high for run in runs]),
-        unit="ms",
-        most=20.0,
-        limit=f"other programs, the disk, or the caller's own time: {server}",
-    )
-    report.of_rounds(
-        "reap_100k_longest_script_ms", "longest script, by the server's slow log", script, unit="ms"
-    )
-    median = Spread.of([run.calls.median for run in runs])
-    report.of_rounds("reap_100k_median_call_ms", "median call", median, unit="ms")
+    await reaping.report(report, bed, runs=plan.reap_runs)
 
 
 async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
@@ -370,6 +366,10 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     )
 
 
+async def _push(report: Report, bed: Bed, plan: Plan) -> None:
+    await pushing.report(report, bed, items=plan.push_items)
+
+
 async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     contents, rounds = (blocking.QUICK, 2) if plan is QUICK else (blocking.FULL, 3)
     bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
@@ -387,5 +387,6 @@ _PARTS = {
     "wake": _wake,
     "reap": _reap,
     "sidecar": _sidecar,
+    "push": _push,
     "blocking": _blocking,
 }

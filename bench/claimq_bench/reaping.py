@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 import claimq
+from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must
 from claimq_bench.scale import LONG, hold
 
@@ -62,3 +63,25 @@ def _move_clock(bed: Bed, stats: str, seconds: float) -> None:
     offset = int(bed.control.hget(stats, "clock_offset") or 0) + ms
     now = clock[0] * 1000 + clock[1] // 1000 + offset
     bed.control.hset(stats, mapping={"clock_offset": offset, "seen_at": now, "grace_until": 0})
+
+
+async def report(report: Report, bed: Bed, *, runs: int) -> None:
+    """Measures, and adds the figures."""
+    report.heading(f"Reaping 100,000 expired items, {LIMIT} in a call: {runs} runs")
+    found = [await measure(bed, 100_000) for _ in range(runs)]
+    script = Spread.of([run.server_longest_ms for run in found])
+    server = f"the server's longest script took {script.median:.1f} ms"
+    report.of_rounds("reap_100k_s", "all of them", Spread.of([run.cost.wall for run in found]), unit="s")
+    report.of_rounds(
+        "reap_100k_longest_call_ms",
+        "longest call, as its caller saw it",
+        Spread.of([run.calls.high for run in found]),
+        unit="ms",
+        most=20.0,
+        limit=f"other programs, the disk, or the caller's own time: {server}",
+    )
+    report.of_rounds(
+        "reap_100k_longest_script_ms", "longest script, by the server's slow log", script, unit="ms"
+    )
+    median = Spread.of([run.calls.median for run in found])
+    report.of_rounds("reap_100k_median_call_ms", "median call", median, unit="ms")

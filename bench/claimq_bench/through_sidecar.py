@@ -67,7 +67,8 @@ class Found:
 class Sidecar:
     """A sidecar of the benchmark's own, ready when made."""
 
-    def __init__(self, bed: Bed, queue: str) -> None:
+    def __init__(self, bed: Bed, queue: str, **settings: str) -> None:
+        """`settings`: further environment variables."""
         self.directory = new_directory()
         self.socket = self.directory / "claimq.sock"
         port = free_port()
@@ -77,6 +78,7 @@ class Sidecar:
             "CLAIMQ_SOCKET": str(self.socket),
             "CLAIMQ_HEALTH_PORT": str(port),
             "CLAIMQ_LOG_LEVEL": "warn",
+            **settings,
         }
         self.log = self.directory / "log"
         start = time.perf_counter()
@@ -92,6 +94,11 @@ class Sidecar:
     def rss_mb(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
+
+    def cpu_seconds(self) -> float:
+        """The processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self.process.terminate()

@@ -1,0 +1,102 @@
+"""Push delivery: a sidecar sends items to a minimal app, in Go if it is installed, otherwise in Python."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import claimq
+from claimq_bench.figures import Report
+from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.rivals import new_payloads
+from claimq_bench.through_sidecar import SIZE, Sidecar
+from testkit.places import new_directory
+from testkit.processes import Process
+
+CONCURRENCY = 32
+ROUNDS = 3
+LONGEST = 300.0
+_POLL = 0.01
+
+
+@dataclass(frozen=True)
+class Found:
+    """Items per second from the first claim to the last verdict, and the sidecar's processor time for an item."""
+
+    language: str
+    items: Spread
+    sidecar_us: Spread
+
+
+class App:
+    """The app, listening when made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.socket = folder / "app.sock"
+        here = Path(__file__).parent
+        self.language = "Go" if shutil.which("go") else "Python"
+        command: Sequence[str | Path]
+        if self.language == "Go":
+            command = [folder / "app", self.socket]
+            build = ["go", "build", "-o", folder / "app", here / "push_app.go"]
+            subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
+        else:
+            command = [sys.executable, "-m", "uvicorn", "--uds", self.socket, "--log-level", "warning",
+                       "--app-dir", here.parent, "claimq_bench.push_app:app"]  # fmt: skip
+        self.process = Process(command, log=folder / "log", cwd=folder)
+
+    def close(self) -> None:
+        self.process.kill9()
+
+
+async def measure(bed: Bed, *, items: int) -> Found:
+    """The rates of several rounds through one sidecar. WrongResult when items do not add up."""
+    folder = new_directory()
+    app = App(folder)
+    sidecar = Sidecar(bed, "push", CLAIMQ_PUSH_SOCKET=str(app.socket), CLAIMQ_CONCURRENCY=str(CONCURRENCY))
+    try:
+        rounds = [await _round(bed, sidecar, items) for _ in range(ROUNDS)]
+    finally:
+        sidecar.close()
+        app.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    bed.empty()
+    rates, costs = zip(*rounds, strict=True)
+    return Found(app.language, Spread.of(rates), Spread.of(costs))
+
+
+async def report(report: Report, bed: Bed, *, items: int) -> None:
+    """Measures, and adds the figures."""
+    found = await measure(bed, items=items)
+    report.heading(f"Pushed by the sidecar to a minimal app in {found.language}, {CONCURRENCY} at a time")
+    report.of_rounds(
+        f"push_items_per_second_{CONCURRENCY}",
+        "one item in a request",
+        found.items,
+        unit="/s",
+        least=8_000,
+        limit="Python's time in the sidecar for a request, and the app's own time",
+    )
+    report.of_rounds("push_sidecar_us_per_item", "processor time of the sidecar", found.sidecar_us, unit="us")
+
+
+async def _round(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:
+    """Items per second, and microseconds of the sidecar's processor time for each."""
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue("push", worker="producer")
+        await queue.pause()
+        await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
+        before, used, start = (await queue.stats())["done"], sidecar.cpu_seconds(), time.perf_counter()
+        await queue.resume()
+        while any((await queue.lengths()).values()):
+            must(time.perf_counter() - start < LONGEST, "the pushes do not come to an end")
+            await asyncio.sleep(_POLL)
+        seconds = time.perf_counter() - start
+        used = sidecar.cpu_seconds() - used
+        must((await queue.stats())["done"] - before == count, f"push: {count} items went in, others came out")
+    return count / seconds, used / count * 1e6

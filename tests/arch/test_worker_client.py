@@ -11,6 +11,13 @@ from testkit.tree import ROOT, parsed, shown, sources
 
 WORKER = ROOT / "core/src/claimq/worker"
 FILES = [path for path in sources("core") if path.is_relative_to(WORKER)]
+TASKS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import claimq.tasks.__main__
+foreign = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__", "claimq"}
+print(*sorted(foreign))
+"""
 WITHOUT_PACKAGES = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -60,8 +67,15 @@ def test_it_imports_the_standard_library_itself_and_shared_types(path: Path) -> 
 
 
 def test_it_starts_without_any_package_installed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGES, str(ROOT / "core/src")],
+    assert set(_printed(WITHOUT_PACKAGES).split()) == SHARED
+
+
+def test_workers_of_tasks_start_without_any_package_installed() -> None:
+    assert _printed(TASKS).split() == []
+
+
+def _printed(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, str(ROOT / "core/src")],
         capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert set(done.stdout.split()) == SHARED
+    ).stdout  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from claimq.concurrency.backoff import Backoff
@@ -61,6 +61,18 @@ async def run_every(
                 await stop.wait()
         except TimeoutError:
             continue
+
+
+async def all_or_first_error(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Waits for all; after an error or a cancellation cancels the others and waits for them too."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def or_cancelled(call: Awaitable[T]) -> T:

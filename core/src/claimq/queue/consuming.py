@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
+from claimq.concurrency.background_work import all_or_first_error
 from claimq.queue.claiming import Claiming
 from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCalls
 from claimq.queue.consume_run import ConsumeRun
@@ -105,7 +104,7 @@ async def _run_loops(
         beside.append(asyncio.ensure_future(_end_with(stop, run)))
     try:
         try:
-            await _all_or_first_error([run.ahead.fetch(), *(run.loop() for _ in range(concurrency))])
+            await all_or_first_error([run.ahead.fetch(), *(run.loop() for _ in range(concurrency))])
             await run.verdicts.settled()
         finally:
             await asyncio.shield(run.finish())
@@ -127,18 +126,6 @@ async def _end_with(stop: asyncio.Event | threading.Event, run: ConsumeRun) -> N
         while not stop.is_set():  # noqa: ASYNC110 - the event is not of this loop, which therefore cannot wait for it
             await asyncio.sleep(_POLL_STOP_SECONDS)
     run.end("stop")
-
-
-async def _all_or_first_error(works: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Waits for all; after an error or a cancellation cancels the others and waits for them too."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def _install_signals(run: ConsumeRun) -> list[signal.Signals]:

@@ -14,10 +14,13 @@ _MOST = 10_000
 def make_item(payload: object, **fields: Any) -> Item:
     """An item to call a handler with: ``handler(make_item({"url": "cat.png"}, requeue_count=2))``.
 
-    ``payload``: as for ``enqueue``. ``fields``: those of :class:`claimq.Item`.
+    ``payload``: as for ``enqueue``, or a :class:`claimq.NewItem`, such as the ``item(...)`` of a task. ``fields``:
+    those of :class:`claimq.Item`.
     """
-    given: dict[str, Any] = {"id": "test", "enqueued_at": 0.0, "first_enqueued_at": 0.0, **fields}
-    return Item(payload=payload_bytes(payload), **given)
+    new = payload if isinstance(payload, NewItem) else NewItem(payload)
+    own = {"id": new.id or "test", "client": new.client, "header_pairs": tuple((new.headers or {}).items())}
+    given: dict[str, Any] = {**own, "enqueued_at": 0.0, "first_enqueued_at": 0.0, **fields}
+    return Item(payload=payload_bytes(new.payload), **given)
 
 
 def assert_enqueued(queue: BlockingQueue, *expected: object) -> None:

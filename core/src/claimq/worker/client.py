@@ -55,15 +55,9 @@ class Client(Generic[AnyItem]):
         self._stopping = Stopping()
         self._drain_seen = False
         self._pid = os.getpid()
-        self._steps = Steps(
-            self._connections,
-            backend,
-            self._patience,
-            self._received,
-            self._in_hand.note_outcomes,
-            self._unclaim,
-        )
-        in_hand = self._in_hand
+        in_hand, wait = self._in_hand, self._patience
+        note = in_hand.note_outcomes
+        self._steps = Steps(self._connections, backend, wait, self._received, note, self._unclaim)
         self._session = Session(self.path, backend, in_hand.tokens, in_hand.note_lost) if session else None
 
     @property
@@ -116,6 +110,11 @@ class Client(Generic[AnyItem]):
         back = [one for one in self.in_hand if not (counts and one.is_begun)]
         await self._backend.shield(self._unclaim(back))
         await self.close()
+
+    async def info(self) -> dict[str, Any]:
+        """What the sidecar reports of itself (``GET /v1/info``): ``queue``, ``concurrency``, ``ready`` and more."""
+        self._check_process()
+        return await self._connections.info(self._patience)
 
     # Claiming.
     async def claim(self, max: int = 1, *, wait: Duration | None = None) -> list[AnyItem]:  # noqa: A002 - as in the HTTP API

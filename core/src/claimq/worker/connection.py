@@ -118,6 +118,10 @@ class Connections:
                 raise failure
             await self._backend.sleep(min(pauses.next(), left))
 
+    async def info(self, try_for: float) -> dict[str, Any]:
+        """The response to ``GET /v1/info``. Raises SidecarUnavailable, StoreUnavailable, Refused."""
+        return (await self.call("/v1/info", None, answer_in=ANSWER_SECONDS, try_for=try_for))[0]
+
     async def default_wait(self, try_for: float) -> float | None:
         """Seconds that a claim waits if it does not say how long, asked for at most every five seconds; None if the
         sidecar is too old to say. A claim that names its wait notices in time that the sidecar does not answer.
@@ -125,8 +129,7 @@ class Connections:
         """
         read_at, wait = self._default_wait
         if time.monotonic() - read_at >= _KEEP_SECONDS:
-            info, _ = await self.call("/v1/info", None, answer_in=ANSWER_SECONDS, try_for=try_for)
-            wait = info.get("claim_wait")
+            wait = (await self.info(try_for)).get("claim_wait")
             self._default_wait = time.monotonic(), wait
         return wait
 

@@ -54,6 +54,7 @@ class Worker:
 
     open = _of_client(Client[Item].open)
     close = _of_client(Client[Item].close)
+    info = _of_client(Client[Item].info)
     claim = _of_client(Client[Item].claim)
     done = _of_client(Client[Item].done)
     fail = _of_client(Client[Item].fail)

@@ -1,0 +1,168 @@
+"""An app: the tasks of a queue, and how an item calls one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+
+from claimq import arguments
+from claimq.arguments import Duration
+from claimq.handler_verdicts import Fail, Requeue
+from claimq.model import Item
+from claimq.tasks import working
+from claimq.tasks.calls import read_call, shown
+from claimq.tasks.producer import Producer
+from claimq.tasks.task import Retries, Task
+from claimq.worker.item import ClaimedItem
+
+if TYPE_CHECKING:
+    from claimq.redis_store.settings import RedisSettings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyItem = Item | ClaimedItem
+_current: ContextVar[AnyItem] = ContextVar("the item that called the task")
+
+
+def current_item() -> AnyItem:
+    """The item that has called the task which runs here: its id, client and counters. Raises LookupError elsewhere."""
+    return _current.get()
+
+
+class App:
+    """The tasks of one queue. ``url`` and ``settings``: the server, as for :func:`claimq.connect`.
+
+    As a context manager, with ``async with`` for coroutines, it closes the connections that its tasks were enqueued
+    on.
+    """
+
+    def __init__(self, queue: str, *, url: str | None = None, settings: RedisSettings | None = None) -> None:
+        self._producer = Producer(queue, {"url": url, "settings": settings})
+        self.queue = queue
+        self.tasks: dict[str, Task[..., Any]] = {}
+        """The tasks, by name."""
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        retries: int | None = None,
+        retry_delay: Duration | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        retries: int | None = None,
+        retry_delay: Duration | None = None,
+    ) -> Any:
+        """Makes a function, or a coroutine function, a task: ``@app.task`` or ``@app.task(retries=3)``.
+
+        ``name``: in payloads; by default that of the function. ``retries``: attempts after a failed one, within the
+        queue's requeue limit; ``retry_delay``: seconds before each. Without them the queue's policy decides. Raises
+        ValueError if the app has a task of that name.
+        """
+        limits = Retries.of(retries, retry_delay)
+
+        def made(function: Callable[..., Any]) -> Task[..., Any]:
+            if not callable(function):
+                raise TypeError(f"a task is {function!r}; write @app.task above a function")
+            own = getattr(function, "__name__", "") if name is None else arguments.text("name", name)
+            if not own or own in self.tasks:
+                raise ValueError(f"the app has a task {own!r}; give another one with name=")
+            self.tasks[own] = Task(function, own, limits, self._producer)
+            return self.tasks[own]
+
+        return made if function is None else made(function)
+
+    def handle(self, item: AnyItem) -> Awaitable[None] | None:
+        """Calls the task of an item; for a coroutine function, returns what to await. A handler for ``consume``.
+
+        Raises what the task raises, or the verdict :class:`claimq.Fail` that its retries make of it; and a permanent
+        Fail for a payload that is no call, an unknown task, and arguments that the function does not take.
+        """
+        call = read_call(item.payload)
+        task = self.tasks.get(call.task)
+        if task is None:
+            known = ", ".join(sorted(self.tasks)) or "none"
+            raise Fail(f"there is no task {shown(call.task)}; the worker has: {known}", permanent=True)
+        try:
+            bound = task.bound(call.args, call.kwargs)
+        except TypeError as error:
+            raise Fail(str(error), permanent=True) from None
+        with _attempt(task, item):
+            result = task.function(*bound.args, **bound.kwargs)
+        return _finished(task, item, result) if inspect.isawaitable(result) else None
+
+    def run(
+        self, *, concurrency: int | None = None, die_on_error: bool = False, return_when_empty: bool = False
+    ) -> None:
+        """Works on the items of the queue until SIGTERM, SIGINT or a drain: through the sidecar if ``$CLAIMQ_SOCKET``
+        is set, else with ``consume``. Tasks in progress are finished first.
+
+        ``concurrency``: tasks at a time; by default the limit of the sidecar, else 1. ``die_on_error`` and
+        ``return_when_empty`` are those of :meth:`claimq.ReliableQueue.consume`; a sidecar does not know the latter.
+        """
+        asyncio.run(
+            self.run_async(
+                concurrency=concurrency, die_on_error=die_on_error, return_when_empty=return_when_empty
+            )
+        )
+
+    async def run_async(
+        self, *, concurrency: int | None = None, die_on_error: bool = False, return_when_empty: bool = False
+    ) -> None:
+        """The same for programs with an event loop."""
+        arguments.optional_count("concurrency", concurrency, least=1)
+        options = working.Options(concurrency, die_on_error, return_when_empty)
+        try:
+            await working.work(self._producer, self.handle, options)
+        finally:
+            await self._producer.close_async()
+            self._producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._producer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._producer.close_async()
+
+
+@contextmanager
+def _attempt(task: Task[..., Any], item: AnyItem) -> Generator[None]:
+    before = _current.set(item)
+    try:
+        yield
+    except Requeue:
+        raise
+    except Exception as error:
+        verdict = task.retries.failure(error, item.fail_count, without=__file__)
+        if verdict is error:
+            raise
+        raise verdict from verdict.__cause__
+    finally:
+        _current.reset(before)
+
+
+async def _finished(task: Task[..., Any], item: AnyItem, result: Awaitable[object]) -> None:
+    with _attempt(task, item):
+        await result

@@ -1,0 +1,70 @@
+"""The payload of a task's item: the task's name and the arguments, as JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from claimq.handler_verdicts import Fail
+
+_SHOWN = 100
+_FIELDS = ("task", "args", "kwargs")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task by its name, and the arguments to call it with."""
+
+    task: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+
+def payload_of(call: Call) -> dict[str, object]:
+    """The payload of a call. Raises TypeError or ValueError that names an argument which JSON cannot represent."""
+    for name, value in [*enumerate(call.args, start=1), *call.kwargs.items()]:
+        try:
+            json.dumps(value, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(
+                f"argument {name} of {call.task} cannot be sent as JSON ({error}); give text, numbers, booleans, None, "
+                "lists and dicts, such as an id or value.isoformat()"
+            ) from error
+    return {"task": call.task, "args": list(call.args), "kwargs": dict(call.kwargs)}
+
+
+def read_call(payload: bytes) -> Call:
+    """The call in a payload. Raises a permanent Fail for anything else: no further attempt could read it."""
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise _no_call("it is not JSON") from None
+    if not isinstance(value, dict):
+        raise _no_call("it is not an object")
+    found = cast("dict[str, Any]", value)
+    if unknown := sorted(found.keys() - {*_FIELDS}):
+        raise _no_call(f"it has a field {shown(unknown[0])}")
+    call = Call(**{"task": None, "args": [], "kwargs": {}, **found})
+    for field, kind, wanted in (
+        ("task", str, "a string"),
+        ("args", list, "a list"),
+        ("kwargs", dict, "an object"),
+    ):
+        if not isinstance(getattr(call, field), kind):
+            raise _no_call(f"{field} is not {wanted}")
+    return call
+
+
+def shown(text: str) -> str:
+    """Foreign text for an error: escaped, and its beginning if it is long."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def _no_call(why: str) -> Fail:
+    return Fail(
+        f'the payload calls no task: {why}; enqueue {{"task": NAME, "args": [...], "kwargs": {{...}}}}',
+        permanent=True,
+    )

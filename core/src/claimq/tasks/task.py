@@ -1,0 +1,125 @@
+"""A task: a function that items call by name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from claimq.arguments import Duration, optional_count, optional_seconds
+from claimq.codec import check_name, last_frames
+from claimq.handler_verdicts import Fail
+from claimq.model import EnqueuedItem, NewItem
+from claimq.tasks.calls import Call, payload_of
+from claimq.tasks.producer import Producer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a task is tried again after a failure, and after how many seconds. None: as the queue's policy says,
+    whose requeue limit holds in any case."""
+
+    count: int | None
+    delay: float | None
+
+    @classmethod
+    def of(cls, count: object, delay: object) -> Retries:
+        """Checks the arguments of the decorator."""
+        return cls(optional_count("retries", count), optional_seconds("retry_delay", delay))
+
+    def failure(self, error: Exception, fail_count: int, *, without: str) -> Exception:
+        """The verdict on an attempt that raised. ``without``: a file whose frames are not kept with the item."""
+        if self == Retries(None, None):
+            return error
+        is_last = self.count is not None and fail_count >= self.count
+        if isinstance(error, Fail):
+            delay = self.delay if error.delay is None else error.delay
+            verdict = Fail(
+                error.error, permanent=error.permanent or is_last, detail=error.detail, delay=delay
+            )
+            verdict.__cause__ = error.__cause__
+            return verdict
+        text, detail = f"{type(error).__name__}: {error}", last_frames(error, without=without)
+        verdict = Fail(text, permanent=is_last, detail=detail, delay=self.delay)
+        verdict.__cause__ = error
+        return verdict
+
+
+class Task(Generic[P, R]):
+    """A function that items of the app's queue call. Made by :meth:`claimq.tasks.App.task`.
+
+    Called directly, it is the function itself.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        name: str,
+        retries: Retries,
+        producer: Producer,
+        options: NewItem | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name
+        self.retries = retries
+        self._producer = producer
+        self._options = options or NewItem(b"")
+        self._signature = inspect.signature(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function."""
+        return self.function(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
+        client: str | None = None,
+        delay: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Task[P, R]:
+        """The task with options for its next items, as for :meth:`claimq.ReliableQueue.enqueue`:
+        ``send_email.options(delay=60).enqueue("ann@example.com")``."""
+        chosen = NewItem(
+            b"",
+            id=None if id is None else check_name("id", id),
+            client=None if client is None else check_name("client", client),
+            delay=optional_seconds("delay", delay),
+            headers=headers,
+        )
+        return Task(self.function, self.name, self.retries, self._producer, chosen)
+
+    def item(self, *args: P.args, **kwargs: P.kwargs) -> NewItem:
+        """The item that calls the task with these arguments: for ``enqueue_many``, ``done(enqueue=)`` and tests.
+
+        Raises TypeError for arguments that the function does not take or JSON cannot represent, and ValueError.
+        """
+        self.bound(args, kwargs)
+        return replace(self._options, payload=payload_of(Call(self.name, args, kwargs)))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedItem:
+        """Enqueues a call. For threads: in a coroutine it raises RuntimeError, because it would block the event loop.
+
+        Raises as :meth:`item` and :meth:`claimq.ReliableQueue.enqueue`.
+        """
+        return self._producer.enqueue(self.item(*args, **kwargs))
+
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedItem:
+        """The same for coroutines."""
+        return await self._producer.enqueue_async(self.item(*args, **kwargs))
+
+    def bound(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
+        """The arguments as the function takes them. Raises TypeError that names the task."""
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} of {self._producer.queue}>"

@@ -1,0 +1,142 @@
+"""The mail example: its web application, and its workers behind a sidecar and without one, which are killed."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq.blocking
+from claimq import Policy, State
+from claimq.blocking import BlockingQueue
+from claimq.testing import assert_enqueued
+from testkit.processes import Process, whole_lines
+from testkit.server import Server
+from testkit.sidecars import UnixConnection
+from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
+
+EXAMPLE = ROOT / "examples" / "tasks"
+LONG = {"task": "send_mail", "args": ["ann@example.com", "x" * 200_000]}
+"""More text than fits into a pipe: while the outbox is one, the task waits for its reader."""
+
+
+@dataclass
+class Mail:
+    """The queue of the example, and the way in which its workers reach it."""
+
+    queue: BlockingQueue
+    outbox: Path
+    env: dict[str, str]
+
+    def start(self) -> Process:
+        command = [sys.executable, "-m", "claimq.tasks", "mail:app"]
+        log = self.outbox.with_name("log")
+        env = {**self.env, "MAIL_OUTBOX": str(self.outbox)}
+        return Process(command, log=log, env=env, cwd=EXAMPLE)
+
+    def is_idle(self) -> bool:
+        lengths = self.queue.lengths()
+        return lengths[State.MAIN] == lengths[State.BUSY] == lengths[State.DELAYED] == 0
+
+
+@pytest.fixture(params=["through the sidecar", "without a sidecar"])
+def mail(
+    request: pytest.FixtureRequest, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Mail]:
+    monkeypatch.delenv("CLAIMQ_SOCKET", raising=False)
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("mail")
+        queue.set_policy(Policy(busy_expiry=2))
+        env = {"CLAIMQ_REDIS_URL": valkey.url}
+        if request.param == "through the sidecar":
+            start_sidecar = request.getfixturevalue("start_sidecar")
+            env = {"CLAIMQ_SOCKET": str(start_sidecar(valkey.url, queue="mail", concurrency="1").socket)}
+        yield Mail(queue, tmp_path / "outbox", env)
+
+
+def test_tasks_are_done_or_fail_with_their_reason(mail: Mail) -> None:
+    mail.queue.enqueue({"task": "invite", "args": [["ann@example.com", "bob"]]}, id="party")
+    mail.queue.enqueue({"task": "invite_all"}, id="unknown")
+    worker = mail.start()
+    eventually_sync(lambda: mail.is_idle() and mail.queue.length(State.FAILED) == 2)
+    assert worker.terminate() == 0
+    assert whole_lines(mail.outbox) == ["party.1 ann@example.com: You are invited."]
+    failed = {located.item.id: located.item.last_error for located in mail.queue.failed_items()}
+    assert failed == {
+        "party.2": "'bob' is no address",
+        "unknown": "there is no task 'invite_all'; the worker has: invite, send_mail",
+    }
+
+
+def test_a_task_fails_when_its_retries_are_used_up(mail: Mail) -> None:
+    mail.outbox.mkdir()
+    mail.queue.enqueue(LONG)
+    worker = mail.start()
+    eventually_sync(lambda: mail.queue.length(State.FAILED) == 1)
+    assert worker.terminate() == 0
+    (failed,) = mail.queue.failed_items()
+    assert failed.item.last_error is not None
+    assert failed.item.last_error.startswith("IsADirectoryError: ")
+    assert failed.item.error_detail is not None
+    assert failed.item.error_detail.splitlines()[-1].endswith("in open")
+    assert (failed.item.fail_count, failed.item.crash_count) == (3, 0)
+
+
+def test_a_signal_lets_the_task_finish_and_begins_no_other(mail: Mail) -> None:
+    os.mkfifo(mail.outbox)
+    mail.queue.enqueue_many([LONG, LONG])
+    worker = mail.start()
+    with mail.outbox.open() as reader:
+        worker.send(signal.SIGTERM)
+        assert reader.readline().endswith("x\n")
+    assert worker.wait() == 0
+    (left,) = mail.queue.peek(9)
+    assert (left.fail_count, left.crash_count, left.interrupted_count) == (0, 0, 0)
+    assert mail.queue.stats()["done"] == 1
+
+
+def test_a_killed_worker_leaves_the_task_to_the_next(mail: Mail) -> None:
+    os.mkfifo(mail.outbox)
+    mail.queue.enqueue(LONG, id="long")
+    first = mail.start()
+    with mail.outbox.open():
+        first.kill9()
+    mail.outbox.unlink()
+    second = mail.start()
+    eventually_sync(mail.is_idle)
+    assert second.terminate() == 0
+    (line,) = whole_lines(mail.outbox)
+    assert line.startswith("long ann@example.com: x")
+    assert mail.queue.stats()["crashes"] == 1
+
+
+def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tmp_path: Path) -> None:
+    socket = tmp_path / "web"
+    command = [sys.executable, "-m", "uvicorn", "web:web", "--uds", str(socket), "--no-access-log"]
+    with (
+        claimq.blocking.connect(valkey.url) as server,
+        Process(command, log=tmp_path / "log", env={"CLAIMQ_REDIS_URL": valkey.url}, cwd=EXAMPLE) as web,
+    ):
+        eventually_sync(socket.exists)
+        connection = UnixConnection(socket)
+        answers: list[tuple[int, Any]] = []
+        for address in ("ann@example.com", "ann@example.com", "nowhere"):
+            body = json.dumps({"address": address})
+            connection.request("POST", "/signups", body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            answers.append((answer.status, json.load(answer)))
+        connection.close()
+        item = "welcome-ann@example.com"
+        assert answers[:2] == [(202, {"item": item, "is_new": True}), (202, {"item": item, "is_new": False})]
+        assert answers[2][0] == 422
+        assert_enqueued(
+            server.queue("mail"), {"task": "send_mail", "args": ["ann@example.com", "Welcome!"], "kwargs": {}}
+        )
+        web.terminate()
+        assert "Application shutdown complete" in (tmp_path / "log").read_text()

@@ -1,0 +1,176 @@
+"""App.run() in the test's own process, through a sidecar and without one, and the connections of producers."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claimq import Policy, State, StoreMisused
+from claimq.tasks import App, Requeue, current_item
+from claimq.testing import EmbeddedServer, assert_enqueued
+from testkit.tree import ROOT
+
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def app() -> App:
+    return App("q")
+
+
+@pytest.fixture(params=["through a sidecar", "without a sidecar"])
+def run(
+    request: pytest.FixtureRequest, claimq_server: EmbeddedServer, app: App, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Runs the app until its queue is empty. Behind a sidecar it cannot reach the server itself."""
+    has_sidecar = request.param == "through a sidecar"
+    if has_sidecar:
+        monkeypatch.delenv("CLAIMQ_REDIS_URL")
+
+    def until_empty(**options: Any) -> None:
+        if has_sidecar:
+            claimq_server.run_worker("q", lambda: app.run(**options))
+        else:
+            app.run(return_when_empty=True, **options)
+
+    return until_empty
+
+
+def test_functions_and_coroutines_enqueue_what_follows(
+    claimq_server: EmbeddedServer, app: App, run: Run
+) -> None:
+    seen: list[str] = []
+
+    @app.task
+    def first(name: str) -> None:
+        second.options(client="ann", headers={"from": current_item().id}).enqueue(name)
+
+    @app.task
+    async def second(name: str) -> None:
+        seen.append(f"{name} of {current_item().client} from {current_item().headers['from']}")
+        await third.enqueue_async()
+
+    @app.task
+    def third() -> None:
+        seen.append("third")
+
+    claimq_server.queue("q").enqueue(first.item("a").payload, id="1")
+    run()
+    assert seen == ["a of ann from 1", "third"]
+
+
+def test_the_first_failure_ends_the_run_if_asked(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
+    @app.task
+    def broken(how: str) -> None:
+        raise Requeue if how == "requeue" else OSError(how)
+
+    queue = claimq_server.queue("q")
+    queue.enqueue_many([broken.item(how) for how in ("requeue", "no network", "not begun")])
+    with pytest.raises(OSError, match="no network"):
+        run(die_on_error=True)
+    assert [(item.requeue_count, item.fail_count) for item in queue.peek(9)] == [(0, 0), (1, 0), (1, 1)]
+
+
+def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
+    both = threading.Barrier(2)
+
+    @app.task
+    def meet() -> None:
+        both.wait(60)
+
+    queue = claimq_server.queue("q")
+    queue.enqueue_many([meet.item(), meet.item()])
+    run(concurrency=2)
+    assert queue.stats()["done"] == 2
+
+
+def test_an_exit_ends_the_run_and_a_sidecar_sets_the_concurrency(
+    claimq_server: EmbeddedServer, app: App
+) -> None:
+    both = threading.Barrier(2)
+
+    @app.task
+    def leave() -> None:
+        both.wait(60)
+        raise SystemExit(3)
+
+    queue = claimq_server.queue("q")
+    queue.set_policy(Policy(requeue_limit=0))
+    queue.enqueue_many([leave.item(), leave.item()])
+    with claimq_server.sidecar("q", {"CLAIMQ_CONCURRENCY": "2"}), pytest.raises(SystemExit, match="3"):
+        app.run()
+    assert queue.length(State.BUSY) == 0
+
+
+def test_a_sidecar_of_another_queue_is_refused(claimq_server: EmbeddedServer) -> None:
+    queue = claimq_server.queue("other")
+    queue.enqueue("a")
+    with claimq_server.sidecar("other"):
+        with pytest.raises(StoreMisused, match="serves the queue other, and the app has the tasks of q"):
+            App("q").run()
+        with pytest.raises(ValueError, match="does not report that its queue is empty"):
+            App("other").run(return_when_empty=True)
+    assert queue.peek(1)[0].requeue_count == 0
+
+
+def test_a_producer_connects_when_it_needs_to(claimq_server: EmbeddedServer, app: App) -> None:
+    @app.task
+    def send(to: str) -> None:
+        raise AssertionError(to)
+
+    async def enqueue_async(to: str) -> None:
+        async with app:
+            await send.enqueue_async(to)
+
+    with app:
+        assert send.options(id="x").enqueue("a").id == "x"
+        assert send.options(id="x").enqueue("a").is_duplicate
+    with app:
+        send.enqueue("b")
+    asyncio.run(enqueue_async("c"))
+    asyncio.run(enqueue_async("d"))
+    assert_enqueued(claimq_server.queue("q"), *(send.item(to) for to in "abcd"))
+
+
+FORKS = """
+import os
+from claimq.tasks import App
+app = App("q")
+send = app.task(name="send")(print)
+send.enqueue("parent")
+if (child := os.fork()) == 0:
+    send.enqueue("child")
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+send.enqueue("parent again")
+"""
+
+
+def test_a_forked_process_connects_again(claimq_server: EmbeddedServer) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    calls = [item.json() for item in claimq_server.queue("q").peek(9)]
+    assert [call["args"] for call in calls if isinstance(call, dict)] == [
+        ["parent"],
+        ["child"],
+        ["parent again"],
+    ]
+
+
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_examples_of_the_documentation_pass(tmp_path: Path) -> None:
+    program, tests = BLOCK.findall((ROOT / "docs/tasks.md").read_text())
+    (tmp_path / "mail.py").write_text(program)
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["claimq.testing.fixtures"]\n')
+    (tmp_path / "test_mail.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

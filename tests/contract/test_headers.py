@@ -1,5 +1,6 @@
 """Headers: what a producer gives an item beside its payload stays with it in every state."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -75,6 +76,13 @@ async def test_each_item_of_a_call_has_its_own_headers_or_none(queue: ReliableQu
     assert [item.headers for item in await queue.peek(9)] == [{"d": "6"}, {}, {"e": "7"}]
 
 
+async def test_items_that_are_enqueued_at_the_same_time_keep_their_headers(queue: ReliableQueue) -> None:
+    headers: list[dict[str, str]] = [{"a": str(number)} if number % 3 else {} for number in range(30)]
+    done = await asyncio.gather(*(queue.enqueue("x", headers=one) for one in headers))
+    found = {item.id: item.headers for item in await queue.peek(99)}
+    assert [found[one.id] for one in done] == headers
+
+
 async def test_an_item_without_headers_is_stored_as_before(server: Server, queue: ReliableQueue) -> None:
     item_id = (await queue.enqueue("a", headers={})).id
     stored = server.call("LRANGE", "cq:{q}:main", 0, -1)
@@ -114,8 +122,10 @@ async def test_invalid_headers_are_refused_before_anything_is_stored(
     assert await queue.length() == 0
 
 
-async def test_the_largest_headers_go_through_every_script(queue: ReliableQueue) -> None:
+@pytest.mark.frozen_clock(False)
+async def test_the_largest_headers_go_through_every_script(store: claimq.Server) -> None:
     """Every character doubles as JSON; with long errors the header leaves out the history, and never the headers."""
+    queue = store.queue("q", worker="w" * 200)
     largest = {f"h{number:063}": '"' * 1024 for number in range(16)}
     await queue.set_policy(Policy(requeue_limit=30))
     await queue.enqueue_many([NewItem("a", headers=largest), NewItem("b", headers=largest, delay=1)])
@@ -123,14 +133,14 @@ async def test_the_largest_headers_go_through_every_script(queue: ReliableQueue)
         claim = await claim_one(queue)
         assert claim.item.headers == largest
         await queue.fail(claim, "\x01" * 1000, detail="\x01" * 2000)
-        await move_clock(queue, 2)
-        await queue.reap()
+    await move_clock(queue, 2)
+    await queue.reap()
     assert len(await queue.claim(9, wait=0)) == 2
     assert (await queue.stats())["adopted"] == 0
 
 
 @pytest.mark.parametrize(
-    "options", ["", "[]", "{}", "7", '{"headers":[]}', '{"headers":["a"]}', '{"headers":["a","1"]},"fails":{}',
+    "options", ["", "[]", "{}", "7", '{"headers":[]}', '{"headers":["a"]}', '{"headers":["a","1"]},"fails":7',
                 '{"headers":{"a":"1"}}', '{"headers":["A","1"]}', '{"headers":["a",1]}', '{"headers":["a","\\n"]}',
                 '{"headers": ["a","1"]}'],
 )  # fmt: skip

@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 from testkit.tree import COMPONENTS, ROOT
 
 LOCKS = ("build.txt", "runtime.txt", "operator.txt", "sidecar.txt", "web.txt", "dev.txt")
-# Extras of the command line that no image and no `make demo` needs: only the tests do.
-LOCKED_FOR_CHECKS = ("plot", "reload")
+# Extras that no image and no `make demo` needs: only the tests do.
+LOCKED_FOR_CHECKS = {"plot": "cli", "reload": "cli", "otel": "core"}
 PINNED = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
 )
@@ -58,7 +58,7 @@ def test_what_a_component_asks_for_is_locked(component: str) -> None:
 
 @pytest.mark.parametrize("extra", LOCKED_FOR_CHECKS)
 def test_what_only_an_extra_needs_is_locked_for_the_checks(extra: str) -> None:
-    (wanted,) = map(Requirement, _project("cli")["optional-dependencies"][extra])
+    (wanted,) = map(Requirement, _project(LOCKED_FOR_CHECKS[extra])["optional-dependencies"][extra])
     assert wanted.specifier.contains(_locked("dev.txt")[canonicalize_name(wanted.name)])
     assert canonicalize_name(wanted.name) not in _locked("runtime.txt")
 

@@ -36,6 +36,7 @@ MODULES = (
     "item_options",
     "model",
     "tokens",
+    "tracing",
 )
 SHARED = {f"claimq.{name}" for name in MODULES}
 """Modules of the library that the client shares."""

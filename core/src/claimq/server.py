@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from claimq.arguments import of_type
+from claimq import tracing
+from claimq.arguments import of_type, several
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
@@ -90,10 +91,14 @@ class Server:
         of_type("items", items, Mapping, "a mapping from queues to their items")
         if not items:
             return {}
-        batches = {name: batch_of(payloads) for name, payloads in items.items()}
-        check_one_step(batches.items())
-        by_keys = {Keys(name): batch for name, batch in batches.items()}
-        done, missing = await run_enqueue(self._connection, by_keys)
+        listed = {name: several("items", payloads) for name, payloads in items.items()}
+        with tracing.sending(
+            next(iter(listed)) if len(listed) == 1 else None, sum(map(len, listed.values()))
+        ):
+            batches = {name: batch_of(tracing.carrying(payloads)) for name, payloads in listed.items()}
+            check_one_step(batches.items())
+            by_keys = {Keys(name): batch for name, batch in batches.items()}
+            done, missing = await run_enqueue(self._connection, by_keys)
         if missing:
             raise NotReplicated(missing, done)
         return done

@@ -17,6 +17,7 @@ from claimq.queue.handling import handler_caller
 from claimq.queue.in_hand import InHand
 from claimq.queue.settling import Settling
 from claimq.queue.shared_verdicts import SharedVerdicts
+from claimq.tracing import Processing
 
 _log = logging.getLogger("claimq.queue.consuming")
 
@@ -91,7 +92,9 @@ class ConsumeRun:
         argument = [claim.item for claim in claims] if self._options.process_all else claims[0].item
         begun_at = self._clock()
         try:
-            error, interrupted = await self._call(argument)
+            with Processing(self.in_hand.queue.name, [claim.item for claim in claims]) as work:
+                error, interrupted = await self._call(argument)
+                work.note(error)
         except BaseException:
             self.in_hand.give_back(list(claims))
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from claimq import tracing
 from claimq.arguments import Duration, Instant, several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
@@ -44,7 +45,10 @@ class Producing(QueuePart):
         made while one is in flight share the next one; each has its own result or error.
         """
         new = NewItem(payload, id=id, client=client, delay=delay, at=at, headers=headers)
-        done, missing = await enqueue_one(self._connection, self._keys, batch_of([new]))
+        with tracing.sending(self.name, 1):
+            batch = batch_of(tracing.carrying([new]))
+            done, missing = await enqueue_one(self._connection, self._keys, batch)
+            tracing.note_id(done.id)
         if missing:
             raise NotReplicated(missing, done)
         return done
@@ -56,6 +60,11 @@ class Producing(QueuePart):
         are stored. Errors as :meth:`enqueue`. O(items).
         """
         listed = several("items", items)
+        with tracing.sending(self.name, len(listed)):
+            return await self._enqueue_all(tracing.carrying(listed))
+
+    async def _enqueue_all(self, items: Iterable[object]) -> Enqueued:
+        listed = list(items)
         batches = list(batches_of(listed))
         if len(batches) > 1:
             await self._check_sizes(listed)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from claimq import tracing
 from claimq.arguments import Duration, optional_seconds, text
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
@@ -68,7 +69,9 @@ class Settling(QueuePart):
         followers: dict[str, list[tuple[str, Batch]]] = {}
         for pair in pairs:  # a claim that is given twice is lost the second time, with its followers
             by_queue = _by_queue(pair.enqueue, self.name).items()
-            followers.setdefault(_token(pair.claim), [(name, batch_of(items)) for name, items in by_queue])
+            followers.setdefault(
+                _token(pair.claim), [(name, batch_of(tracing.carrying(items))) for name, items in by_queue]
+            )
         check_one_step(itertools.chain.from_iterable(followers.values()))
         verdicts: dict[str, str] = {}
         missing = ""

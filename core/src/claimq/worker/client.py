@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome
+from claimq.tracing import carrying, sending
 from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
@@ -64,6 +65,11 @@ class Client(Generic[AnyItem]):
     def draining(self) -> bool:
         """Whether the sidecar gives no more items: finish what is in progress and end."""
         return self._drain_seen or (self._session is not None and self._session.draining)
+
+    @property
+    def queue(self) -> str | None:
+        """The queue of the sidecar, if the session knows its name."""
+        return self._session.queue if self._session is not None else None
 
     @property
     def in_hand(self) -> list[AnyItem]:
@@ -371,22 +377,18 @@ class Client(Generic[AnyItem]):
         listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
         replies: list[dict[str, Any]] = []
-        for body in wire.enqueue_bodies(listed):
-            reply, _ = await self._connections.call(
-                "/v1/enqueue",
-                body,
-                answer_in=wire.ANSWER_SECONDS,
-                try_for=self._patience,
-                repeatable=repeatable,
-            )
-            replies.append(reply)
+        within, patience = wire.ANSWER_SECONDS, self._patience
+        with sending(self.queue, len(listed)):
+            for body in wire.enqueue_bodies(carrying(listed)):
+                reply, _ = await self._connections.call(
+                    "/v1/enqueue", body, answer_in=within, try_for=patience, repeatable=repeatable
+                )
+                replies.append(reply)
         return wire.read_enqueued(replies)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise SidecarUnavailable(
-                "this worker was connected before a fork; connect again in the child process"
-            )
+            raise SidecarUnavailable("it was connected before a fork; connect again in the child process")
 
 
 def _listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from claimq.arguments import Duration
 from claimq.model import Outcome, payload_json, payload_text
+from claimq.tracing import Processing
 from claimq.worker.backends import blocking, run
 from claimq.worker.wire import delay_fields, done_fields, fail_fields
 
@@ -16,6 +17,8 @@ from claimq.worker.wire import delay_fields, done_fields, fail_fields
 class _Client(Protocol):
     """The methods of the client that an item uses; see :class:`claimq.worker.client.Client`."""
 
+    @property
+    def queue(self) -> str | None: ...
     async def settle(self, verb: str, items: Iterable[Any], words: dict[str, object]) -> list[Outcome]: ...
     async def renew(self, items: Iterable[Any]) -> list[Outcome]: ...
     async def end_block(self, item: Any, error: BaseException | None) -> bool: ...
@@ -52,8 +55,22 @@ class ClaimedItem:
     claimed_by: object = field(default=None, init=False, repr=False)
     """The thread or task that claimed it; None once its wait for itself has been logged."""
 
+    work: Processing | None = field(default=None, init=False, repr=False)
+    """The span of its ``with`` block."""
+
     loop: Any = field(default=None, init=False, repr=False)
     """The :class:`claimq.worker.loop.Loop` that gave it to the app and expects its verdict."""
+
+    def begin_block(self) -> None:
+        """At the beginning of a ``with`` block."""
+        self.in_block, self.work = True, Processing(self._client.queue, [self]).__enter__()
+
+    def note_end(self, error: BaseException | None) -> None:
+        """At the end of a ``with`` block, after the verdict."""
+        work, self.work = self.work, None
+        if work is not None:
+            work.note(error)
+            work.__exit__()
 
     @property
     def text(self) -> str:
@@ -102,13 +119,16 @@ class AsyncItem(ClaimedItem):
         return (await self._client.renew([self]))[0]
 
     async def __aenter__(self) -> Self:
-        self.in_block = True
+        self.begin_block()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        return await self._client.end_block(self, error)
+        try:
+            return await self._client.end_block(self, error)
+        finally:
+            self.note_end(error)
 
 
 class Item(ClaimedItem):
@@ -131,10 +151,13 @@ class Item(ClaimedItem):
     renew = blocking(AsyncItem.renew)
 
     def __enter__(self) -> Self:
-        self.in_block = True
+        self.begin_block()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        return run(self._client.end_block(self, error))
+        try:
+            return run(self._client.end_block(self, error))
+        finally:
+            self.note_end(error)

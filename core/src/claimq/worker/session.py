@@ -54,6 +54,7 @@ class Session:
         self._end: Callable[[], Awaitable[None]] | None = None
         self.draining = False
         self.busy_expiry: float | None = None
+        self.queue: str | None = None
 
     def start(self) -> None:
         """Begins to open it."""
@@ -142,7 +143,7 @@ class Session:
         if line.get("draining"):
             self.draining = True
         if "session" in line:
-            self.busy_expiry = line.get("busy_expiry")
+            self.busy_expiry, self.queue = line.get("busy_expiry"), line.get("queue")
             self._id, self._why_none = str(line["session"]), ""
             self._is_open.set()
         if lost := line.get("lost"):

@@ -15,6 +15,7 @@ from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
 from claimq.item_options import checked_headers
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
 
 DEFAULT_SOCKET = "/run/claimq/claimq.sock"
@@ -145,7 +146,7 @@ def _sendable(text: str) -> str:
 
 def done_fields(enqueue: Iterable[object]) -> dict[str, object]:
     """The fields of a done with followers besides the token."""
-    items = [new_item(item) for item in several("enqueue", enqueue)]
+    items = [new_item(item) for item in carrying(several("enqueue", enqueue))]
     return {"enqueue": items} if items else {}
 
 

@@ -134,6 +134,7 @@ class AppApi:
             await exchange.begin_stream("application/x-ndjson")
             first = Session(
                 session.id,
+                sidecar.settings.queue,
                 sidecar.settings.worker,
                 sidecar.store.busy_expiry,
                 sidecar.draining.is_set(),

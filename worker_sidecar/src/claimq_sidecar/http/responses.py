@@ -104,6 +104,7 @@ class Session(Response):
     """The first line of a session."""
 
     session: str
+    queue: str
     worker: str
     busy_expiry: float | None
     draining: bool

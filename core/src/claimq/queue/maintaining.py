@@ -92,7 +92,7 @@ class Maintaining(QueuePart):
             expired,
             due=reply[2],
             repaired=reply[3] + repaired[1],
-            more=bool(reply[4]) or repaired[2] >= limit,
+            more=bool(reply[4] or repaired[2]),
         )
 
     async def release_worker(

@@ -5,11 +5,12 @@
 -- use: queue envelope claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
--- ARGV: 1 limit
--- Replies: {"OK", leases given to items that had none, ended claim calls forgotten}
+-- ARGV: 1 limit of each kind of repair (at most 256)
+-- Replies: {"OK", leases given to items that had none, 0|1 whether more claim calls may have ended}
 -- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
+local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once blocked the server for up to 30 ms
 local q = open(KEYS[1])
-local limit = count_of(ARGV[1], 1)
+local limit = math.min(count_of(ARGV[1], 1), REPAIRS)
 local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims
 local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.wake)
 local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, limit)
@@ -52,4 +53,4 @@ if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(q, bare, 'a' ..
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if #without_lease + adopted + repaired_count > 0 then close(q, {repaired = #without_lease + repaired_count, adopted = adopted}) else touch(q) end
-return {'OK', #without_lease, #ended}
+return {'OK', #without_lease, #ended >= limit and 1 or 0}

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
+_MOST_ENDS = 50
+"""Places at which a path may end: each is tried."""
+
+
+class _Found(Protocol):
+    @property
+    def value(self) -> object: ...
+
+
 class _Path(Protocol):
-    def findall(self, data: Any) -> Iterable[object]: ...
+    def finditer(self, data: Any) -> Iterable[_Found]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +34,13 @@ class PayloadFilter:
         from jsonpath import JSONPathError
 
         try:
-            found = list(self.path.findall(json.loads(payload)))
+            found = self.path.finditer(json.loads(payload))  # one after another: all could fill the memory
+            return any(self._is_wanted(one.value) for one in found)
         except (ValueError, RecursionError, JSONPathError):
             return False
-        return (
-            any(_equals(one, value) for one in found for value in self.values) if self.values else bool(found)
-        )
+
+    def _is_wanted(self, found: object) -> bool:
+        return not self.values or any(_equals(found, value) for value in self.values)
 
 
 def parse_payload_filter(text: str) -> PayloadFilter:
@@ -38,11 +48,11 @@ def parse_payload_filter(text: str) -> PayloadFilter:
     from jsonpath import JSONPathError, compile  # noqa: A004 - its import takes a tenth of a second
 
     # The path itself can contain "=", and so can the value: the longest text that is a path is the path.
-    ends = [len(text), *(at for at in range(len(text) - 1, 0, -1) if text[at] == "=")]
-    for end in ends:
+    ends = [at for at in range(1, len(text)) if text[at] == "="][:_MOST_ENDS]
+    for end in [len(text), *reversed(ends)]:
         try:
             path = compile(text[:end] or "-", strict=True)
-        except JSONPathError:
+        except (JSONPathError, ValueError, OverflowError):  # the last two for numbers such as 1e999
             continue
         return PayloadFilter(text, path, () if end == len(text) else _values(text[end + 1 :]))
     raise ValueError(f'"{text}" is not a JSONPath; write for instance $.order.id, or $.order.country=DE')
@@ -52,7 +62,7 @@ def _values(text: str) -> tuple[object, ...]:
     """The text, and the JSON value that it may be: 42 is found as a number and as a text."""
     try:
         return json.loads(text), text
-    except ValueError:
+    except (ValueError, RecursionError):
         return (text,)
 
 

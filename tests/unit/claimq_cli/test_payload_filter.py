@@ -1,8 +1,11 @@
 """Filters of payloads by JSONPath."""
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
-from claimq_cli.payload_filter import parse_payload_filter
+from claimq_cli.payload_filter import PayloadFilter, parse_payload_filter
 
 ORDER = (
     b'{"id": 42, "country": "DE", "paid": true, "lines": [{"sku": "a=b", "n": 1}, {"sku": "x", "n": "7"}]}'
@@ -43,7 +46,40 @@ def test_other_payloads_do_not_pass(payload: bytes) -> None:
     assert not parse_payload_filter("$..x").passes(payload)
 
 
-@pytest.mark.parametrize("text", ["", "id", "country=DE", "$.", "$[", "$.a[?@.b=1]", "=", "$.a b=1"])
+def test_what_a_path_finds_is_not_collected() -> None:
+    """A payload of 16 MiB has five million lists, whose matches would take more than a gigabyte."""
+    at = 0
+
+    class Endless:
+        def finditer(self, _: object) -> Iterator["Endless"]:
+            nonlocal at
+            for at in range(1000):
+                yield self
+
+        @property
+        def value(self) -> int:
+            return at
+
+    assert PayloadFilter("$..*", Endless(), ()).passes(b"[]")
+    assert at == 0
+    assert PayloadFilter("$..*=3", Endless(), (3,)).passes(b"[]")
+    assert at == 3
+
+
+def test_a_value_of_many_levels_is_a_text() -> None:
+    assert parse_payload_filter("$.a=" + "[" * 5000).passes(json.dumps({"a": "[" * 5000}).encode())
+
+
+def test_a_long_text_that_is_no_path_is_refused_soon() -> None:
+    """Each place where a path could end costs a try."""
+    with pytest.raises(ValueError, match="is not a JSONPath"):
+        parse_payload_filter("=" * 20_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "id", "country=DE", "$.", "$[", "$.a[?@.b=1]", "=", "$.a b=1", "$[?@.a==1e999]", f"$[{'9' * 5000}]"],
+)
 def test_other_texts_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a JSONPath; write for instance \$\.order\.id"):
         parse_payload_filter(text)

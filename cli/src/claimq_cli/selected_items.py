@@ -93,7 +93,7 @@ class SelectedItems:
             return removed.count
 
         async def one(found: Located, _: int) -> object:
-            return await self.queue.remove_failed_item(found.name)
+            return await self.queue.remove_failed_item(found.name, failed_at=found.failed_at)
 
         return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
 

@@ -162,6 +162,29 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
     assert (action.matched, action.changed, len(ids(queue))) == (30, 30, 40)
 
 
+def test_an_item_that_fails_again_before_its_turn_is_not_removed(queue: Queue, valkey: Server) -> None:
+    """The page of which it is may have been read minutes ago, with --rate."""
+
+    async def act() -> None:
+        async with claimq.connect(valkey.url) as server:
+            mine = server.queue("q", worker="w2")
+            action = SelectedItems(mine, ItemFilter(error="refused"))
+            removing = action.removing()
+
+            async def remove(found: Located, position: int) -> object:
+                if found.name == "i00":
+                    await mine.requeue_failed_item("i38")
+                    await move_clock(mine, 1)
+                    await mine.fail(await mine.claim(wait=0), "other", permanent=True)
+                return await removing.one(found, position)
+
+            change = Change(removing.action, remove)
+            await action.run(change, recorded_in(mine, "ann"), Pace(None), asyncio.Event())
+
+    asyncio.run(act())
+    assert [one.item.last_error for one in queue.failed_items(100) if one.name == "i38"] == ["other"]
+
+
 def test_an_interrupted_action_says_how_far_it_came_and_is_recorded(
     queue: Queue, valkey: Server, tmp_path: Path
 ) -> None:

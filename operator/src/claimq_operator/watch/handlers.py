@@ -22,6 +22,24 @@ _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
 
 
+class NoDiffs(kopf.DiffBaseStorage):
+    """Compares no objects: no handler needs their differences.
+
+    kopf copies each object of each event to compare it. The copy of an object of five hundred levels fails, and its
+    event is lost.
+    """
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        """Nothing of an object is compared."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        """Nothing is stored."""
+
+    def store(self, **_: Any) -> None:
+        """Nothing is stored."""
+
+
 def registry(cache: Cache) -> kopf.OperatorRegistry:
     """The kopf handlers and settings."""
     handlers = kopf.OperatorRegistry()
@@ -30,6 +48,7 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.scanning.disabled = True
         settings.posting.enabled = False
+        settings.persistence.diffbase_storage = NoDiffs()
         settings.watching.server_timeout = _WATCH_SECONDS
         settings.watching.client_timeout = _CLIENT_SECONDS
         settings.watching.label_selectors[DEPLOYMENTS.plural] = SELECTOR

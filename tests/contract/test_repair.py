@@ -318,7 +318,8 @@ async def test_a_repair_of_all_kinds_at_once_is_bounded(queue: ReliableQueue, se
     assert more, "there are more claim calls to forget"
     for _ in range(8):
         await queue.reap(1000)
-    assert [_length(server, f"cq:{{q}}:{key}") for key in ("ids", "claims", "failed", "heads")] == [0, 2, 1000, 0]
+    left = {key: _length(server, f"cq:{{q}}:{key}") for key in ("ids", "claims", "failed", "heads")}
+    assert left == {"ids": 0, "claims": 2, "failed": 1000, "heads": 0}
     assert verdicts(await queue.renew(held_by_lost_leases)) == ["renewed"] * 1000
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-
 _MOST_ENDS = 50
 """Places at which a path may end: each is tried."""
 
@@ -18,7 +17,7 @@ class _Found(Protocol):
 
 
 class _Path(Protocol):
-    def finditer(self, data: Any) -> Iterable[_Found]: ...
+    def finditer(self, data: Any, /) -> Iterable[_Found]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -227,9 +228,10 @@ def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(
     """Python's JSON decoder has a limit of a thousand levels, and lists and watches have the objects of all tenants. A
     copy of an object has one of about five hundred."""
 
-    def stalled(name: str) -> str:
+    def is_refused(name: str) -> bool:
         path = "jsonpath={.status.conditions[?(@.type=='Stalled')].message}"
-        return world.api.kubectl("get", "rq", name, "-n", world.namespace, "-o", path)
+        message = world.api.kubectl("get", "rq", name, "-n", world.namespace, "-o", path)
+        return "more than 100 objects and lists" in message
 
     world.queue("first", scaling={"mode": "Manual", "replicas": 1})
     create_deep(world, "listed", 3000)
@@ -239,7 +241,7 @@ def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(
     for name, levels in watched.items():
         create_deep(world, name, levels)
     for name in ("listed", *watched):
-        eventually_sync(lambda name=name: "more than 100 objects and lists" in stalled(name))
+        eventually_sync(partial(is_refused, name))
     assert [world.replicas(name) for name in watched] == [None, None]
     world.queue("second", scaling={"mode": "Manual", "replicas": 2})
     eventually_sync(lambda: world.replicas("second") == 2)

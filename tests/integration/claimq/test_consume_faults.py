@@ -72,8 +72,10 @@ async def lease_of(queue: ReliableQueue, token: str) -> float:
 async def test_a_failed_renewal_is_tried_again_long_before_a_third_of_the_lease(
     queue: ReliableQueue, valkey: Server, start_proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The lease of an hour would be renewed in 20 minutes; the grace after an outage is 10 s. A short one makes it begin,
-    and is released before it fails."""
+    """The lease of an hour would be renewed in 20 minutes; the grace after an outage is 10 s.
+
+    A short one makes it begin, and is released before it fails.
+    """
     caplog.set_level(logging.INFO)
     await fill(queue, 2)
     await queue.set_policy(Policy(busy_expiry=3600))

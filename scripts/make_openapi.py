@@ -107,9 +107,32 @@ OPERATIONS = (
         OF_A_BODY,
         (bodies.SessionBody,),
         needs_body=False,
-        when="A stream of JSON lines: first the session, then a line when a drain begins and one at least every ten "
-        "seconds.",
+        when="A stream of JSON lines: first the session, then a line when a drain begins or ends and one at least "
+        "every ten seconds.",
         media_type="application/x-ndjson",
+    ),
+    Operation(
+        "/v1/stream",
+        "Opens a session whose response also delivers items: at most window of them without a verdict",
+        (responses.Stream, responses.Claims, responses.Draining),
+        OF_A_BODY,
+        (bodies.StreamBody,),
+        needs_body=False,
+        description="All claims that name the session count in the window, also those that it has taken over. Send the "
+        "verdicts on another connection, for instance in batches with /v1/verdicts. Read continuously: a client that "
+        "reads nothing for a minute is disconnected.",
+        when="A stream of JSON lines: first the session, then a line for items that were claimed together, one when a "
+        "drain begins or ends, and one at least every ten seconds.",
+        media_type="application/x-ndjson",
+    ),
+    Operation(
+        "/v1/window",
+        "Changes the window of a stream",
+        (responses.Window,),
+        (*OF_A_BODY, 409),
+        (bodies.WindowBody,),
+        description="With 0 the stream delivers nothing more, and its session stays open. Of the tokens in the "
+        "response, return with /v1/unclaim those on which no work has begun, also those that were not read yet.",
     ),
     Operation(
         "/v1/prestop",

@@ -179,7 +179,7 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFacto
     try:
         for number in (1, 2):
             sidecar = cast.start_sidecar(f"s{number}")
-            cast.start(f"a{number}", "app", str(sidecar.socket))
+            cast.start(f"a{number}", "app", str(sidecar.socket), *(["stream"] if number == 2 else []))
         cast.start("p1", "producer", str(ITEMS), "own")
         cast.start("r1", "reaper")
         cast.commands["server"] = ["server"]

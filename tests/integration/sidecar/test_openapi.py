@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from claimq.blocking import BlockingQueue
-from testkit.sidecars import Sidecar
+from testkit.sidecars import OpenStream, Sidecar
 
 METHODS = {"get", "post", "put", "delete", "patch"}
 
@@ -111,6 +111,12 @@ def test_requests_and_replies_are_what_the_document_says(
     post("/v1/claim", {"session": "gone"}, 409)
     session = sidecar.open_session({"tokens": ["w/99"]})
     check(document, "Session", session.first)
+    with contextlib.closing(OpenStream(sidecar.socket, {"tokens": ["w/99"], "window": 5})) as stream:
+        check(document, "Stream", stream.first)
+        post("/v1/enqueue", {"items": [{"text": "t"}]})
+        check(document, "Claims", stream.line())
+        post("/v1/window", {"session": stream.id, "window": 0})
+    post("/v1/window", {"session": "gone", "window": 1}, 409)
     check(document, "Info", sidecar.info)
 
 
@@ -125,7 +131,7 @@ def test_the_problems_of_the_outer_layer_are_problems_too(document: Any, shared_
 
 
 @pytest.mark.parametrize("body", [b" ", b"\n", b"\r\n\t "])
-@pytest.mark.parametrize("path", ["/v1/claim", "/v1/session"])
+@pytest.mark.parametrize("path", ["/v1/claim", "/v1/session", "/v1/stream"])
 def test_a_body_of_spaces_is_no_empty_body(shared_sidecar: Sidecar, path: str, body: bytes) -> None:
     assert shared_sidecar.ask("POST", path, body).status == 400
 

@@ -11,7 +11,8 @@ import random
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from claimq.errors import StoreUnavailable
 from claimq.tokens import number_of
 from testkit.history import Event
 from testkit.processes import whole_lines
+from testkit.sidecars import OpenStream, UnixConnection
 
 QUEUE = "kill"
 LIMIT = 3
 POLICY = claimq.Policy(requeue_limit=LIMIT, busy_expiry=1.5)
 RETRY_FOR = 60.0
+STREAM = {"window": 20, "encoding": "text"}
 
 
 class Log:
@@ -180,6 +183,50 @@ def loop_over_sidecar(worker: claimq.worker.Worker, log: Log, chance: random.Ran
             return
 
 
+def use_stream(socket: str, path: Path, name: str, seed: int) -> None:
+    """The same over a stream, with verdicts in batches; each break of the stream is followed by another one."""
+    log, chance = Log(path, name), random.Random(seed)
+    held: dict[str, str] = {}
+    while True:
+        try:
+            with closing(OpenStream(Path(socket), {**STREAM, "tokens": list(held)})) as stream:
+                for token in stream.first.get("lost", ()):
+                    del held[token]
+                end_of_stream(socket, log, held, chance)
+                log.write("claim", "begin")
+                while (line := stream.line()) is not None:
+                    claims = line.get("claims", [])
+                    rows = [(claim["text"], claim["token"], claim["requeue_count"]) for claim in claims]
+                    log.write("claim", "end", rows)
+                    log.write("claim", "begin")
+                    held |= {token: item for item, token, _ in rows}
+                    time.sleep(chance.random() * 0.01)
+                    end_of_stream(socket, log, held, chance)
+        except (OSError, HTTPException, TypeError, ValueError):
+            time.sleep(0.02)  # the sidecar is away
+
+
+def end_of_stream(socket: str, log: Log, held: dict[str, str], chance: random.Random) -> None:
+    """The verdicts on what a stream has delivered so far, in one request. What it does not answer is repeated."""
+    verdicts: dict[str, list[Any]] = {}
+    for token, item in held.items():
+        kind = fate(item, chance)
+        verb = {"follow": "done", "forget": "fail"}.get(kind, kind)
+        verdicts.setdefault(verb, []).append({"token": token, **({"error": "no"} if verb == "fail" else {})})
+    for verb, listed in verdicts.items():
+        log.write(verb, "begin", [(held[one["token"]], one["token"]) for one in listed])
+    if not verdicts:
+        return
+    with closing(UnixConnection(Path(socket))) as connection:
+        answer = connection.ask("POST", "/v1/verdicts", verdicts)
+    if answer.status != 200:
+        return
+    outcomes = {one["token"]: one.get("earlier", one["outcome"]) for one in answer.json["outcomes"]}
+    for verb, listed in verdicts.items():
+        tokens = [one["token"] for one in listed]
+        log.write(verb, "end", [(held.pop(token), token, outcomes[token]) for token in tokens])
+
+
 def end_over_sidecar(
     worker: claimq.worker.Worker, log: Log, kind: str, items: list[claimq.worker.Item]
 ) -> None:
@@ -200,7 +247,8 @@ def main(words: list[str]) -> None:
         if kind == "producer":
             asyncio.run(produce(url, Path(path), name, int(seed), int(rest[0]), own_ids=rest[1] == "own"))
         elif kind == "app":
-            use_sidecar(rest[0], Path(path), name, int(seed))
+            use = use_stream if "stream" in rest else use_sidecar
+            use(rest[0], Path(path), name, int(seed))
         elif kind == "worker":
             asyncio.run(work(url, Path(path), name, int(seed)))
         else:

@@ -58,15 +58,24 @@ class UnixConnection(http.client.HTTPConnection):
         return Answer(reply.status, headers, reply.read())
 
 
+def _connected(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(PATIENCE)
+    made.connect(str(path))
+    return made
+
+
 class OpenSession:
     """A session held open by this process; `close` ends it as the death of the app would."""
 
-    def __init__(self, sidecar: "Sidecar", body: object = None) -> None:
-        self._socket = sidecar.connect()
+    PATH = b"/v1/session"
+
+    def __init__(self, path: Path, body: object = None) -> None:
+        """``path``: the sidecar's socket."""
+        self._socket = _connected(path)
         raw = json.dumps(body or {}).encode()
-        self._socket.sendall(
-            b"POST /v1/session HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(raw), raw)
-        )
+        head = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s"
+        self._socket.sendall(head % (self.PATH, len(raw), raw))
         self._stream = self._socket.makefile("rb")
         while self._stream.readline().strip():
             pass
@@ -88,6 +97,21 @@ class OpenSession:
         """Ends the connection."""
         self._stream.close()
         self._socket.close()
+
+
+class OpenStream(OpenSession):
+    """A stream held open by this process, which reads a line only when it is asked for items."""
+
+    PATH = b"/v1/stream"
+
+    def items(self, count: int) -> list[Any]:
+        """Reads lines until it has so many items, or more if the last line has more."""
+        found: list[Any] = []
+        while len(found) < count:
+            line = self.line()
+            assert line is not None, "the stream has ended"
+            found += line.get("claims", ())
+        return found
 
 
 class Sidecar(Started):
@@ -145,10 +169,7 @@ class Sidecar(Started):
 
     def connect(self) -> socket.socket:
         """A bare connection to its socket."""
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(PATIENCE)
-        made.connect(str(self.socket))
-        return made
+        return _connected(self.socket)
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
         """One request on a connection of its own."""
@@ -180,8 +201,14 @@ class Sidecar(Started):
 
     def open_session(self, body: object = None) -> OpenSession:
         """Opens a session; `close` of this sidecar closes it too."""
-        self._sessions.append(OpenSession(self, body))
+        self._sessions.append(OpenSession(self.socket, body))
         return self._sessions[-1]
+
+    def open_stream(self, **body: object) -> OpenStream:
+        """Opens a stream; `close` of this sidecar closes it too."""
+        stream = OpenStream(self.socket, {"encoding": "text", **body})
+        self._sessions.append(stream)
+        return stream
 
     def health(
         self,

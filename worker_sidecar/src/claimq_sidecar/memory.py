@@ -61,6 +61,11 @@ class Allowance:
         """The budget for claims. Claims that wait at the server have a second one of this size."""
         return self.room // 8
 
+    @property
+    def lines(self) -> int:
+        """The budget for lines of streams that their clients have not read yet."""
+        return self.room // 8
+
 
 class Budget:
     """A number of bytes that is reserved in the order of requests."""

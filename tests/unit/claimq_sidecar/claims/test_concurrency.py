@@ -55,6 +55,16 @@ def test_a_request_that_is_finished_while_it_waits_blocks_no_other() -> None:
     assert slots_of(gone, waiting) == [0, 1]
 
 
+def test_a_higher_limit_grants_and_a_lower_one_takes_nothing_away() -> None:
+    concurrency = used(2, 2)
+    waiting, next_one = concurrency.request(1), concurrency.request(5)
+    concurrency.resize(4)
+    assert slots_of(waiting, next_one) == [1, 1]
+    concurrency.resize(0)
+    concurrency.release(2)
+    assert (concurrency.in_use, slots_of(concurrency.request(1))) == (2, [0])
+
+
 def test_a_request_is_finished_once() -> None:
     concurrency = Concurrency(2)
     request = concurrency.request(2)

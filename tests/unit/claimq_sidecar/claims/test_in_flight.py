@@ -97,3 +97,20 @@ def test_the_age_of_the_oldest_claim() -> None:
     claims.add([claim(1)], None, 1.0)
     claims.add([claim(2)], None, 4.0)
     assert claims.oldest(5.0) == 4.0
+
+
+def test_the_claims_of_a_session_count_in_its_window_too() -> None:
+    claims = no_claims()
+    claims.adopt("w/1", "s", 0.0, 30.0)
+    window = Concurrency(2)
+    claims.limit("s", window)
+    claims.add([claim(2)], "s", 0.0)
+    claims.add([claim(3)], "other", 0.0)
+    waiting = window.request(5)
+    assert (window.in_use, waiting.slots) == (2, 0)
+    claims.adopt("w/2", "other", 1.0, 30.0)
+    assert (window.in_use, waiting.slots) == (2, 1)
+    window.finish(waiting)
+    claims.end_limit("s")
+    claims.remove(["w/1"])
+    assert window.in_use == 1

@@ -17,6 +17,7 @@ HEAD = b"POST /v1/next HTTP/1.1\r\nhost: claimq\r\ncontent-type: application/jso
     "data",
     [
         request("/v1/session", b"{}"),  # its response has no length
+        request("/v1/stream", b"{}"),  # likewise
         request("/v1/next", b"{}")[:-1],
         request("/v1/next", b"{}") + b"P",
         request("/v1/next", b""),

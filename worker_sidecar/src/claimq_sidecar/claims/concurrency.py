@@ -56,6 +56,11 @@ class Concurrency:
         self._grant()
         return request
 
+    def resize(self, limit: int) -> None:
+        """Changes the limit. Slots in use above a lower one stay in use."""
+        self.limit = limit
+        self._grant()
+
     def finish(self, request: SlotRequest) -> None:
         """Releases the request's slots. The caller has called :meth:`take` for those that stay in use."""
         self._waiting.pop(request, None)

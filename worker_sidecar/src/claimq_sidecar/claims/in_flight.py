@@ -29,6 +29,7 @@ class InFlight:
         self._processing_timeout = processing_timeout
         self._claims: dict[str, InFlightClaim] = {}
         self._by_session: dict[str, dict[str, InFlightClaim]] = {}
+        self._windows: dict[str, Concurrency] = {}
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -41,6 +42,15 @@ class InFlight:
         for claim in claims:
             self.adopt(claim.token, session, requested_at, claim.lease_until - claim.claimed_at)
 
+    def limit(self, session: str, window: Concurrency) -> None:
+        """Counts the claims of a session in ``window`` too, until :meth:`end_limit`."""
+        self._windows[session] = window
+        window.take(len(self._by_session.get(session, ())))
+
+    def end_limit(self, session: str) -> None:
+        """Ends the count."""
+        self._windows.pop(session, None)
+
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
         # First, since removing an earlier claim of the same token frees its slot for another request.
@@ -50,10 +60,13 @@ class InFlight:
         self._claims[token] = claim
         if session is not None:
             self._by_session.setdefault(session, {})[token] = claim
+            if session in self._windows:
+                self._windows[session].take(1)
 
     def remove(self, tokens: Iterable[str]) -> None:
         """Removes claims and frees their slots. Unknown tokens are ignored."""
         removed = 0
+        of_windows: dict[str, int] = {}
         for token in tokens:
             claim = self._claims.pop(token, None)
             if claim is None:
@@ -64,8 +77,12 @@ class InFlight:
                 del claims[token]
                 if not claims:
                     del self._by_session[claim.session]
+                if claim.session in self._windows:
+                    of_windows[claim.session] = of_windows.get(claim.session, 0) + 1
         if removed:
             self._concurrency.release(removed)
+        for session, count in of_windows.items():
+            self._windows[session].release(count)
 
     def renewed(self, tokens: Iterable[str], now: float, lease: float | None = None) -> None:
         """Restarts the leases of renewed claims at ``now``. ``lease``: their length now, None if it is unknown."""

@@ -6,6 +6,8 @@ import asyncio
 import secrets
 from dataclasses import dataclass, field
 
+from claimq_sidecar.claims.item_stream import ItemStream
+
 
 class SessionNotOpen(Exception):
     """The session has ended, or belongs to a sidecar that is not running any more."""
@@ -17,10 +19,13 @@ class SessionNotOpen(Exception):
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A session. ``closed`` is set when its connection ends. ``pid``: the app's process, 0 if unknown."""
+    """A session. ``closed`` is set when its connection ends. ``pid``: the app's process, 0 if unknown. ``items``: where
+    its response also delivers items.
+    """
 
     id: str
     pid: int
+    items: ItemStream | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
@@ -16,6 +17,7 @@ from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
 from claimq_sidecar.claims.drain import Drain, Step
 from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
 from claimq_sidecar.claims.next_claim import NextClaim
 from claimq_sidecar.claims.notify import Notifier, first_of
 from claimq_sidecar.claims.renewer import Renewer
@@ -52,6 +54,9 @@ class Sidecar:
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
         self.sessions = Sessions()
         self.draining = asyncio.Event()
+        self.serving = asyncio.Event()
+        """Set while there is no drain."""
+        self.serving.set()
         self.leaving = asyncio.Event()
         self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
         self._has_logged_limit = False
@@ -65,16 +70,18 @@ class Sidecar:
         return asyncio.get_running_loop().time()
 
     # Claims.
-    async def claim(self, request: ClaimRequest, connection: Connection, share: Share) -> list[Claim]:
+    async def claim(
+        self, request: ClaimRequest, connection: Connection, share: Share, *more_stops: asyncio.Event
+    ) -> list[Claim]:
         """Claims up to ``request.most`` items, within the concurrency limit. At the limit it waits as for an item.
 
-        Returns an empty list in a drain and when the client has disconnected; its items go back to the queue.
-        Raises what the library raises, and SessionNotOpen.
+        Returns an empty list in a drain, when the client has disconnected and after one of ``more_stops``; its items
+        go back to the queue. Raises what the library raises, and SessionNotOpen.
         """
         if self.draining.is_set():
             return []
         session = None if request.session is None else self.sessions.get(request.session)
-        stops = [self.draining, connection.gone, *([session.closed] if session else [])]
+        stops = [self.draining, connection.gone, *more_stops, *([session.closed] if session else [])]
         if self.concurrency.is_full:
             self._expire()
         self._log_limit(request.most)
@@ -82,7 +89,7 @@ class Sidecar:
         try:
             allowed = await self._wait_for_slots(slots, request, *stops)
             claims = [] if allowed is None else await self._claimer.claim(allowed, share, *stops)
-            return self._deliver(claims, session, connection)
+            return self._deliver(claims, session, connection, *more_stops)
         finally:
             self.concurrency.finish(slots)
 
@@ -165,9 +172,11 @@ class Sidecar:
             why = f"the server does not respond: {self.store.last_error}"
             raise StoreUnavailable(f"the outcome of earlier claims is unknown; retry ({why})")
 
-    def _deliver(self, claims: list[Claim], session: Session | None, connection: Connection) -> list[Claim]:
+    def _deliver(
+        self, claims: list[Claim], session: Session | None, connection: Connection, *stops: asyncio.Event
+    ) -> list[Claim]:
         """Records claims as in flight, or returns them to the queue if the client cannot get them any more."""
-        if self.draining.is_set() or connection.gone.is_set():
+        if any(stop.is_set() for stop in (self.draining, connection.gone, *stops)):
             self._claimer.give_back(claims, cause="stopped")
             return []
         if session is not None and session.closed.is_set():
@@ -209,12 +218,19 @@ class Sidecar:
         return done
 
     # Sessions.
-    async def open_session(self, connection: Connection, tokens: Sequence[str]) -> tuple[Session, list[str]]:
+    async def open_session(
+        self, connection: Connection, tokens: Sequence[str], window: Concurrency | None = None
+    ) -> tuple[Session, list[str]]:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
         ``tokens``: claims to adopt, of a client that has lost its connection or whose sidecar was restarted.
+        ``window``: how many claims it may have when items are delivered to it.
         """
         session = self.sessions.open(connection.pid)
+        if window is not None:
+            self.in_flight.limit(session.id, window)
+            stops = (self.draining, connection.gone)
+            session.items = ItemStream(session.id, window, partial(self._claim_for, connection), *stops)
         _log.info(LogEvent("session_opened", session=session.id, pid=session.pid, adopted=len(tokens)))
         if not tokens:
             return session, []
@@ -229,9 +245,43 @@ class Sidecar:
             return session, []
         return session, [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
 
+    async def _claim_for(
+        self, connection: Connection, request: ClaimRequest, share: Share, stop: asyncio.Event
+    ) -> list[Claim]:
+        return await self.claim(request, connection, share, stop)
+
+    def window(self, wanted: int | None) -> int:
+        """The window that a stream gets which wants this one; None: as large as the concurrency allows."""
+        limit = self.concurrency.limit
+        if wanted is None:
+            return USUAL_WINDOW if limit is None else limit
+        self._log_limit(wanted)
+        return wanted if limit is None else min(wanted, limit)
+
+    def resize(self, session_id: str, window: int) -> list[str]:
+        """Changes the window of a stream; returns the tokens of its unsettled claims. Raises SessionNotOpen, and
+        ValueError for a session without a stream.
+        """
+        session = self.sessions.get(session_id)
+        if session.items is None:
+            raise ValueError(f"the session {session_id} delivers no items; open one with POST /v1/stream")
+        session.items.resize(window)
+        return self.in_flight.of_session(session_id)
+
+    async def change(self, session: Session, connection: Connection, share: Share) -> list[Claim]:
+        """The next items of a session. Empty when a drain begins or ends, when the connection or the sidecar ends, and
+        now and then.
+        """
+        if session.items is not None and not self.draining.is_set():
+            return await session.items.next(share)
+        drain = self.serving if self.draining.is_set() else self.draining
+        await first_of(None, drain, connection.gone, self.leaving)
+        return []
+
     def close_session(self, session: Session) -> None:
         """Returns the session's claims now that its connection has ended: as a crash, in a drain as an interruption."""
         self.sessions.close(session)
+        self.in_flight.end_limit(session.id)
         tokens = self.in_flight.of_session(session.id)
         _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_flight=len(tokens)))
         if tokens:
@@ -267,6 +317,7 @@ class Sidecar:
             timeout = f"{self.settings.drain_timeout:g}"
             _log.info(LogEvent("drain_started", in_flight=len(self.in_flight), timeout=timeout))
             self.draining.set()
+            self.serving.clear()
         self.changed.notify()
 
     async def app_stopping(self) -> None:
@@ -286,6 +337,7 @@ class Sidecar:
         if self._drain.started is None and self.draining.is_set():
             _log.info(LogEvent("drain_revoked", why="only the app was restarted"))
             self.draining.clear()
+            self.serving.set()
             self.changed.notify()
 
     async def drained(self) -> bool:

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
-from msgspec import UNSET
-
 from claimq_sidecar.claims.calls import VerdictRequest, default_wait
-from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.bodies import VERDICT_BODIES
-from claimq_sidecar.http.json_text import to_json
+from claimq_sidecar.http.open_sessions import OpenSessions
 from claimq_sidecar.http.requests import (
     claim_request,
     enqueue_request,
     next_request,
-    session_tokens,
     verdict_request,
     verdict_requests,
 )
 from claimq_sidecar.http.responses import (
-    Draining,
     InFlight,
     Info,
     Outcomes,
-    Session,
     claims_body,
     enqueued_of,
     next_body,
@@ -33,10 +27,7 @@ from claimq_sidecar.http.responses import (
     outcomes_of,
 )
 from claimq_sidecar.http.router import App, Exchange, Handler
-from claimq_sidecar.memory import Allowance, Bodies
-
-HEARTBEAT_SECONDS = 10.0
-"""Longest time between two lines of a session's stream."""
+from claimq_sidecar.memory import Allowance, Bodies, Budget
 
 
 class AppApi:
@@ -52,6 +43,8 @@ class AppApi:
         verdicts = {
             f"/v1/{verb}": {"POST": self._verdict(verb)} for verb in VERDICT_BODIES if verb != "renew"
         }
+        allowance = Allowance(self._sidecar.settings.memory)
+        sessions = OpenSessions(self._sidecar, Budget(allowance.lines))
         routes: dict[str, dict[str, Handler]] = {
             "/v1/claim": {"POST": self._claim},
             **verdicts,
@@ -59,14 +52,15 @@ class AppApi:
             "/v1/next": {"POST": self._next},
             "/v1/verdicts": {"POST": self._verdicts},
             "/v1/enqueue": {"POST": self._enqueue},
-            "/v1/session": {"POST": self._session},
+            "/v1/session": {"POST": sessions.session},
+            "/v1/stream": {"POST": sessions.stream},
+            "/v1/window": {"POST": sessions.window},
             "/v1/prestop": {"POST": self._prestop},
             "/v1/info": {"GET": self._info},
             "/v1/openapi.json": {"GET": self._openapi},
         }
-        settings = self._sidecar.settings
-        bodies = Bodies(Allowance(settings.memory).bodies)
-        return App(routes, settings.max_body, self._sidecar.metrics, bodies=bodies)
+        bodies = Bodies(allowance.bodies)
+        return App(routes, self._sidecar.settings.max_body, self._sidecar.metrics, bodies=bodies)
 
     async def _claim(self, exchange: Exchange) -> None:
         request, encoding = claim_request(await exchange.body())
@@ -125,43 +119,6 @@ class AppApi:
         await exchange.expect(items)
         await exchange.reply_json(enqueued_of(await self._sidecar.enqueue(items)))
 
-    async def _session(self, exchange: Exchange) -> None:
-        sidecar = self._sidecar
-        tokens = session_tokens(await exchange.body())
-        exchange.share.end()
-        session, lost = await sidecar.open_session(exchange.connection, tokens)
-        try:
-            await exchange.begin_stream("application/x-ndjson")
-            first = Session(
-                session.id,
-                sidecar.settings.queue,
-                sidecar.settings.worker,
-                sidecar.store.busy_expiry,
-                sidecar.draining.is_set(),
-                lost if tokens else UNSET,
-            )
-            await exchange.stream(_line(first))
-            await self._keep_open(exchange, is_announced=sidecar.draining.is_set())
-        finally:
-            sidecar.close_session(session)
-
-    async def _keep_open(self, exchange: Exchange, *, is_announced: bool) -> None:
-        """Sends a line when a drain begins and as a heartbeat; ends the stream when the sidecar shuts down."""
-        sidecar, gone = self._sidecar, exchange.connection.gone
-        while not gone.is_set():
-            if sidecar.draining.is_set() and not is_announced:
-                is_announced = True
-                await exchange.stream(_line(Draining(draining=True)))
-            if sidecar.leaving.is_set():
-                break
-            woken = await first_of(
-                HEARTBEAT_SECONDS, gone, sidecar.leaving, *([] if is_announced else [sidecar.draining])
-            )
-            if not woken:
-                await exchange.stream(_line(Draining(sidecar.draining.is_set())))
-        if not gone.is_set():
-            await exchange.stream(b"", more=False)
-
     async def _prestop(self, exchange: Exchange) -> None:
         await self._sidecar.app_stopping()
         await exchange.reply_json(InFlight(len(self._sidecar.in_flight)))
@@ -187,7 +144,3 @@ class AppApi:
 
     async def _openapi(self, exchange: Exchange) -> None:
         await exchange.reply((files("claimq_sidecar.http") / "openapi.json").read_bytes())
-
-
-def _line(value: Session | Draining) -> bytes:
-    return to_json(value) + b"\n"

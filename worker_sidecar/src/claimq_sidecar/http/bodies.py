@@ -328,6 +328,28 @@ class SessionBody(Body):
     ] = []
 
 
+class StreamBody(SessionBody):
+    """POST /v1/stream."""
+
+    window: Annotated[
+        Max | None,
+        Meta(
+            description="The most unsettled claims of the stream. The default is the concurrency limit, or 100 if "
+            "there is none."
+        ),
+    ] = None
+    encoding: Encoding = "auto"
+
+
+class WindowBody(Body):
+    """POST /v1/window."""
+
+    session: SessionId
+    window: Annotated[
+        float, Meta(ge=0, le=MAX_ENTRIES, multiple_of=1, description="0: deliver nothing more.")
+    ]
+
+
 VerdictBody = (
     TokensBody
     | DoneBody

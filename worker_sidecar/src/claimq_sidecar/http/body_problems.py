@@ -34,6 +34,7 @@ MAX_PROBLEMS: Final = 20
 _LIST_FIX: Final = f"give a list of 1 to {MAX_ENTRIES}"
 _FIXES: Final = {
     "max": f"give a whole number from 1 to {MAX_ENTRIES}",
+    "window": f"give a whole number up to {MAX_ENTRIES}",
     "wait": f"give seconds from 0 to {LONGEST_WAIT:g}",
     "delay": f"give seconds from 0 to {MAX_DELAY:g}",
     "encoding": "give one of auto, base64, text",

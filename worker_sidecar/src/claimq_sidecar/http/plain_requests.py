@@ -21,7 +21,7 @@ _FORM: Final = re.compile(
 App = Callable[..., Awaitable[None]]
 """An ASGI app."""
 _HEADERS: Final = [(b"host", b"claimq"), (b"content-type", b"application/json")]
-_STREAMED: Final = b"/v1/session"
+_STREAMED: Final = (b"/v1/session", b"/v1/stream")
 
 
 def plain_request(data: bytes) -> tuple[str, bytes] | None:
@@ -30,7 +30,7 @@ def plain_request(data: bytes) -> tuple[str, bytes] | None:
     The general parser reads all others: it is the only one that refuses anything.
     """
     head = _FORM.match(data)
-    if head is None or head[1] == _STREAMED:
+    if head is None or head[1] in _STREAMED:
         return None
     body = data[head.end() :]
     return (head[1].decode("ascii"), body) if len(body) == int(head[2]) else None

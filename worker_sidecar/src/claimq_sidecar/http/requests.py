@@ -29,7 +29,9 @@ from claimq_sidecar.http.bodies import (
     RequeueClaim,
     RequeueClaimsBody,
     SessionBody,
+    StreamBody,
     VerdictsBody,
+    WindowBody,
 )
 from claimq_sidecar.http.body_problems import read_or_explain
 from claimq_sidecar.http.json_size import MAX_VALUES, has_too_many_values
@@ -58,6 +60,19 @@ def next_request(raw: bytes) -> tuple[dict[str, VerdictRequest], ClaimRequest, s
 def session_tokens(raw: bytes) -> tuple[str, ...]:
     """The claims that a new session takes over, without duplicates."""
     return tuple(dict.fromkeys(_read(raw, SessionBody).tokens))
+
+
+def stream_request(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:
+    """The claims that a new stream takes over, its window, and the encoding of payloads."""
+    body = _read(raw, StreamBody)
+    window = None if body.window is None else int(body.window)
+    return tuple(dict.fromkeys(body.tokens)), window, body.encoding
+
+
+def window_request(raw: bytes) -> tuple[str, int]:
+    """A stream's session and its new window."""
+    body = _read(raw, WindowBody)
+    return body.session, int(body.window)
 
 
 def enqueue_request(raw: bytes) -> tuple[NewItem, ...]:

@@ -113,8 +113,23 @@ class Session(Response):
     ) = UNSET
 
 
+class Stream(Session, kw_only=True):
+    """The first line of a stream."""
+
+    window: Annotated[int, Meta(ge=0, description="The most unsettled claims of the stream.")]
+
+
+class Window(Response):
+    """The response to a change of a window."""
+
+    window: Annotated[int, Meta(ge=0, description="The window now.")]
+    tokens: Annotated[
+        list[str], Meta(description="The unsettled claims of the stream, also those not read yet.")
+    ]
+
+
 class Draining(Response):
-    """Every other line of a session: when a drain begins, and at least every ten seconds."""
+    """Every other line of a session without items: when a drain begins or ends, and at least every ten seconds."""
 
     draining: bool
 

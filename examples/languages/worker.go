@@ -1,9 +1,8 @@
 // A worker in Go without modules. Each item is the path of a file; the result is a line with its SHA-256 and the item's
-// id on the standard output.
+// id on the standard output. It works on as many items at once as the sidecar's concurrency allows.
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -16,9 +15,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
+
+const silence = time.Minute // without a line after which a stream is broken
 
 type item struct {
 	Token string
@@ -31,6 +33,7 @@ type answer struct {
 	Draining bool
 	Session  string
 	Detail   string
+	Tokens   []string
 }
 
 var sidecar = http.Client{Transport: &http.Transport{
@@ -39,18 +42,22 @@ var sidecar = http.Client{Transport: &http.Transport{
 	},
 }}
 
-func post(path string, body any) (*http.Response, error) {
+func post(ctx context.Context, path string, body any) (*http.Response, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	return sidecar.Post("http://claimq"+path, "application/json", bytes.NewReader(raw))
+	request, err := http.NewRequestWithContext(ctx, "POST", "http://claimq"+path, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return sidecar.Do(request)
 }
 
 // ask sends a request until it is answered with 200 or 4xx. To repeat one is harmless.
 func ask(path string, body any) (int, answer) {
 	for {
-		response, err := post(path, body)
+		response, err := post(context.Background(), path, body)
 		if err == nil {
 			var got answer
 			err = json.NewDecoder(response.Body).Decode(&got)
@@ -67,30 +74,120 @@ func ask(path string, body any) (int, answer) {
 	}
 }
 
-// openSession opens a session and keeps it open: the sidecar renews what is claimed in it, and gives it back when this
-// process dies.
-func openSession() string {
-	for {
-		response, err := post("/v1/session", struct{}{})
-		if err == nil {
-			var first answer
-			stream := bufio.NewReader(response.Body)
-			var line []byte
-			if line, err = stream.ReadBytes('\n'); err == nil {
-				err = json.Unmarshal(line, &first)
-			}
-			if err == nil && first.Session != "" {
-				go func() {
-					io.Copy(io.Discard, stream)
-					response.Body.Close()
-				}()
-				return first.Session
-			}
-			response.Body.Close()
-		}
-		log.Print("no session: ", err)
-		time.Sleep(500 * time.Millisecond)
+type verdict struct {
+	Token string `json:"token"`
+	Error string `json:"error,omitempty"`
+}
+
+// worker has the items in progress, by their tokens.
+type worker struct {
+	lock     sync.Mutex
+	tokens   map[string]bool
+	session  string
+	stopping bool // begin no more items
+	ended    sync.WaitGroup
+	verdicts chan verdict
+}
+
+// begin starts the work on an item unless the worker is stopping.
+func (w *worker) begin(one item) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if !w.stopping {
+		w.tokens[one.Token] = true
+		w.ended.Add(1)
+		go func() { w.verdicts <- handle(one) }()
 	}
+}
+
+// settle sends the verdicts. Those that come while a request is in flight share the next one.
+func (w *worker) settle() {
+	for one := range w.verdicts {
+		done, fail := []verdict{}, []verdict{}
+		for more := true; more; {
+			if one.Error == "" {
+				done = append(done, one)
+			} else {
+				fail = append(fail, one)
+			}
+			select {
+			case one = <-w.verdicts:
+			default:
+				more = false
+			}
+		}
+		if status, got := ask("/v1/verdicts", map[string]any{"done": done, "fail": fail}); status != 200 {
+			log.Fatal(got.Detail)
+		}
+		w.lock.Lock()
+		for _, ended := range append(done, fail...) {
+			delete(w.tokens, ended.Token)
+			w.ended.Done()
+		}
+		w.lock.Unlock()
+	}
+}
+
+// read begins each item of a stream until the stream breaks. The stream takes over the items in progress.
+func (w *worker) read(stop func()) error {
+	w.lock.Lock()
+	tokens := []string{}
+	for token := range w.tokens {
+		tokens = append(tokens, token)
+	}
+	w.lock.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	response, err := post(ctx, "/v1/stream", map[string]any{"tokens": tokens, "encoding": "text"})
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	silent := time.AfterFunc(silence, cancel)
+	defer silent.Stop()
+	for lines := json.NewDecoder(response.Body); ; silent.Reset(silence) {
+		var line answer
+		if err := lines.Decode(&line); err != nil {
+			return err
+		}
+		if response.StatusCode != 200 {
+			return errors.New(line.Detail)
+		}
+		if line.Session != "" {
+			w.lock.Lock()
+			w.session = line.Session
+			w.lock.Unlock()
+		}
+		for _, one := range line.Claims {
+			w.begin(one)
+		}
+		if line.Draining {
+			stop()
+		}
+	}
+}
+
+// finish gives back what was delivered and not begun, and waits for the rest.
+func (w *worker) finish() {
+	w.lock.Lock()
+	w.stopping = true
+	session := w.session
+	w.lock.Unlock()
+	if session != "" {
+		_, got := ask("/v1/window", map[string]any{"session": session, "window": 0})
+		rest := []string{}
+		w.lock.Lock()
+		for _, token := range got.Tokens {
+			if !w.tokens[token] {
+				rest = append(rest, token)
+			}
+		}
+		w.lock.Unlock()
+		if len(rest) > 0 {
+			ask("/v1/unclaim", map[string]any{"tokens": rest})
+		}
+	}
+	w.ended.Wait()
 }
 
 func checksum(one item) (string, error) {
@@ -109,33 +206,27 @@ func checksum(one item) (string, error) {
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
-func handle(one item) {
+func handle(one item) verdict {
 	sum, err := checksum(one)
 	if err == nil {
 		_, err = fmt.Println(sum, one.ID)
 	}
 	if err != nil {
-		ask("/v1/fail", map[string]any{"tokens": []string{one.Token}, "error": err.Error()})
-		return
+		return verdict{one.Token, err.Error()}
 	}
-	ask("/v1/done", map[string]any{"tokens": []string{one.Token}})
+	return verdict{Token: one.Token}
 }
 
 func main() {
-	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	session := openSession()
-	for stop.Err() == nil {
-		status, got := ask("/v1/claim", map[string]any{"session": session, "wait": 5, "encoding": "text"})
-		switch {
-		case status == 409: // the sidecar was restarted
-			session = openSession()
-		case status != 200:
-			log.Fatal(got.Detail)
-		case got.Draining:
-			return
+	asked, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	w := worker{tokens: map[string]bool{}, verdicts: make(chan verdict)}
+	go w.settle()
+	go func() {
+		for asked.Err() == nil {
+			log.Print(w.read(stop))
+			time.Sleep(500 * time.Millisecond)
 		}
-		for _, one := range got.Claims {
-			handle(one)
-		}
-	}
+	}()
+	<-asked.Done()
+	w.finish()
 }

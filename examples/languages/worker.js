@@ -1,5 +1,5 @@
-// A worker in Node.js without packages. Each item is the path of a file; the result is a line with its SHA-256 and
-// the item's id on the standard output.
+// A worker in Node.js without packages. Each item is the path of a file; the result is a line with its SHA-256 and the
+// item's id on the standard output. It works on as many items at once as the sidecar's concurrency allows.
 'use strict'
 
 const crypto = require('crypto')
@@ -8,9 +8,14 @@ const http = require('http')
 const { pipeline } = require('stream/promises')
 const { setTimeout: sleep } = require('timers/promises')
 
+const SILENCE = 60_000 // milliseconds without a line after which a stream is broken
 const socketPath = process.env.CLAIMQ_SOCKET
-let stopping = false
-for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => { stopping = true })
+const working = new Map() // the items in progress: from the token to the promise of the end
+let session
+let stopping = false // begin no more items
+let stop
+const asked = new Promise((resolve) => { stop = () => { stopping = true; resolve() } })
+for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, stop)
 
 /** Sends a request to the sidecar. Resolves with the response, whose body is not read yet. */
 function post(path, body) {
@@ -35,25 +40,20 @@ async function ask(path, body) {
   }
 }
 
-/** The first line of a response that goes on. The rest is read and dropped. */
-function firstLine(response) {
-  return new Promise((resolve, reject) => {
-    response.once('data', resolve).on('error', reject).on('end', () => reject(new Error('the session has ended')))
-  })
-}
+const verdicts = { done: [], fail: [] } // for the next request
+let inFlight = Promise.resolve()
+let next
 
-/** Opens a session: the sidecar renews what is claimed in it, and gives it back when this process dies. */
-async function openSession() {
-  for (;;) {
-    try {
-      const { session, detail } = JSON.parse(await firstLine(await post('/v1/session', {})))
-      if (session) return session
-      console.error(detail)
-    } catch (error) {
-      console.error(error.message)
-    }
-    await sleep(500)
-  }
+/** Sends a verdict. Those that come while a request is in flight share the next one. */
+function settle(verb, verdict) {
+  verdicts[verb].push(verdict)
+  next ??= inFlight.then(() => {
+    next = undefined
+    inFlight = ask('/v1/verdicts', { done: verdicts.done.splice(0), fail: verdicts.fail.splice(0) })
+      .then((answer) => { if (answer.status !== 200) throw new Error(answer.detail) })
+    return inFlight
+  })
+  return next
 }
 
 async function checksum(path) {
@@ -62,27 +62,66 @@ async function checksum(path) {
   return hash.digest('hex')
 }
 
-async function handle(item) {
-  const tokens = [item.token]
+async function handle({ token, id, text }) {
   try {
-    if (item.text === undefined) throw new Error('the payload is not text')
-    console.log(`${await checksum(item.text)} ${item.id}`)
+    if (text === undefined) throw new Error('the payload is not text')
+    console.log(`${await checksum(text)} ${id}`)
   } catch (error) {
-    await ask('/v1/fail', { tokens, error: error.message })
+    await settle('fail', { token, error: error.message })
     return
   }
-  await ask('/v1/done', { tokens })
+  await settle('done', { token })
+}
+
+/** The lines of a response as objects. */
+async function * linesOf(response) {
+  let rest = ''
+  response.setEncoding('utf8').setTimeout(SILENCE, () => response.destroy(new Error('the stream is silent')))
+  for await (const part of response) {
+    const lines = (rest + part).split('\n')
+    rest = lines.pop()
+    yield * lines.map((line) => JSON.parse(line))
+  }
+}
+
+/** Begins each item of a stream. A new stream takes over the items in progress when the last one breaks. */
+async function readItems() {
+  while (!stopping) {
+    try {
+      for await (const line of linesOf(await post('/v1/stream', { tokens: [...working.keys()], encoding: 'text' }))) {
+        if (line.status) throw new Error(line.detail) // a refusal
+        if (line.session) session = line.session
+        for (const item of stopping ? [] : line.claims ?? []) {
+          const end = handle(item).finally(() => working.delete(item.token))
+          end.catch(fail)
+          working.set(item.token, end)
+        }
+        if (line.draining) stop()
+      }
+    } catch (error) {
+      console.error(error.message)
+    }
+    await sleep(500)
+  }
+}
+
+/** Gives back what was delivered and not begun. */
+async function giveBack() {
+  const { tokens = [] } = await ask('/v1/window', { session, window: 0 })
+  const rest = tokens.filter((token) => !working.has(token))
+  if (rest.length) await ask('/v1/unclaim', { tokens: rest })
 }
 
 async function main() {
-  let session = await openSession()
-  while (!stopping) {
-    const answer = await ask('/v1/claim', { session, wait: 5, encoding: 'text' })
-    if (answer.status === 409) session = await openSession() // the sidecar was restarted
-    else if (answer.status !== 200) throw new Error(answer.detail)
-    else if (answer.draining) return
-    else for (const item of answer.claims) await handle(item)
-  }
+  readItems()
+  await asked
+  if (session) await giveBack()
+  await Promise.all(working.values())
 }
 
-main().then(() => process.exit(0), (error) => { console.error(error.message); process.exit(1) })
+function fail(error) {
+  console.error(error.message)
+  process.exit(1)
+}
+
+main().then(() => process.exit(0), fail)

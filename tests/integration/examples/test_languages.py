@@ -20,6 +20,7 @@ from claimq.policy import Policy
 from claimq_cli.local.processes import process_table
 from clusterkit import toolchain
 from testkit.processes import Process, whole_lines
+from testkit.server import Server
 from testkit.sidecars import Sidecar
 from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
@@ -76,6 +77,13 @@ def language(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return made
 
 
+@pytest.fixture
+def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+    """A sidecar with the concurrency that the manifest has by default."""
+    del queue  # which is emptied first
+    return start_sidecar(valkey.url, concurrency="1")
+
+
 class Run:
     """Workers of one language at one sidecar, and what they have written."""
 
@@ -122,6 +130,10 @@ def run(language: Language, sidecar: Sidecar, tmp_path: Path) -> Iterator[Run]:
     made = Run(language, sidecar, tmp_path)
     yield made
     made.close()
+
+
+SEVERAL_AT_ONCE = pytest.mark.parametrize("language", ["go", "node"], indirect=True, scope="module")
+"""The languages whose workers use a stream."""
 
 
 @pytest.fixture
@@ -228,3 +240,32 @@ def test_a_worker_that_is_terminated_finishes_its_item_first(
     assert worker.wait() in (0, 128 + signal.SIGTERM)  # Java's exit code
     assert run.sums == [sha256(b"content")]
     assert list(queue.lengths().values()) == [1, 0, 0, 0]
+
+
+@SEVERAL_AT_ONCE
+def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
+    run: Run, valkey: Server, queue: BlockingQueue, tmp_path: Path, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url, concurrency="3")
+    run.env["CLAIMQ_SOCKET"] = str(sidecar.socket)
+    pipes = [Pipe(tmp_path / str(number)) for number in range(3)]
+    run.produce(*(pipe.path for pipe in pipes))
+    worker = run.start()
+    for pipe in pipes:
+        eventually_sync(pipe.is_read)
+    pipes[2].write(b"first")
+    eventually_sync(lambda: queue.length(State.BUSY) == 2)
+    sidecar.kill9()
+    sidecar.start()
+    eventually_sync(lambda: sidecar.info["in_hand"] == 2, why="the new stream takes over the other two")
+    worker.send(signal.SIGTERM)
+    (tmp_path / "not begun").write_bytes(b"")
+    pipes[0].write(b"second")
+    eventually_sync(lambda: queue.length(State.BUSY) == 1)
+    run.produce(tmp_path / "not begun")
+    pipes[1].write(b"third")
+    assert worker.wait() == 0
+    assert run.sums == [sha256(content) for content in (b"first", b"second", b"third")]
+    assert [(item.payload, item.crash_count) for item in queue.peek(2)] == [
+        (bytes(tmp_path / "not begun"), 0)
+    ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -306,12 +307,13 @@ def test_too_few_inotify_instances_are_reported_before_a_kubelet_fails() -> None
         text=True,
         check=False,
     )
-    assert "needs 34 inotify instances and the kernel has 5 left" in said.stdout, said.stderr
+    # Fewer than 5 where real clusters hold those of the whole machine.
+    assert re.search("needs 34 inotify instances and the kernel has [0-5] left of", said.stdout), said.stderr
     assert "sysctl fs.inotify.max_user_instances=1024" in said.stdout
 
 
 def test_a_cluster_waits_for_the_inotify_instances_of_another_one() -> None:
-    wait = "from clusterkit.watches import wait_for_watches; wait_for_watches(2, 60); print('enough')"
+    wait = "from clusterkit.watches import wait_for_watches; wait_for_watches(2, 600); print('enough')"
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", sys.executable, "-c", _OTHERS_HOLD_MOST, wait],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
@@ -323,14 +325,19 @@ def test_a_cluster_waits_for_the_inotify_instances_of_another_one() -> None:
 
 
 _OTHERS_HOLD_MOST = """
-import ctypes, os, pathlib, subprocess, sys
+import ctypes, os, pathlib, subprocess, sys, time
 pathlib.Path("/proc/sys/user/max_inotify_instances").write_text("40")
 inotify = ctypes.CDLL(None).inotify_init1
-held = [inotify(os.O_CLOEXEC) for _ in range(20)]
+held = []
+while len(held) < 20:
+    if (one := inotify(os.O_CLOEXEC)) >= 0:
+        held.append(one)
+    else:  # real clusters hold the machine's instances; some go when one of them ends
+        time.sleep(0.2)
 pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 waiting = subprocess.Popen([sys.executable, "-c", sys.argv[1]], **pipes)
 for line in waiting.stderr:
-    if "waiting up to 60 s for other clusters to go" in line:
+    if "waiting up to 600 s for other clusters to go" in line:
         print("waits", flush=True)
         break
 for one in held:

@@ -22,6 +22,7 @@ from claimq_bench import (
 )
 from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
+from claimq_bench.killing import report_kills
 from claimq_bench.meter import Bed, Spread, WrongResult
 
 PARTS = ("cycle", "enqueue", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar", "push")
@@ -321,6 +322,7 @@ async def _wake(report: Report, bed: Bed, plan: Plan) -> None:
 
 async def _reap(report: Report, bed: Bed, plan: Plan) -> None:
     await reaping.report(report, bed, runs=plan.reap_runs)
+    await report_kills(report, bed, plan.reap_runs)
 
 
 async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:

@@ -58,8 +58,8 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
     writing = {name for name in names if name != "lib" and script(name).writes}
     assert writing == {
-        "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue", "explain",
-        "flush", "flush_client", "give_back", "own",
+        "announce", "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue",
+        "explain", "flush", "flush_client", "give_back", "own",
         "reap", "record_action", "release_worker", "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

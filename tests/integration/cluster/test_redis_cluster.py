@@ -73,6 +73,21 @@ async def test_a_blocked_claim_wakes_at_an_enqueue(store: claimq.Server) -> None
     assert [claim.item.payload for claim in claims] == [b"x"]
 
 
+async def test_a_process_that_consumes_is_present_on_the_node_of_its_queue(
+    redis_cluster: RedisCluster, store: claimq.Server
+) -> None:
+    for node in redis_cluster.nodes:
+        (name,) = names_on(redis_cluster, node, 1)
+        queue, present = store.queue(name), f"cq:{{{name}}}:present"
+
+        async def waits(_: claimq.Item, node: Server = node, present: str = present) -> None:
+            await eventually(lambda: node.call("ZCARD", present) == 1)
+
+        await queue.enqueue("x")
+        assert (await queue.consume(waits, max_items=1)).done == 1
+        await eventually(lambda node=node, present=present: node.call("EXISTS", present) == 0)  # type: ignore[misc]  # mypy does not infer a lambda with defaults
+
+
 async def test_queues_of_one_slot_are_filled_in_one_step(store: claimq.Server) -> None:
     done = await store.enqueue({"same": [b"1", b"2"]})
     assert done["same"].length == 2

@@ -107,6 +107,27 @@ async def test_a_blocked_claim_outlives_a_failover(sentinel: Sentinel, store: cl
     assert claim.item.payload == b"x"
 
 
+async def test_a_process_that_consumes_is_present_again_after_a_failover(
+    sentinel: Sentinel, store: claimq.Server
+) -> None:
+    def is_present() -> bool:
+        primary = sentinel.primary()
+        channels = primary.call("PUBSUB", "SHARDCHANNELS")
+        assert isinstance(channels, list)
+        return len(channels) == 1 and primary.call("ZCARD", "cq:{q}:present") == 1
+
+    async def outlives_a_failover(_: claimq.Item) -> None:
+        await eventually(is_present)
+        await asyncio.to_thread(sentinel.fail_over)
+        await eventually(is_present, why="it has announced itself to the new primary")
+
+    queue = store.queue("q")
+    await queue.set_policy(claimq.Policy(busy_expiry=600))
+    await queue.enqueue("x")
+    await eventually(lambda: is_replicated(sentinel))
+    assert (await queue.consume(outlives_a_failover, max_items=1)).stopped_by == "max_items"
+
+
 async def test_tokens_keep_growing_over_a_failover(sentinel: Sentinel, store: claimq.Server) -> None:
     queue = store.queue("tokens", worker="w")
     await queue.set_policy(claimq.Policy(busy_expiry=600))

@@ -3,11 +3,15 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from redis.exceptions import RedisError
+
 import claimq
 from claimq.model import Reason
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
 from claimq.queue.owner import Owner
+from claimq.redis_store.faults import translate
+from claimq.redis_store.presence import Presence
 from testkit.server import Server
 from testkit.tree import ROOT
 
@@ -72,8 +76,22 @@ async def work(store: claimq.Server) -> None:
     await store.queue(f"{QUEUE}-clients").reap()
     for _ in range(2):
         await bare.done(await bare.claim(wait=0))
+    await present(queue)
     await queue.snapshot()
     await queue.policy()
+
+
+async def present(queue: claimq.ReliableQueue) -> None:
+    """The presence of a process that consumes."""
+    connection, main = queue._connection, f"cq:{{{QUEUE}}}:main"
+    presence = Presence(connection.settings, main, connection.instance, queue.worker)
+    try:
+        async with presence._subscription():
+            for is_here in (1, 0):
+                words = [connection.instance, queue.worker, is_here]
+                assert await connection.run("announce", [main], words) == [b"OK", is_here]
+    except RedisError as error:
+        raise translate(error, doing="presence") from error
 
 
 async def operate(store: claimq.Server) -> None:
@@ -135,8 +153,9 @@ def documented(role: str, document: Path = DOCUMENT) -> list[str]:
 
 
 def give(server: Server, user: str, rights: list[str], *, keys: str = f"~cq:{{{QUEUE}*}}:*") -> None:
-    """Makes a user with exactly these rights."""
-    server.call("ACL", "SETUSER", user, "reset", "on", f">{PASSWORD}", keys, *rights)
+    """Makes a user with exactly these rights, on these keys and the channels of the same names."""
+    channels = keys.replace("~", "&", 1)
+    server.call("ACL", "SETUSER", user, "reset", "on", f">{PASSWORD}", keys, channels, *rights)
 
 
 def denied(server: Server) -> set[str]:

@@ -10,7 +10,7 @@ from claimq import ReliableQueue
 from testkit.server import Server
 
 FIXED = (
-    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "failed", "failed:items", "config",
+    "main", "clients", "heads", "delayed", "leases", "claims", "workers", "present", "failed", "failed:items", "config",
     "stats", "wake", "ids", "removed", "audit",
 )  # fmt: skip
 CANDIDATES = [

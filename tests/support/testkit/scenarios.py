@@ -65,13 +65,13 @@ async def enqueue_nothing_to_a_second_queue(world: World) -> Call:
     return lambda: world.store.enqueue({"q": ["a"], "other": []})
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
 async def claim_without_clients(world: World) -> Call:
     await _fill(world.first)
     return lambda: world.first.claim(3, wait=0)
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
 async def claim_while_a_delayed_item_is_due(world: World) -> Call:
     await _fill(world.first)
     await world.first.enqueue("later", delay=1)
@@ -80,21 +80,25 @@ async def claim_while_a_delayed_item_is_due(world: World) -> Call:
 
 
 @scenario(
-    STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann main:bob"
+    STATS_AND_CALLS
+    + "config main clients claims wake leases workers present delayed busy:w1 heads main:ann main:bob"
 )
 async def claim_from_clients_and_main(world: World) -> Call:
     await _fill(world.first, "ann", "bob")
     return lambda: world.first.claim(5, wait=0)
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann")
+@scenario(
+    STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1 heads main:ann"
+)
 async def claim_from_one_client(world: World) -> Call:
     await world.first.enqueue_many([NewItem(f"x{n}", client="ann") for n in range(3)])
     return lambda: world.first.claim(2, wait=0)
 
 
 @scenario(
-    STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1 heads main:ann main:cid"
+    STATS_AND_CALLS
+    + "config main clients claims wake leases workers present delayed busy:w1 heads main:ann main:cid"
 )
 async def claim_after_a_list_in_the_ring_was_deleted(world: World) -> Call:
     for client in ("ann", "cid", "bob"):
@@ -103,19 +107,20 @@ async def claim_after_a_list_in_the_ring_was_deleted(world: World) -> Call:
     return lambda: world.first.claim(2, wait=0)
 
 
-@scenario(STATS_AND_CALLS + "config claims clients main wake leases workers delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config claims clients main wake leases workers present delayed busy:w1")
 async def claim_of_nothing(world: World) -> Call:
     return lambda: world.first.claim(1, wait=0)
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
 async def claim_one_item_without_a_client(world: World) -> Call:
     await world.first.enqueue_many([NewItem(name, id=name) for name in ("a", "b", "c")])
     return lambda: world.first.claim_item("b")
 
 
 @scenario(
-    STATS_AND_CALLS + "config main main:cid clients heads main:bob claims wake leases workers delayed busy:w1"
+    STATS_AND_CALLS
+    + "config main main:cid clients heads main:bob claims wake leases workers present delayed busy:w1"
 )
 async def claim_the_last_item_of_a_client(world: World) -> Call:
     await world.first.enqueue_many([NewItem(name, id=name, client=name) for name in ("ann", "bob", "cid")])
@@ -123,7 +128,7 @@ async def claim_the_last_item_of_a_client(world: World) -> Call:
     return lambda: world.first.claim_item("bob")
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
 async def claim_one_delayed_item(world: World) -> Call:
     await world.first.enqueue("later", id="later", delay=60)
     return lambda: world.first.claim_item("later")
@@ -149,7 +154,9 @@ async def done_of_one(world: World) -> Call:
     return lambda: world.first.done(token)
 
 
-@scenario(STATS_AND_CALLS + "config claims wake leases workers delayed busy:w1 busy:w2 main " + CLIENTS)
+@scenario(
+    STATS_AND_CALLS + "config claims wake leases workers present delayed busy:w1 busy:w2 main " + CLIENTS
+)
 async def done_of_two_workers_and_claim(world: World) -> Call:
     tokens = await _held(world, "ann", "bob")
     await _fill(world.first, "ann", "bob")
@@ -240,22 +247,22 @@ async def _expired(world: World, policy: Policy, *clients: str) -> Call:
     return lambda: world.first._connection.run("reap", [world.key("main")], [100])
 
 
-@scenario(GIVING_BACK + "busy:w2 main:ann main:bob main:cid clients heads")
+@scenario(GIVING_BACK + "present busy:w2 main:ann main:bob main:cid clients heads")
 async def reap_to_main(world: World) -> Call:
     return await _expired(world, Policy(), "ann", "bob")
 
 
-@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+@scenario(GIVING_BACK + "present busy:w2 main:cid clients heads")
 async def reap_to_failed(world: World) -> Call:
     return await _expired(world, Policy(on_expiry=OnExpiry.FAIL))
 
 
-@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+@scenario(GIVING_BACK + "present busy:w2 main:cid clients heads")
 async def reap_and_drop(world: World) -> Call:
     return await _expired(world, Policy(on_expiry=OnExpiry.DROP))
 
 
-@scenario(GIVING_BACK + "busy:w2 main:cid clients heads")
+@scenario(GIVING_BACK + "present busy:w2 main:cid clients heads")
 async def reap_to_delayed(world: World) -> Call:
     return await _expired(world, Policy(retry_delay=RetryDelay(initial=9)))
 
@@ -305,6 +312,12 @@ async def remove_failed(world: World) -> Call:
     return lambda: world.first.remove_failed(log_limit=9)
 
 
+@scenario("stats present")
+async def announce(world: World) -> Call:
+    connection = world.store._connection
+    return lambda: connection.run("announce", ["cq:{q}:main"], [connection.instance, "w1", 0])
+
+
 @scenario(STATS_AND_CALLS)
 async def withdraw(world: World) -> Call:
     await _fill(world.first)
@@ -312,7 +325,7 @@ async def withdraw(world: World) -> Call:
     claimed = connection.take_lane()
     await world.first.claim(1, wait=0)
     known = connection.incarnations["cq:{q}:main"]
-    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce(), known])
+    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce(connection.instance), known])
     last = connection.next_on_lane(claimed)
     connection.give_lane(claimed)
     return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])

@@ -22,7 +22,7 @@ from claimq.redis_store.scripts import Arg
 
 IDLE_POLL = 1.0
 """Seconds after which a waiting claim asks the server again, with or without a wake token."""
-_NONCE_BYTES = 6
+_NONCE_BYTES, _NONCE, _MARK = 6, 8, 3
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +131,11 @@ class Claiming(QueuePart):
         self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int
     ) -> tuple[list[Any], str]:
         """One call. If it is cancelled or ends with StoreUnavailable, what it claimed goes back to the head of main."""
-        identity, nonce, main = self._connection.take_lane(), new_nonce(), self._keys.main
+        identity, nonce, main = (
+            self._connection.take_lane(),
+            new_nonce(self._connection.instance),
+            self._keys.main,
+        )
         known = self._connection.incarnations.get(main, "")
         try:
             reply = await call([*identity, self.worker, min(count, self._fits), nonce, known])
@@ -229,6 +233,7 @@ class Claiming(QueuePart):
         return claims
 
 
-def new_nonce() -> str:
-    """Eight characters (48 random bits) that the tokens of one claim call have in common."""
-    return secrets.token_urlsafe(_NONCE_BYTES)
+def new_nonce(instance: str) -> str:
+    """Eight characters that the tokens of one claim call have in common: three of the instance of the connection, by
+    which the server finds the claims of a process that is gone (lua/lib/presence.lua), and 30 random bits."""
+    return f"{instance[:_MARK]}{secrets.token_urlsafe(_NONCE_BYTES)}"[:_NONCE]

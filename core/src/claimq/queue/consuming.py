@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
@@ -17,6 +19,7 @@ from claimq.queue.handling import Handler
 from claimq.queue.internals import internals
 from claimq.queue.settling import Settling
 from claimq.queue.token_groups import BATCH
+from claimq.redis_store.presence import Presence
 
 _POLL_STOP_SECONDS = 0.05
 
@@ -63,7 +66,8 @@ class Consuming(Claiming, Settling):
         waits for plain functions, and gives claims back the same way.
 
         Outages of the server are waited out; a lease that ran out in between counts in ``lost``. Raises StoreMisused,
-        and StoreUnavailable if the server object is closed. If the process dies, the leases decide.
+        and StoreUnavailable if the server object is closed. If the process is killed, its items can be claimed again
+        within six seconds, or when their leases end (docs/operations.md#working).
         """
         arguments.count("concurrency", concurrency, least=1)
         arguments.count("chunk", chunk, least=1)
@@ -82,10 +86,26 @@ class Consuming(Claiming, Settling):
         calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
         run = ConsumeRun(self, calls, options, threads)
-        await _run_loops(run, concurrency, limit, stop, handle_signals=handle_signals)
+        async with self._presence():
+            await _run_loops(run, concurrency, limit, stop, handle_signals=handle_signals)
         if run.error is not None:
             raise run.error
         return run.result()
+
+    @asynccontextmanager
+    async def _presence(self) -> AsyncGenerator[None]:
+        """Lets the server see the end of this process. Not over a client of the caller, whose connections are not ours
+        to keep."""
+        connection = self._connection
+        if connection.shared is not None:
+            yield
+            return
+        presence = Presence(connection.settings, self._keys.main, connection.instance, self.worker)
+        presence.begin()
+        try:
+            yield
+        finally:
+            await presence.end()
 
 
 async def _run_loops(

@@ -15,8 +15,9 @@ COMMANDS = frozenset(
     re.findall(
         "[a-z]+",
         "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
-        "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping rpop rpush script select time type "
-        "unlink zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
+        "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
+        "script select ssubscribe time type unlink "
+        "zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
     )
 )
 """Commands that a message may name: those that claimq uses."""

@@ -73,8 +73,8 @@ class Connection:
 
     def __init__(self, settings: RedisSettings | None = None, *, client: Any = None) -> None:
         self.settings = settings or RedisSettings()
-        self.instance = secrets.token_hex(6)
-        self._shared = client
+        self.instance = secrets.token_urlsafe(9)
+        self.shared = client
         self._clients: dict[str, Any] = {}
         self._lanes: list[int] = []
         self._calls: list[int] = []
@@ -98,7 +98,7 @@ class Connection:
         parent, and do nothing.
         """
         _of_the_parent.append(self._clients)
-        self.instance = secrets.token_hex(6)
+        self.instance = secrets.token_urlsafe(9)
         self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
         self.lost_claims = LostClaims(self)
         self.shared_enqueues = {}
@@ -318,8 +318,8 @@ class Connection:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
         if self._closed:
             raise StoreUnavailable("this connection is closed; connect again")
-        if self._shared is not None:
-            return self._shared
+        if self.shared is not None:
+            return self.shared
         if use not in self._clients:
             self._clients[use] = make_client(self.settings, waiting=use == "waiting")
         return self._clients[use]

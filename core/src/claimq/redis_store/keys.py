@@ -12,6 +12,7 @@
 ``leases``             zset    token -> end of the lease (ms)
 ``claims``             zset    call that claimed, "FIRST COUNT NONCE WORKER" -> when (ms)
 ``workers``            zset    worker -> last seen (ms)
+``present``            zset    process that consumes, "INSTANCE WORKER" -> when to look whether it is there (ms)
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
 ``removed``            list    log of items that were removed without having been done, newest left, at most 1,000
@@ -38,6 +39,7 @@ TYPES = {
     "leases": "zset",
     "claims": "zset",
     "workers": "zset",
+    "present": "zset",
     "failed": "zset",
     "failed:items": "hash",
     "removed": "list",

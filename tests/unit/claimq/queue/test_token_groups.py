@@ -65,9 +65,9 @@ def test_more_than_a_thousand_go_in_several_calls() -> None:
 
 
 def test_a_token_is_read_as_it_was_made() -> None:
-    nonce = new_nonce()
+    nonce = new_nonce("instance-id_")
     assert read_token(make_token("a.b-1", 1795232291850000, nonce)) == Token("a.b-1", 1795232291850000, nonce)
-    assert len({new_nonce() for _ in range(1000)}) == 1000
+    assert len({new_nonce("instance-id_") for _ in range(1000)}) == 1000
 
 
 def test_what_is_no_token_has_no_parts_and_no_number() -> None:

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: moves up to COUNT items (2 MiB; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), oldest first and round robin over the clients, from main to busy under new leases.
--- use: queue call envelope main take lease
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
+-- use: queue call envelope main take presence lease
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call,
 --   7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8 the bytes of the largest item that it can take (no limit without)

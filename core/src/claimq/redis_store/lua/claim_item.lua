@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
--- use: queue call envelope main take lease
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, delayed (ZSET),
+-- use: queue call envelope main take presence lease
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
 --   busy:WORKER, config, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Purpose: one bounded sweep: expired leases by policy (uncounted after the server was replaced), then delayed items that are due to the tail of main.
--- use: queue envelope main claims removed settle
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
+-- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted after the server was replaced), then delayed
+--   items that are due to the tail of main.
+-- use: queue envelope main claims removed settle presence
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, present, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, stats (HASH)
 -- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
--- Cost: O(limit log n)
+-- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
@@ -18,7 +19,12 @@ for i = 1, #page, 2 do
   if is_lost and tonumber(page[i + 1]) > began_before then break end
   expired[#expired + 1] = page[i]
 end
-local kind = is_lost and 'interrupt' or 'expired'
+local kind, is_cut = is_lost and 'interrupt' or 'expired', 2 * #expired < #page
+local found, is_gone = look(q, policy, is_lost and 0 or limit - #expired), {}
+for _, token in ipairs(expired) do is_gone[token] = false end
+for _, token in ipairs(found.tokens) do
+  if is_gone[token] == nil then is_gone[token], expired[#expired + 1] = true, token end
+end
 local items, verdicts, orphans, reply, ended, room = {}, {}, 0, {}, {}, true
 length_of(q, '-')
 table.sort(expired, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)
@@ -31,6 +37,7 @@ for _, token in ipairs(expired) do
     length_of(q, item.client)
     item.number = tonumber(number_of(token))
     local why = 'the lease of ' .. worker .. ' ran out' .. (is_lost and ' after the server was replaced' or '')
+    if is_gone[token] then why = 'the process of ' .. worker .. ' is gone: its connection closed' end
     local verdict = settle(q, policy, item, kind, why, worker)
     items[#items + 1], verdicts[#verdicts + 1] = item, verdict
     reply[#reply + 1] = token; reply[#reply + 1] = item.id; reply[#reply + 1] = verdict
@@ -53,6 +60,8 @@ local due = read_within(q, limit - #ended, function(skip, count)
 end)
 q.counts = {}
 place(q, policy, items, verdicts)
+if not room then found.away, found.more = {}, true end  -- claims of these may be left
+note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
@@ -62,4 +71,4 @@ local crashes = is_lost and 0 or #items
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or 2 * #expired < #page or not has_room(q, 0)) and 1 or 0, unpack(reply)}
+return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or is_cut or found.more or not has_room(q, 0)) and 1 or 0, unpack(reply)}

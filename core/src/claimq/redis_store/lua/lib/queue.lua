@@ -143,6 +143,7 @@ local function new_queue(main_key, base, seen, time)
     leases = base .. 'leases',        -- zset: token -> end of the lease (ms), and KEEPER
     claims = base .. 'claims',        -- zset: claim call -> its instant (ms)
     workers = base .. 'workers',      -- zset: worker -> last seen (ms)
+    present = base .. 'present',      -- zset: process that consumes -> when to look whether it is there (ms), see lib/presence.lua
     failed = base .. 'failed',        -- zset: id -> failed at (ms)
     failed_items = base .. 'failed:items',  -- hash: id -> envelope
     removed = base .. 'removed',      -- list: log of removed items

@@ -1,0 +1,62 @@
+-- Presence: a process that consumes keeps a connection open that is subscribed to a channel of its own, cq:{NAME}:present:INSTANCE. The kernel closes it
+-- when the process dies, however that happens, and leaves it open while the process is stopped or slow. The nonce of its claims begins with MARK
+-- characters of INSTANCE. present (ZSET) has "INSTANCE WORKER" -> when to look for the subscription next (ms), half a millisecond more if the last look
+-- found none. A process that is absent at two looks, ABSENT_MS apart, is gone. (docs/decisions/0063)
+local LOOK_MS, ABSENT_MS, MARK = 1000, 3000, 3
+
+local function channel_of(q, instance) return q.base .. 'present:' .. instance end
+
+-- Whether a call may look now: not in a period of grace, in which processes reconnect, and not for a user without the right.
+local function may_look(q) return q.expired_by == q.now and redis.acl_check_cmd('PUBSUB', 'SHARDNUMSUB', q.base) end
+
+-- One sweep looks at so many processes, and reads the tokens of workers that hold so many claims in all; the leases of a worker with more decide.
+local LOOKS, LOOK_TOKENS = 100, 5000
+
+-- The claims of one process among those of its worker, in the order of claiming; nil if another sweep has to read them.
+local function claims_of(q, found, instance, worker)
+  local busy, mine, mark = q.base .. 'busy:' .. worker, {}, string.sub(instance, 1, MARK)
+  local held = redis.call('HLEN', busy)
+  if held > LOOK_TOKENS then return {} end
+  found.read = (found.read or 0) + held
+  if found.read > LOOK_TOKENS then return nil end
+  for _, token in ipairs(redis.call('HKEYS', busy)) do
+    local nonce = string.match(token, '/%d+%.([^/]*)$')
+    if nonce and string.sub(nonce, 1, MARK) == mark then mine[#mine + 1] = token end
+  end
+  table.sort(mine, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)
+  return mine
+end
+
+-- Looks for the processes whose turn it is. Returns at (member -> when to look next), away (members to forget), and tokens: up to `want` claims of
+-- processes that are gone. A process whose record is from before the server was replaced, or that is away in the time of a lease after that, is
+-- forgotten: its leases decide. Reads only.
+local function look(q, policy, want)
+  local found = {at = {}, away = {}, tokens = {}, more = false}
+  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
+  if #page == 0 then return found end
+  local since, channels = q.server_since or tonumber(q.seen[13]) or 0, {}
+  for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
+  local seen = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(channels))
+  for i = 1, #page, 2 do
+    local member, at = page[i], tonumber(page[i + 1])
+    local was_absent = at % 1 > 0
+    local confirmed_at = at - (was_absent and ABSENT_MS or LOOK_MS)
+    if seen[i + 1] > 0 then found.at[member] = q.now + LOOK_MS
+    elseif confirmed_at < since or (since > 0 and q.now <= since + policy.expiry + 1000) then found.away[#found.away + 1] = member
+    elseif not was_absent then found.at[member] = q.now + ABSENT_MS + 0.5
+    else
+      local instance, worker = string.match(member, '^(%S+) (.*)$')
+      local mine = claims_of(q, found, instance, worker)
+      for n = 1, math.min(#(mine or {}), want - #found.tokens) do found.tokens[#found.tokens + 1] = mine[n] end
+      if not mine or (#found.tokens == want and #mine > 0) then found.more = true
+      else found.away[#found.away + 1] = member end
+    end
+  end
+  return found
+end
+
+-- Writes what look() found.
+local function note_looks(q, found)
+  for member, at in pairs(found.at) do redis.call('ZADD', q.present, at, member) end
+  if #found.away > 0 then redis.call('ZREM', q.present, unpack(found.away)) end
+end

@@ -1,0 +1,184 @@
+"""Presence: a connection by which the server sees the end of a process, however the process dies.
+
+The kernel closes the connections of a process that dies and keeps those of one that is stopped or slow. So a process
+that consumes subscribes to a channel of its own, and the scripts ask the server for the subscription
+(lua/lib/presence.lua). This runs in a thread: a connection that breaks must be replaced at once, also while a handler
+blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from redis.asyncio import RedisCluster
+from redis.exceptions import ConnectionError as Disconnected
+from redis.exceptions import RedisClusterException, RedisError
+
+from claimq.concurrency.backoff import Backoff
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.redis_store.clients import close, make_client
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.faults import translate
+from claimq.redis_store.settings import RedisSettings
+
+_PERIOD = 5.0
+"""Seconds between announcements. Between them the connection is idle."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_UNSEEN_PAUSE, _REFUSED_PAUSE = 10.0, 600.0
+_QUICK, _LONGEST_LEAVE = 1.0, 60.0
+_FOREIGN = (RedisError, RedisClusterException, OSError, EOFError)
+
+_log = logging.getLogger(__name__)
+
+
+class Presence:
+    """The presence of one worker on one queue, from :meth:`begin` to :meth:`end`.
+
+    Where the server refuses or does not have the subscription, the leases decide alone.
+    """
+
+    def __init__(self, settings: RedisSettings, main_key: str, instance: str, worker: str) -> None:
+        self._settings = settings
+        self._main_key = main_key
+        self._channel = f"{main_key.removesuffix('main')}present:{instance}"
+        self._who = (instance, worker)
+        self._stop = asyncio.Event()
+        self._on_end: Callable[[], None] | None = None
+        self._is_announced = False
+
+    def begin(self) -> None:
+        """Begins in a thread of its own; returns at once."""
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name="claimq-presence", daemon=True).start()
+
+    async def end(self) -> None:
+        """Takes leave, then closes the connection; claims that are left are up to their leases. Waits a second at most:
+        in an outage the thread goes on trying for a minute, and the process is present as long."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def on_end() -> None:
+            with suppress(RuntimeError):  # the caller's loop is closed
+                loop.call_soon_threadsafe(ended.set)
+
+        self._on_end = on_end
+        self._loop.call_soon_threadsafe(self._stop.set)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_QUICK):
+                await ended.wait()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+            if self._on_end is not None:
+                self._on_end()
+
+    async def _serve(self) -> None:
+        self._connection = Connection(self._settings)
+        keeping = asyncio.ensure_future(self._keep())
+        await self._stop.wait()
+        await self._leave_in_the_end()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        with suppress(ClaimqError):
+            await self._connection.close()
+
+    async def _keep(self) -> None:
+        """Subscribes and announces, again after each fault."""
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=1.0)
+        while True:
+            try:
+                await self._subscribed(backoff)
+                pause = _UNSEEN_PAUSE
+            except (*_FOREIGN, ClaimqError) as error:
+                ours = error if isinstance(error, ClaimqError) else translate(error, doing="presence")
+                is_outage = isinstance(ours, StoreUnavailable)
+                if not is_outage:
+                    _log.info(
+                        "a kill of this process is not noticed before its leases end (%s, %s)",
+                        self._channel,
+                        ours,
+                    )
+                pause = backoff.next() if is_outage else _REFUSED_PAUSE
+                await self._leave()
+            except Exception:  # noqa: BLE001 - the leases decide; a thread must not end unnoticed
+                _log.exception("unexpected error in the presence of %s", self._channel)
+                pause = _UNSEEN_PAUSE
+                await self._leave()
+            await asyncio.sleep(pause)
+
+    async def _subscribed(self, backoff: Backoff) -> None:
+        """Returns when the server does not have the subscription, or raises when it is lost."""
+        async with self._subscription() as connection:
+            while await self._announce():
+                backoff.reset()
+                await self._quiet(connection)
+
+    @asynccontextmanager
+    async def _subscription(self) -> AsyncGenerator[Any]:
+        client = make_client(self._settings, waiting=True)
+        connection: Any = None
+        try:
+            if isinstance(client, RedisCluster):
+                cluster: Any = client
+                await cluster.initialize()
+                connection = cluster.get_node_from_key(self._channel).acquire_connection()
+            else:
+                connection = client.connection_pool.make_connection()
+            await connection.connect()
+            await connection.send_command("SSUBSCRIBE", self._channel)
+            await self._reply(connection, b"ssubscribe")
+            yield connection
+        finally:
+            if connection is not None:
+                await connection.disconnect(nowait=True)
+            with suppress(*_FOREIGN):
+                await close(client)
+
+    async def _quiet(self, connection: Any) -> None:
+        """Waits for the next announcement; raises if the connection is lost, or a slot of a cluster is moved."""
+        if await connection.read_response(timeout=_PERIOD) is not None:
+            raise Disconnected("the subscription ended")
+        await connection.send_command("PING")
+        await self._reply(connection, b"pong")
+
+    async def _reply(self, connection: Any, wanted: bytes) -> None:
+        reply = await connection.read_response(timeout=self._settings.reply_timeout)
+        if not isinstance(reply, list) or reply[0] != wanted:
+            raise Disconnected("no answer on the subscription")
+
+    async def _announce(self) -> bool:
+        """False if the server does not have the subscription."""
+        self._is_announced = True
+        try:
+            reply = await self._say(1)
+        except StoreUnavailable:  # the connection for calls; the subscription may be as it was
+            return True
+        return bool(reply[1])
+
+    async def _leave(self) -> bool:
+        """Takes leave if the server answers in a moment. The record of a process that cannot subscribe would say that
+        the process is gone."""
+        try:
+            async with asyncio.timeout(_QUICK):
+                if self._is_announced:
+                    await self._say(0)
+        except (ClaimqError, TimeoutError):
+            return False
+        return True
+
+    async def _leave_in_the_end(self) -> None:
+        deadline = self._loop.time() + _LONGEST_LEAVE
+        while not await self._leave() and self._loop.time() < deadline:  # noqa: ASYNC110 - an outage ends unannounced
+            await asyncio.sleep(_QUICK)
+
+    async def _say(self, is_here: int) -> Any:
+        return await self._connection.run(
+            "announce", [self._main_key], [*self._who, is_here], use="renewals", retry_for=0
+        )

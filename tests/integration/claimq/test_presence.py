@@ -1,0 +1,135 @@
+"""A process that consumes is present: killed it loses its claims at once; stopped, blocked or cut off it keeps them."""
+
+import logging
+import sys
+import threading
+
+import pytest
+import redis.asyncio
+
+import claimq
+from claimq import Item, Policy, ReliableQueue
+from testkit.clock import move_clock
+from testkit.handlers import Seen
+from testkit.processes import Process
+from testkit.server import Server
+from testkit.waiting import PATIENCE, eventually, eventually_sync
+
+PRESENT = "cq:{q}:present"
+CONSUMER = """
+import asyncio, sys, claimq
+
+async def consume():
+    async with claimq.connect(sys.argv[1]) as server:
+        await server.queue("q").consume(lambda item: asyncio.sleep(3600))
+
+asyncio.run(consume())
+"""
+
+
+def announced(server: Server) -> bool:
+    return server.call("ZCARD", PRESENT) == 1
+
+
+def subscriptions(server: Server) -> int:
+    channels = server.call("PUBSUB", "SHARDCHANNELS")
+    assert isinstance(channels, list)
+    return len(channels)
+
+
+async def test_a_stopped_process_keeps_its_claim_and_a_killed_one_loses_it(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=3600))
+    await queue.enqueue("a")
+    with Process([sys.executable, "-c", CONSUMER, valkey.url]) as process:
+        await eventually(lambda: announced(valkey))
+        await eventually(lambda: queue.length("busy"))
+        process.sigstop()
+        for _ in range(5):
+            await move_clock(queue, 4.0)
+            assert (await queue.reap()).expired == ()
+        process.sigcont()
+        process.kill9()
+
+        async def reaped() -> bool:
+            await move_clock(queue, 1.0)
+            return len((await queue.reap()).expired) == 1
+
+        await eventually(reaped)
+    (item,) = await queue.peek()
+    assert "is gone: its connection closed" in (item.last_error or "")
+
+
+async def test_a_process_whose_loop_is_blocked_connects_again_after_a_cut(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    ids: list[object] = []
+
+    def connection_ids() -> list[object]:
+        lines = valkey.call("CLIENT", "LIST", "TYPE", "pubsub")
+        assert isinstance(lines, bytes)
+        return [line.split()[0] for line in lines.splitlines()]
+
+    async def blocks(item: Item) -> None:
+        eventually_sync(lambda: announced(valkey))
+        ids.extend(connection_ids())
+        valkey.call("CLIENT", "KILL", "TYPE", "pubsub")
+        eventually_sync(lambda: set(connection_ids()) - set(ids))
+
+    await queue.enqueue("a")
+    assert (await queue.consume(blocks, max_items=1)).done == 1
+
+
+async def test_a_run_that_ends_takes_leave_and_closes_its_connection(
+    valkey: Server, queue: ReliableQueue, seen: Seen
+) -> None:
+    async def notes(item: Item) -> None:
+        await eventually(lambda: announced(valkey))
+        await seen(item)
+
+    await queue.enqueue("a")
+    await queue.consume(notes, max_items=1)
+    assert seen.payloads == ["a"]
+    assert not announced(valkey)
+    await eventually(lambda: subscriptions(valkey) == 0)
+
+
+async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(
+    valkey: Server, queue: ReliableQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rights of a user change while it works: the server closes its subscription, as if the process had died."""
+    caplog.set_level(logging.INFO)
+    valkey.call("ACL", "SETUSER", "w", "on", ">pw", "~*", "&*", "+@all")
+    url = f"unix://w:pw@{valkey.unix_path}?db=0"
+
+    async def loses_rights(item: Item) -> None:
+        await eventually(lambda: announced(valkey))
+        valkey.call("ACL", "SETUSER", "w", "resetchannels", "-ssubscribe")
+        await eventually(lambda: "is not noticed before its leases end" in caplog.text)
+        assert not announced(valkey)
+        for seconds in (1.1, 3.1):
+            await move_clock(queue, seconds)
+            assert (await queue.reap()).expired == ()
+
+    settings = claimq.RedisSettings(url, reply_timeout=PATIENCE, connect_timeout=PATIENCE)
+    async with claimq.connect(settings=settings) as store:
+        await queue.enqueue("a")
+        assert (await store.queue("q").consume(loses_rights, max_items=1)).done == 1
+
+
+async def test_a_program_that_brings_its_own_client_is_up_to_its_leases(
+    valkey: Server, queue: ReliableQueue
+) -> None:
+    """Its connections are not claimq's, which knows no address either."""
+    threads: list[str] = []
+    await queue.enqueue("a")
+    async with (
+        redis.asyncio.Redis(unix_socket_path=str(valkey.unix_path)) as client,
+        claimq.connect(client=client) as store,
+    ):
+        await store.queue("q").consume(
+            lambda _: threads.extend(thread.name for thread in threading.enumerate()), max_items=1
+        )
+    assert threads
+    assert "claimq-presence" not in threads

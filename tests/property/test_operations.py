@@ -376,6 +376,10 @@ class GiveBacks(RuleBasedStateMachine):
         self.world.release("q", worker, reason)
 
 
+# 15,000 operations and their comparisons: a minute and a half of the processor, of which a busy machine gives little.
+pytestmark = pytest.mark.timeout(3600)
+
+
 @pytest.fixture
 def runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:

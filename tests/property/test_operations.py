@@ -376,10 +376,6 @@ class GiveBacks(RuleBasedStateMachine):
         self.world.release("q", worker, reason)
 
 
-# 15,000 operations and their comparisons: a minute and a half of the processor, of which a busy machine gives little.
-pytestmark = pytest.mark.timeout(3600)
-
-
 @pytest.fixture
 def runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:
@@ -395,6 +391,7 @@ def run(machine: type[Operations | GiveBacks], server: Server, runner: asyncio.R
     )
 
 
+@pytest.mark.timeout(3600)  # 15,000 operations take minutes of the processor, of which a busy machine gives little
 def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
     run(Operations, server, runner, 300)
 

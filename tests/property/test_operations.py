@@ -391,9 +391,7 @@ def run(machine: type[Operations | GiveBacks], server: Server, runner: asyncio.R
     )
 
 
-@pytest.mark.timeout(
-    3600
-)  # 15,000 operations take minutes of the processor, of which a busy machine gives little
+@pytest.mark.timeout(3600)  # 15,000 operations take minutes of a processor that is all theirs
 def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
     run(Operations, server, runner, 300)
 

@@ -9,6 +9,7 @@ from claimq.model import Located, State
 from claimq_cli.header_filter import HeaderFilter
 from claimq_cli.output.answers import age
 from claimq_cli.payload_filter import PayloadFilter
+from claimq_spec.duration import format_duration
 
 _LONGEST_REASON = 200
 _DIGITS = re.compile(r"[0-9]+")
@@ -78,3 +79,17 @@ _ALL = ItemFilter()
 def entered_at(one: Located) -> float:
     """The instant of its failure; of an item that has not failed, when it was enqueued."""
     return (one.failed_at or 0.0) if one.state is State.FAILED else one.item.enqueued_at
+
+
+def fields_of(wanted: ItemFilter) -> dict[str, str]:
+    """The fields of a form with this filter, but for ``payload``, which the web page does not take."""
+    fields = {
+        "error": wanted.error,
+        "reason": wanted.reason,
+        "client": wanted.client or "",
+        "header": str(wanted.header or ""),
+        "min_age": format_duration(wanted.min_age) if wanted.min_age else "",
+        "min_given_up_count": str(wanted.min_given_up_count or ""),
+        "max_given_up_count": "" if wanted.max_given_up_count is None else str(wanted.max_given_up_count),
+    }
+    return {name: text for name, text in fields.items() if text}

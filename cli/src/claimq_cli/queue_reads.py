@@ -11,6 +11,7 @@ import claimq
 from claimq.address import local_mode
 from claimq.model import Item, Located, State, WorkerInfo
 from claimq.tokens import number_of
+from claimq_cli.remote.remote_queue import RemoteQueue
 
 LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
@@ -21,6 +22,8 @@ BARE = "bare-"
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of items after which a list ends early. The last call may exceed it by one item of the largest size."""
 _FIRST, _LARGEST = 8, 250
+ReadableQueue = claimq.ReliableQueue | RemoteQueue
+"""A queue whose state can be read: of the library, or through the API of a web page."""
 
 
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
@@ -51,7 +54,7 @@ async def within_bytes(
     return found, False
 
 
-async def longest_claims(queue: claimq.ReliableQueue, number: int, length: int) -> list[Located]:
+async def longest_claims(queue: ReadableQueue, number: int, length: int) -> list[Located]:
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
     found: dict[str, Located] = {}
     offset = 0
@@ -66,9 +69,7 @@ async def longest_claims(queue: claimq.ReliableQueue, number: int, length: int) 
     return list(found.values())
 
 
-async def page_of(
-    queue: claimq.ReliableQueue, state: State, begin: int, client: str | None = None
-) -> list[Located]:
+async def page_of(queue: ReadableQueue, state: State, begin: int, client: str | None = None) -> list[Located]:
     """Some items of a state in the order of :meth:`claimq.ReliableQueue.items`, after the first ``begin``; none at the
     end. With ``client`` only those of this client in main.
     """
@@ -82,7 +83,7 @@ async def page_of(
 
 
 async def first_matching(
-    queue: claimq.ReliableQueue, matches: Callable[[Located], bool], number: int, offset: int
+    queue: ReadableQueue, matches: Callable[[Located], bool], number: int, offset: int
 ) -> list[Located]:
     """The failed items that match, oldest failure first, after the first ``offset`` of these. Items that leave failed
     during the search can hide others."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_spec.deep_json import DeepDecoder
+from claimq_spec.kubernetes_api.port import part, parts
 
 KIND = "reliablequeues.claimq.dev"
 _SECONDS = 30
@@ -36,6 +37,21 @@ class Kubectl:
     def get(self, *words: str) -> Any:
         """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
         return self._read(*words, "--output=json")
+
+    def config_part(self, kind: str) -> dict[str, Any]:
+        """The entry of the chosen context in a list of kubectl's configuration (``users``, ``contexts``), with its
+        secrets; empty without one. CommandError with kubectl's message if it fails.
+        """
+        words = ("config", "view", "--minify", "--raw", "--flatten", "--output=json")
+        listed = parts(json.loads(self._run(Kubectl(self.context).command(*words))), kind)
+        return listed[0] if listed else {}
+
+    @property
+    def current_namespace(self) -> str:
+        """The namespace of the commands: the chosen one, or that of the context."""
+        return self.namespace or str(
+            part(self.config_part("contexts"), "context").get("namespace") or "default"
+        )
 
     def get_path(self, path: str) -> Any:
         """The JSON at a path of the API. CommandError with kubectl's message if it fails."""

@@ -21,7 +21,7 @@ async def audit(context: Context, name: str, number: int, offset: int) -> None:
 
     Every change by a command of claimq or the web page is recorded before it is made. The queue keeps the last 1,000.
     """
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.audit_log(number, offset=offset)
     context.answers.give_table(
         {"queue": name, "records": [documents.audit_record(one) for one in found]},

@@ -9,6 +9,7 @@ import click
 from claimq.model import Reason, State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import NOT_DONE, CommandError
 from claimq_cli.local_user import local_user
@@ -22,6 +23,10 @@ from claimq_cli.output.owners import owner_note
 @with_context
 async def pause(context: Context, name: str) -> None:
     """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
+    if changes := changes_of(context, name):
+        await changes.queue("pause")
+        context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
+        return
     async with context.changed_queue(name) as queue:
         note = await owner_note(queue)
         await queue.record_action(local_user(), "pause")
@@ -36,9 +41,12 @@ async def pause(context: Context, name: str) -> None:
 @with_context
 async def resume(context: Context, name: str) -> None:
     """Allow claims from the queue NAME again."""
-    async with context.changed_queue(name) as queue:
-        await queue.record_action(local_user(), "resume")
-        await queue.resume()
+    if changes := changes_of(context, name):
+        await changes.queue("resume")
+    else:
+        async with context.changed_queue(name) as queue:
+            await queue.record_action(local_user(), "resume")
+            await queue.resume()
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -20,6 +20,9 @@ from claimq_cli.commands.queue_names import NewQueue, check_exists, did_you_mean
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
+from claimq_cli.queue_reads import ReadableQueue
+from claimq_cli.remote.page_api import PageApi
+from claimq_cli.remote.remote_queue import RemoteQueue
 from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
 
 if TYPE_CHECKING:
@@ -31,6 +34,12 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_ON_A_SERVER = (
+    "this command connects to the server of the queue; through a web page (--web-api) there are audit, busy, clients, "
+    "failed, find, item, items, pause, peek, resume, status and workers"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The server that a command uses, and how it prints its result."""
@@ -39,12 +48,15 @@ class Context:
     data: Path | None
     answers: Answers
     cluster: ClusterAccess | None = None
+    page: PageApi | None = None
 
     async def servers(self, queue: str | None) -> list[Chosen]:
         """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
         namespace (for each that cannot be used it prints an error). CommandError if none can be found."""
         if queue is not None:
             check_name("queue", queue)
+        if self.page is not None:
+            raise CommandError(_ON_A_SERVER, USAGE)
         if self.cluster is None:
             return [choose(self.url, self.data, queue)]
         if queue is not None:
@@ -100,6 +112,15 @@ class Context:
             yield queue
 
     @asynccontextmanager
+    async def read_queue(self, name: str) -> AsyncGenerator[ReadableQueue]:
+        """Like :meth:`queue`, for reads, which are also possible with --web-api."""
+        if self.page is not None:
+            yield RemoteQueue(self.page, name)
+            return
+        async with self.queue(name) as queue:
+            yield queue
+
+    @asynccontextmanager
     async def changed_queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
         """Like :meth:`queue`, for changes: adds the queue to the list of `claimq queues`."""
         async with self.queue(name) as queue:
@@ -139,6 +160,14 @@ def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
     return ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
 
 
+def _page_at(
+    address: str, namespace: str | None, kube_context: str | None
+) -> AbstractAsyncContextManager[PageApi]:
+    from claimq_cli.cluster.page_choice import page_at
+
+    return page_at(address, namespace, kube_context)
+
+
 def output_option(default: str | None) -> Callable[[F], F]:
     """The option for the format of the output."""
     return click.option(
@@ -173,6 +202,12 @@ def common_options(*, output: str | None) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         command = cluster_options(output_option(output)(command))
         command = click.option(
+            "--web-api",
+            "page_address",
+            metavar="ADDRESS",
+            help="Use the web page at this URL, or that of the Service svc/NAMESPACE/NAME, instead of the server.",
+        )(command)
+        command = click.option(
             "--data",
             type=click.Path(path_type=Path),
             help="Use the server of the `claimq up` with this state directory.",
@@ -199,16 +234,22 @@ def with_context(
         data: Path | None,
         namespace: str | None,
         kube_context: str | None,
+        page_address: str | None,
         output: str,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> int | None:
-        kubectl = None if url or data else selected(namespace, kube_context)
+        if page_address and (url or data):
+            raise CommandError("--web-api does not go with --redis and --data; choose one", USAGE)
+        kubectl = None if url or data or page_address else selected(namespace, kube_context)
         cluster = None if kubectl is None else _cluster_access(kubectl)
 
         async def main() -> int | None:
-            async with cluster or nullcontext():
-                return await run(Context(url, data, Answers(output), cluster), *args, **kwargs)
+            async with (
+                cluster or nullcontext(),
+                _page_at(page_address, namespace, kube_context) if page_address else nullcontext() as page,
+            ):
+                return await run(Context(url, data, Answers(output), cluster, page), *args, **kwargs)
 
         with asyncio.Runner(loop_factory=None if cluster is None else cluster.event_loop) as runner:
             return runner.run(main())

@@ -43,7 +43,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
     \b
     claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
     """
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         snapshot = await queue.snapshot()
         if wanted == ItemFilter():
             found = await queue.failed_items(number, offset=offset)
@@ -66,7 +66,7 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
 @with_context
 async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
     """List items of the queue NAME that were dropped or removed by the policy, latest first."""
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
         {"queue": name, "items": [documents.removed(one) for one in found]},
@@ -86,7 +86,7 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
 @with_context
 async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
     """Show one failed item of the queue NAME with all details."""
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.failed_item(id)
     if found is None:
         raise CommandError(absent(name, [id]), NOT_DONE)

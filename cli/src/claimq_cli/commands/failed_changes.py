@@ -6,8 +6,10 @@ import click
 
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.item_selection import Selection, failed_selection
+from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.selected_changes import carry_out, confirm_removal
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.output.owners import owner_note
 from claimq_cli.selected_items import SelectedItems
 
 
@@ -19,6 +21,8 @@ async def requeue(context: Context, name: str, chosen: Selection) -> int:
 
     Name the items by their IDS, or select all that pass the filters with --all.
     """
+    if changes := changes_of(context, name):
+        return await changes.selected(chosen, "requeue", "requeued")
     async with context.queue(name) as queue:
         items = SelectedItems(queue, chosen.wanted, chosen.limit)
         return await carry_out(context, name, chosen, items, items.requeueing(), "requeued")
@@ -33,9 +37,11 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
 
     Name the items by their IDS, or select all that pass the filters with --all.
     """
+    if changes := changes_of(context, name):
+        return await changes.selected(chosen, "remove", "removed", yes=yes)
     async with context.queue(name) as queue:
         items = SelectedItems(queue, chosen.wanted, chosen.limit)
-        await confirm_removal(items, name, chosen, is_given=yes)
+        confirm_removal(name, chosen, await owner_note(queue), is_given=yes)
         return await carry_out(context, name, chosen, items, items.removing(), "removed")
 
 
@@ -53,6 +59,8 @@ async def move(context: Context, name: str, chosen: Selection, target: str) -> i
     """
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)
+    if changes := changes_of(context, name):
+        return await changes.selected(chosen, "move", "moved", target=changes.name_on_page(target))
     async with context.queue(name) as queue, context.queue(target) as other:
         items = SelectedItems(queue, chosen.wanted, chosen.limit)
         return await carry_out(context, name, chosen, items, items.moving_to(other), "moved")

@@ -20,6 +20,8 @@ from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import age, instant, payload
 from claimq_cli.queue_reads import live_workers, longest_claims
+from claimq_cli.remote.page_api import PageApi
+from claimq_cli.remote.remote_queue import RemoteQueue
 from claimq_cli.server_choice import Chosen
 
 STATES = click.Choice([state.value for state in State])
@@ -44,7 +46,7 @@ async def status(context: Context, name: str | None) -> None:
             found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
         return found
 
-    found = await context.from_servers(name, read)
+    found = await (context.from_servers(name, read) if context.page is None else _through(context.page, name))
     statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
@@ -61,6 +63,12 @@ async def status(context: Context, name: str | None) -> None:
         [_status_row(*one) for one in found],
         each="" if name is not None else "queues",
     )
+
+
+async def _through(page: PageApi, name: str | None) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
+    """The status of a queue of a web page, or of all that the user may see there."""
+    names = [name] if name is not None else await page.names()
+    return [(one, *await RemoteQueue(page, one).status()) for one in names]
 
 
 @click.command()
@@ -105,7 +113,7 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 @with_context
 async def peek(context: Context, name: str, number: int, client: str | None) -> None:
     """Show the items of the queue NAME that are claimed next."""
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.peek(number, client=client)
         length = await (queue.length() if client is None else queue.client_length(client))
     context.answers.give_table(
@@ -133,7 +141,7 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
     Items in main are in claim order, busy ones ordered by lease end, delayed ones by due time, failed ones by the time
     of the failure.
     """
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.items(state, number, offset=offset)
     context.answers.give_table(
         {"queue": name, "state": state, "items": [documents.located(one) for one in found]},
@@ -171,7 +179,7 @@ async def busy(context: Context, name: str, number: int) -> None:
     claimq busy thumbnails
     claimq busy thumbnails --limit 5 --output json
     """
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         snapshot = await queue.snapshot()
         found = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
     context.answers.give_table(
@@ -227,7 +235,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
     claimq clients thumbnails
     claimq clients thumbnails acme
     """
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         if client is None:
             found = await queue.clients()
         else:
@@ -252,7 +260,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
     """Show the item ID of the queue NAME: state, holder, history."""
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.find(id)
     if found is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
@@ -303,7 +311,7 @@ async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME.
 
     Those that hold claims or were seen within the last hour."""
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
         {"queue": name, "workers": [documents.worker(one) for one in found]},

@@ -12,13 +12,16 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.inspection import find
 from claimq_cli.commands.item_selection import Selection, waiting_selection
 from claimq_cli.commands.option_types import Duration
+from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.commands.selected_changes import carry_out, confirm_removal
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.item_actions import ItemActions, recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
+from claimq_cli.output.owners import owner_note
 from claimq_cli.selected_items import SelectedItems
+from claimq_spec.duration import format_duration
 
 
 @click.group()
@@ -51,6 +54,12 @@ async def cancel(context: Context, name: str, chosen: Selection, error: str) -> 
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
     claimq item cancel thumbnails --all --state main --client acme --dry-run
     """
+    if changes := changes_of(context, name):
+        if chosen.ids:
+            return await _each(
+                context, name, chosen.ids, lambda one: changes.item(one, "cancel", error=error)
+            )
+        return await changes.selected(chosen, "cancel", "cancelled", because=error)
     async with context.changed_queue(name) as queue:
         if chosen.ids:
             actions = _actions(queue)
@@ -68,11 +77,15 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
 
     `claimq failed removed NAME` lists the latest ones that were removed from main, delayed and busy.
     """
+    if changes := changes_of(context, name):
+        if chosen.ids:
+            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "remove"))
+        return await changes.selected(chosen, "remove", "removed", yes=yes)
     async with context.changed_queue(name) as queue:
         if chosen.ids:
             return await _each(context, name, chosen.ids, _actions(queue).remove)
         items = _selected(queue, chosen)
-        await confirm_removal(items, name, chosen, is_given=yes)
+        confirm_removal(name, chosen, await owner_note(queue), is_given=yes)
         return await carry_out(context, name, chosen, items, items.removing(), "removed")
 
 
@@ -87,6 +100,10 @@ async def run_now(context: Context, name: str, chosen: Selection) -> int:
     \b
     claimq item run-now thumbnails --all --state delayed --last-error timeout
     """
+    if changes := changes_of(context, name):
+        if chosen.ids:
+            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "run-now"))
+        return await changes.selected(chosen, "run-now", "run_now")
     async with context.changed_queue(name) as queue:
         if chosen.ids:
             return await _each(context, name, chosen.ids, _actions(queue).run_now)
@@ -105,6 +122,13 @@ async def requeue(context: Context, name: str, chosen: Selection, delay: float |
     """
     if delay is not None and not chosen.ids:
         raise CommandError("--delay does not go with --all; name the items by their ids", USAGE)
+    if changes := changes_of(context, name):
+        text = "" if delay is None else format_duration(delay)
+        if chosen.ids:
+            return await _each(
+                context, name, chosen.ids, lambda one: changes.item(one, "requeue", delay=text)
+            )
+        return await changes.selected(chosen, "requeue", "requeued")
     async with context.changed_queue(name) as queue:
         if chosen.ids:
             actions = _actions(queue)
@@ -123,6 +147,11 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
     """
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)
+    if changes := changes_of(context, name):
+        there = changes.name_on_page(target)
+        if chosen.ids:
+            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "move", target=there))
+        return await changes.selected(chosen, "move", "moved", target=there)
     async with context.queue(name) as queue, context.queue(target) as other:
         if chosen.ids:
             actions = _actions(queue)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from claimq.model import Located, State
 from claimq_cli.commands.confirmation import confirm
@@ -14,7 +16,6 @@ from claimq_cli.item_filter import ItemFilter, entered_at
 from claimq_cli.local_user import local_user
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
-from claimq_cli.output.owners import owner_note
 from claimq_cli.output.progress import Progress
 from claimq_cli.rate_limit import Pace
 from claimq_cli.selected_items import Change, SelectedItems
@@ -34,6 +35,18 @@ COLUMNS = {
 """The columns of :func:`row_of`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a change has done. ``missing``: ids that were not there; ``problems``: why others were not changed, the
+    first of ``problem_count``.
+    """
+
+    changed: int
+    missing: list[str]
+    problems: list[str]
+    problem_count: int
+
+
 async def carry_out(
     context: Context, name: str, chosen: Selection, items: SelectedItems, change: Change, past: str
 ) -> int:
@@ -43,33 +56,41 @@ async def carry_out(
     if chosen.is_dry:
         async with stopping() as stop:
             await items.count(stop)
-        _show_dry_run(context, name, items)
+        show_dry_run(context, name, items.state, items.matched, items.samples)
         return 0
     missing: list[str] = []
     if chosen.ids:
         missing = await items.run_on(chosen.ids, change, recorded_in(items.queue, local_user()))
     else:
         await _run(items, change, Pace(chosen.rate), past)
-    document = {"queue": name, past: items.changed, "missing": missing, "problems": items.problems}
-    context.answers.give(document, f"{name}: {count(items.changed)} {past.replace('_', ' ')}")
-    if missing:
-        terminal.say_error(absent(name, missing))
-    for problem in items.problems:
+    result = Result(items.changed, missing, items.problems, items.problem_count)
+    return show_result(context, name, past, result)
+
+
+def show_result(context: Context, name: str, past: str, result: Result) -> int:
+    """Prints the result of a change. Returns the exit code."""
+    document = {"queue": name, past: result.changed, "missing": result.missing, "problems": result.problems}
+    context.answers.give(document, f"{name}: {count(result.changed)} {past.replace('_', ' ')}")
+    if result.missing:
+        terminal.say_error(absent(name, result.missing))
+    for problem in result.problems:
         terminal.say_error(problem)
-    if items.problem_count > len(items.problems):
-        terminal.say_error(f"{count(items.problem_count - len(items.problems))} more were not changed")
-    return NOT_DONE if missing or items.problems else 0
+    if result.problem_count > len(result.problems):
+        terminal.say_error(f"{count(result.problem_count - len(result.problems))} more were not changed")
+    return NOT_DONE if result.missing or result.problems else 0
 
 
-async def confirm_removal(items: SelectedItems, name: str, chosen: Selection, *, is_given: bool) -> None:
-    """Asks before all items that pass the filters are removed. CommandError if the user does not confirm it."""
+def confirm_removal(name: str, chosen: Selection, owner: str, *, is_given: bool) -> None:
+    """Asks before all items that pass the filters are removed. CommandError if the user does not confirm it.
+
+    ``owner``: a note on who owns the queue.
+    """
     if chosen.ids or chosen.is_dry:
         return
-    one = _one_of(items.state)
+    one = _one_of(chosen.state)
     is_filtered = chosen.wanted != ItemFilter()
     which = f"all {one.replace('item', 'items')} that match the filters" if is_filtered else f"every {one}"
-    note = await owner_note(items.queue)
-    confirm(f"this removes {which} of {name}{note} permanently", is_given=is_given)
+    confirm(f"this removes {which} of {name}{owner} permanently", is_given=is_given)
 
 
 async def _run(items: SelectedItems, change: Change, pace: Pace, past: str) -> None:
@@ -87,15 +108,20 @@ async def _run(items: SelectedItems, change: Change, pace: Pace, past: str) -> N
             raise CommandError(f"interrupted after {count(items.changed)}", INTERRUPTED)
 
 
-def _show_dry_run(context: Context, name: str, items: SelectedItems) -> None:
-    samples = [documents.located(one) for one in items.samples]
+def show_dry_run(context: Context, name: str, state: State, matched: int, samples: Sequence[Located]) -> None:
+    """Prints how many items pass the filters, and the first of them."""
     context.answers.give_table(
-        {"queue": name, "dry_run": True, "matching": items.matched, "samples": samples},
-        COLUMNS[items.state],
-        [row_of(one) for one in items.samples],
-        nothing=f"{name}: no {_one_of(items.state)} passes the filters",
+        {
+            "queue": name,
+            "dry_run": True,
+            "matching": matched,
+            "samples": [documents.located(one) for one in samples],
+        },
+        COLUMNS[state],
+        [row_of(one) for one in samples],
+        nothing=f"{name}: no {_one_of(state)} passes the filters",
     )
-    terminal.say_error(f"{name}: {count(items.matched)} would be changed; nothing was (--dry-run)")
+    terminal.say_error(f"{name}: {count(matched)} would be changed; nothing was (--dry-run)")
 
 
 def _one_of(state: State) -> str:

@@ -44,11 +44,12 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def item(one: Item) -> Json:
-    """An item."""
+def item(one: Item, *, is_exact: bool = False) -> Json:
+    """An item. ``is_exact``: with the payload as ``payload_base64``, which can be decoded to the same bytes."""
+    exact = {"payload_base64": base64.b64encode(one.payload).decode()} if is_exact else None
     return {
         "id": one.id,
-        **payload_of(one.payload),
+        **(exact or payload_of(one.payload)),
         "client": one.client,
         "headers": one.headers,
         "first_enqueued_at": one.first_enqueued_at,
@@ -67,8 +68,8 @@ def item(one: Item) -> Json:
     }
 
 
-def located(one: Located) -> Json:
-    """An item and its state. Fields that do not apply to the state are null."""
+def located(one: Located, *, is_exact: bool = False) -> Json:
+    """An item, as :func:`item`, and its state. Fields that do not apply to the state are null."""
     return {
         "state": one.state.value,
         "name": one.name or one.item.id,
@@ -77,7 +78,7 @@ def located(one: Located) -> Json:
         "lease_until": one.lease_until,
         "due_at": one.due_at,
         "failed_at": one.failed_at,
-        "item": item(one.item),
+        "item": item(one.item, is_exact=is_exact),
     }
 
 
@@ -97,13 +98,13 @@ def outcome(one: Outcome) -> Json:
     return {"token": one.token, "verdict": one.verdict.value, "delay": one.delay}
 
 
-def removed(one: RemovedItem) -> Json:
+def removed(one: RemovedItem, *, is_exact: bool = False) -> Json:
     """An entry of the log of removed items: the first part of the payload, and its whole size."""
     return {
         "removed_at": one.removed_at,
         "reason": one.reason,
         "payload_size": one.payload_size,
-        "item": item(one.item),
+        "item": item(one.item, is_exact=is_exact),
     }
 
 

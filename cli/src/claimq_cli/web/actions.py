@@ -5,9 +5,11 @@ itself have.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.exceptions import HTTPException
@@ -75,8 +77,7 @@ class Actions:
             case _:
                 await self._queues.suspend(name, action == "suspend")
         await queue.add_to_index()
-        session.note(f"{name} {result}")
-        return _to(_path(name))
+        return done(request, f"{name} {result}", _path(name))
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""
@@ -94,12 +95,14 @@ class Actions:
         }
         if action not in acts:
             raise HTTPException(400, "there is no such action")
-        try:
-            session.note(await acts[action]())
-        except CommandError as error:
-            session.note(f"not done: {error}")
         stays = action in ("cancel", "run-now", "requeue")
-        return _to(_path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name))
+        path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
+        try:
+            return done(request, await acts[action](), path)
+        except CommandError as error:
+            if request.state.is_api:
+                raise HTTPException(409, str(error)) from error
+            return done(request, f"not done: {error}", path)
 
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
         return await items.move(item_id, await self._target(session, name, form))
@@ -113,13 +116,16 @@ class Actions:
         items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGED[page])
         change = await self._change(session, items, name, form)
         record = self._queues.recorder(name, session.user)
+        if items.state is State.FAILED and form.get("id"):
+            missing = await items.run_on([form["id"]], change, record)
+            return done(request, "", _path(name, page), missing=missing, problems=items.problems)
         is_allowed = partial(self._access.may, session, Right.CHANGE, name)
         run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
         if run_id is None:
             raise HTTPException(
                 503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
             )
-        return _to(_path(name, f"runs/{run_id}"))
+        return done(request, "", _path(name, f"runs/{run_id}"), run=run_id)
 
     async def _change(self, session: Session, items: SelectedItems, name: str, form: Form) -> Change:
         match form.get("action"):
@@ -144,7 +150,7 @@ class Actions:
         if run is None:
             raise HTTPException(404, "there is no such change")
         run.stop.set()
-        return _to(_path(name, f"runs/{run_id}"))
+        return done(request, "", _path(name, f"runs/{run_id}"))
 
     async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
         target = form.get("target", "")
@@ -172,8 +178,9 @@ async def checked_form(request: Request) -> tuple[Session, Form]:
     """The session of a request and the fields of its form, which must have the token of the session."""
     session: Session | None = request.state.session
     form = await read_form(request)
-    if session is None or not secrets.compare_digest(
-        form.get("form_token", "").encode(), session.form_token.encode()
+    if session is None or not (  # no other site can send the token of a request to the API
+        request.state.is_api
+        or secrets.compare_digest(form.get("form_token", "").encode(), session.form_token.encode())
     ):
         raise HTTPException(403, "this form is out of date; open the page again")
     return session, form
@@ -214,5 +221,16 @@ def _path(name: str, rest: str = "") -> str:
     return f"/queues/{name}" + (f"/{rest}" if rest else "")
 
 
-def _to(path: str) -> Response:
+def done(request: Request, text: str, path: str, **fields: object) -> Response:
+    """The answer to a change: leads a browser to a page with the text; a program gets the text and the fields."""
+    if request.state.is_api:
+        return answer({"message": text, **fields})
+    session: Session = request.state.session
+    if text:
+        session.note(text)
     return RedirectResponse(path, 303)
+
+
+def answer(document: Mapping[str, Any], status: int = 200) -> Response:
+    """The answer of the API with this document."""
+    return Response(json.dumps(document), status, media_type="application/json")

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from claimq.model import State
 from claimq_cli.header_filter import parse_header_filter
 from claimq_cli.item_filter import ItemFilter
-from claimq_spec.duration import format_duration, parse_duration
+from claimq_spec.duration import parse_duration
 
 LONGEST_TEXT = 1000
 CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
@@ -37,17 +37,3 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
         )
     except ValueError as error:
         raise HTTPException(400, f"the filter cannot be used: {error}") from error
-
-
-def fields_of(wanted: ItemFilter) -> dict[str, str]:
-    """The fields of a form with this filter."""
-    fields = {
-        "error": wanted.error,
-        "reason": wanted.reason,
-        "client": wanted.client or "",
-        "header": str(wanted.header or ""),
-        "min_age": format_duration(wanted.min_age) if wanted.min_age else "",
-        "min_given_up_count": str(wanted.min_given_up_count or ""),
-        "max_given_up_count": "" if wanted.max_given_up_count is None else str(wanted.max_given_up_count),
-    }
-    return {name: text for name, text in fields.items() if text}

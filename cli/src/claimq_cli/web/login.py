@@ -9,7 +9,7 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from claimq_cli.errors import USAGE, CommandError
@@ -17,6 +17,7 @@ from claimq_cli.local_user import local_user
 
 COOKIE = "claimq_session"
 _IDLE_SECONDS = 12 * 3600.0
+_TOKEN_SECONDS = 60.0
 _MOST_SESSIONS = 1000
 _MOST_OF_A_USER = 20
 _MOST_NOTICES = 10
@@ -102,6 +103,19 @@ class Logins:
         """The session of a user whom a proxy has authenticated: one for all of their browsers."""
         key = _digest(repr(user))
         return self._find(key) or self._begin(key, user)
+
+    async def session_of_token(self, token: str) -> Session | None:
+        """The session of a request with the token of a user, which is checked every minute; None for an unknown one."""
+        key = _digest(f"token {token}")
+        if known := self._find(key):
+            return known
+        user = await self._authenticate(token) if token else None
+        if user is None:
+            return None
+        ends_at = time.monotonic() + _TOKEN_SECONDS
+        if user.expires_at is None or user.expires_at > ends_at:
+            user = replace(user, expires_at=ends_at)
+        return self._begin(key, user)
 
     def log_out(self, cookie: str) -> None:
         """Ends the session of a cookie."""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session
 from claimq_spec.http_host import is_own_host
+from claimq_spec.kubernetes_api.port import ClusterError
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -30,6 +31,8 @@ STATIC = "/static/"
 LOGIN = "/login"
 HEALTH = "/healthz"
 """The path that says whether the process serves; the only one that needs no login."""
+API = "/api/v1/"
+"""Paths of the JSON API: requests have a token, and no cookie."""
 FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
 _LONGEST_FORM = 64 * 1024
@@ -68,10 +71,34 @@ class Guarded:
             await send(message)
 
         headers = Headers(scope=scope)
-        session = self._session(scope, headers)
-        scope.setdefault("state", {})["session"] = session
-        answer = self._refusal(scope["method"], headers) or self._needs_login(scope, session)
+        state = scope.setdefault("state", {})
+        state["is_api"] = scope["path"].startswith(API)
+        answer = self._refusal(scope["method"], headers)
+        if answer is None and state["is_api"]:
+            state["session"], answer = await self._of_token(headers)
+        elif answer is None:
+            state["session"] = self._session(scope, headers)
+            answer = self._needs_login(scope, state["session"])
         await (answer or self._app)(scope, receive, send_guarded)
+
+    async def _of_token(self, headers: Headers) -> tuple[Session | None, Response | None]:
+        """The session of a request to the API, or why there is none."""
+        if self._logins is None:
+            return None, None
+        if self._proxy is not None:
+            return None, PlainTextResponse("this page takes users from its proxy only, and no tokens\n", 403)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        try:
+            session = await self._logins.session_of_token(token.strip()) if kind == "Bearer" else None
+        except ClusterError as error:
+            return None, PlainTextResponse(f"the token cannot be checked now: {error}\n", 503)
+        if session is not None:
+            return session, None
+        return None, PlainTextResponse(
+            "send a token that this page knows, as Authorization: Bearer TOKEN\n",
+            401,
+            {"WWW-Authenticate": "Bearer"},
+        )
 
     def _session(self, scope: Scope, headers: Headers) -> Session | None:
         if self._logins is None:

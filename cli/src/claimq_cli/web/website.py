@@ -12,20 +12,21 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
+from claimq_cli.item_filter import fields_of
 from claimq_cli.queue_reads import live_workers
 from claimq_cli.selected_items import SelectedItems
-from claimq_cli.web import plot, queue_pages
+from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
-from claimq_cli.web.actions import Actions
+from claimq_cli.web.actions import Actions, answer
 from claimq_cli.web.answering import answering
-from claimq_cli.web.filter_forms import CHANGED, fields_of, filter_of
+from claimq_cli.web.filter_forms import CHANGED, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, notes_of, selected, warnings_of
@@ -91,10 +92,12 @@ class Site:
         routes = [
             Route(HEALTH, self._health),
             Route("/", self._overview),
+            *self._login_pages(),
             Route("/queues/{name}", self._summary),
             Route("/queues/{name}/item", self._item),
             Route("/queues/{name}/audit", self._audit),
-            *(self._pages_of_users() if self._logins else []),
+            *self._changes(),
+            api.routes(self._names, self._read, self._changes()),
             Route("/queues/{name}/{state}", self._items),
             Mount(f"{STATIC}{VERSION}", StaticFiles(directory=_STATIC)),
         ]
@@ -104,17 +107,32 @@ class Site:
         app.add_exception_handler(HTTPException, self._http_error)
         return Guarded(app, hosts, self._logins, self._proxy)
 
-    def _pages_of_users(self) -> list[Route]:
-        routes: list[Route] = []
-        if self._logins and self._proxy is None:
-            routes += LoginPages(self._logins, self._page).routes()
-        if self._may_act:
-            routes += [
-                Route("/queues/{name}/selected", self._selected),
-                Route("/queues/{name}/runs/{run}", self._run),
-                *Actions(self._queues, self._access, self._runs).routes(),
-            ]
-        return routes
+    def _login_pages(self) -> list[Route]:
+        if self._logins is None or self._proxy is not None:
+            return []
+        return LoginPages(self._logins, self._page).routes()
+
+    def _changes(self) -> list[BaseRoute]:
+        if self._logins is None or not self._may_act:
+            return []
+        return [
+            Route("/queues/{name}/selected", self._selected),
+            Route("/queues/{name}/runs/{run}", self._run),
+            *Actions(self._queues, self._access, self._runs).routes(),
+        ]
+
+    async def _names(self, request: Request) -> list[str]:
+        names = [*await self._queues.names()]
+        seen = await self._access.visible(request.state.session, names)
+        return [name for name in names if name in seen]
+
+    async def _read(self, request: Request, right: Right, read: api.Read) -> Json:
+        """What a read of the API finds."""
+        name, queue = await self._queue_of(request, right)
+        async with self._reading(name):
+            if not await queue.exists():
+                raise no_queue(name)
+            return await read(queue, request.query_params)
 
     @asynccontextmanager
     async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
@@ -246,6 +264,8 @@ class Site:
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(name):
             await items.count(stop)
+        if request.state.is_api:
+            return answer(api.selected(items))
         fields = fields_of(wanted)
         return await self._queue_page(request, "selected.html", name, tab, selected=items, fields=fields)
 
@@ -257,6 +277,8 @@ class Site:
                 404, "there is no such change; `claimq web` has forgotten it or was restarted"
             )
         run_id = request.path_params["run"]
+        if request.state.is_api:
+            return answer(api.progress(run))
         tab = next(tab for tab, state in CHANGED.items() if state is run.items.state)
         return await self._queue_page(request, "run.html", name, tab, run=run, run_id=run_id)
 
@@ -314,11 +336,16 @@ class Site:
         status = (
             404 if isinstance(error, InvalidName) else 503 if isinstance(error, StoreUnavailable) else 500
         )
-        return self._page(request, "error.html", status=status, message=str(error))
+        return self._error(request, status, str(error))
 
     async def _cluster_error(self, request: Request, error: Exception) -> Response:
-        return self._page(request, "error.html", status=503, message=str(error))
+        return self._error(request, 503, str(error))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
-        return self._page(request, "error.html", status=status, message=text)
+        return self._error(request, status, text)
+
+    def _error(self, request: Request, status: int, message: str) -> Response:
+        if request.state.is_api:
+            return answer({"message": message}, status)
+        return self._page(request, "error.html", status=status, message=message)

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from claimq_bench import (
@@ -17,6 +17,7 @@ from claimq_bench import (
     pushing,
     reaping,
     scale,
+    streaming,
     through_sidecar,
     wake,
 )
@@ -24,9 +25,6 @@ from claimq_bench.cycle import Row, Setting
 from claimq_bench.figures import Figure, Report, shown, writable
 from claimq_bench.killing import report_kills
 from claimq_bench.meter import Bed, Spread, WrongResult
-
-PARTS = ("cycle", "enqueue", "consume", "waiting", "busy", "clients", "wake", "reap", "sidecar", "push")
-"""What runs without `--only`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Plan:
     wake_samples: int
     sidecar_items: int
     sidecar_starts: int
+    stream_items: int
     push_items: int
     reap_runs: int
 
@@ -63,6 +62,7 @@ FULL = Plan(
     wake_samples=1_000,
     sidecar_items=40_000,
     sidecar_starts=5,
+    stream_items=200_000,
     push_items=40_000,
     reap_runs=3,
 )
@@ -84,6 +84,7 @@ QUICK = Plan(
     wake_samples=150,
     sidecar_items=10_000,
     sidecar_starts=2,
+    stream_items=20_000,
     push_items=4_000,
     reap_runs=1,
 )
@@ -368,10 +369,6 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     )
 
 
-async def _push(report: Report, bed: Bed, plan: Plan) -> None:
-    await pushing.report(report, bed, items=plan.push_items)
-
-
 async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     contents, rounds = (blocking.QUICK, 2) if plan is QUICK else (blocking.FULL, 3)
     bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
@@ -379,7 +376,7 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     bed.control.config_set("appendonly", "yes")
 
 
-_PARTS = {
+_PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "cycle": _cycle,
     "enqueue": _enqueue,
     "consume": _consume,
@@ -389,6 +386,9 @@ _PARTS = {
     "wake": _wake,
     "reap": _reap,
     "sidecar": _sidecar,
-    "push": _push,
+    "stream": lambda report, bed, plan: streaming.report(report, bed, items=plan.stream_items),
+    "push": lambda report, bed, plan: pushing.report(report, bed, items=plan.push_items),
     "blocking": _blocking,
 }
+PARTS = tuple(part for part in _PARTS if part != "blocking")
+"""What runs without `--only`."""

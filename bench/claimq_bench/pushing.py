@@ -1,27 +1,21 @@
 """Push delivery: a sidecar sends items to a minimal app, in Go if it is installed, otherwise in Python."""
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import claimq
 from claimq_bench.figures import Report
-from claimq_bench.meter import Bed, Spread, must
-from claimq_bench.rivals import new_payloads
-from claimq_bench.through_sidecar import SIZE, Sidecar
+from claimq_bench.meter import Bed, Spread
+from claimq_bench.through_sidecar import Sidecar, delivered
 from testkit.places import new_directory
 from testkit.processes import Process
 
 CONCURRENCY = 32
 ROUNDS = 3
-LONGEST = 300.0
-_POLL = 0.01
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,7 @@ async def measure(bed: Bed, *, items: int) -> Found:
     app = App(folder)
     sidecar = Sidecar(bed, "push", CLAIMQ_PUSH_SOCKET=str(app.socket), CLAIMQ_CONCURRENCY=str(CONCURRENCY))
     try:
-        rounds = [await _round(bed, sidecar, items) for _ in range(ROUNDS)]
+        rounds = [await delivered(bed, sidecar, items) for _ in range(ROUNDS)]
     finally:
         sidecar.close()
         app.close()
@@ -83,20 +77,3 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
         limit="Python's time in the sidecar for a request, and the app's own time",
     )
     report.of_rounds("push_sidecar_us_per_item", "processor time of the sidecar", found.sidecar_us, unit="us")
-
-
-async def _round(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:
-    """Items per second, and microseconds of the sidecar's processor time for each."""
-    async with claimq.connect(bed.url) as server:
-        queue = server.queue("push", worker="producer")
-        await queue.pause()
-        await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
-        before, used, start = (await queue.stats())["done"], sidecar.cpu_seconds(), time.perf_counter()
-        await queue.resume()
-        while any((await queue.lengths()).values()):
-            must(time.perf_counter() - start < LONGEST, "the pushes do not come to an end")
-            await asyncio.sleep(_POLL)
-        seconds = time.perf_counter() - start
-        used = sidecar.cpu_seconds() - used
-        must((await queue.stats())["done"] - before == count, f"push: {count} items went in, others came out")
-    return count / seconds, used / count * 1e6

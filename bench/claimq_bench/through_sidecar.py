@@ -31,6 +31,7 @@ CONCURRENT = 50
 ROUND_TRIPS = 1_000
 LONGEST_START = 20.0
 LONGEST_APP = 300.0
+_POLL = 0.01
 IDLE_SECONDS = 1.0
 
 
@@ -69,6 +70,7 @@ class Sidecar:
 
     def __init__(self, bed: Bed, queue: str, **settings: str) -> None:
         """`settings`: further environment variables."""
+        self.queue = queue
         self.directory = new_directory()
         self.socket = self.directory / "claimq.sock"
         port = free_port()
@@ -234,3 +236,23 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> float:
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
     return count / float(seconds)
+
+
+async def delivered(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:
+    """Items per second that the sidecar brings to an app by itself, from the first claim to the last verdict, and
+    microseconds of the sidecar's processor time for each. WrongResult when they do not add up.
+    """
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue(sidecar.queue, worker="producer")
+        await queue.pause()
+        await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
+        before, used, start = (await queue.stats())["done"], sidecar.cpu_seconds(), time.perf_counter()
+        await queue.resume()
+        while any((await queue.lengths()).values()):
+            must(time.perf_counter() - start < LONGEST_APP, "the items do not come to an end")
+            await asyncio.sleep(_POLL)
+        seconds = time.perf_counter() - start
+        used = sidecar.cpu_seconds() - used
+        done = (await queue.stats())["done"] - before
+        must(done == count, f"{sidecar.queue}: {count} items went in, {done} came out")
+    return count / seconds, used / count * 1e6

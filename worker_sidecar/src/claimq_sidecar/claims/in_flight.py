@@ -55,7 +55,8 @@ class InFlight:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
         # First, since removing an earlier claim of the same token frees its slot for another request.
         self._concurrency.take(1)
-        self.remove([token])
+        if token in self._claims:
+            self.remove([token])
         claim = InFlightClaim(token, session, now, lease, now + lease)
         self._claims[token] = claim
         if session is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import cast
 
@@ -148,9 +149,12 @@ class Verdicts:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
         earlier = self._earlier(verb, outcomes) if remember else {}
+        labels = Counter(
+            "already_done" if outcome.token in earlier else outcome.verdict.value for outcome in outcomes
+        )
+        for label, count in labels.items():
+            self._metrics.count_verdict(label, count)
         for outcome in outcomes:
-            label = "already_done" if outcome.token in earlier else outcome.verdict.value
-            self._metrics.count_verdict(label)
             if remember and outcome.verdict is not Verdict.LOST:
                 self._recent.note(outcome.token, verb, outcome.verdict.value)
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes

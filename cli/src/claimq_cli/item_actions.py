@@ -114,7 +114,13 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
     id."""
     item = found.item
     enqueued = await target.enqueue(
-        item.payload, id=item.id, client=item.client, at=found.due_at, headers=item.headers
+        item.payload,
+        id=item.id,
+        client=item.client,
+        at=found.due_at,
+        headers=item.headers,
+        deadline=item.deadline,
+        max_requeues=item.max_requeues,
     )
     if enqueued.is_duplicate:
         raise CommandError(

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from claimq.arguments import text
 from claimq.errors import InvalidName
-from claimq.item_options import are_options, read_headers
+from claimq.item_options import are_options, read_headers, read_limits
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
@@ -107,6 +107,8 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
     client = None if header[3] == b"-" else header[3].decode("ascii")
     if not meta:
         return Item(header[1].decode("ascii"), payload, at, at, client)
+    options = meta.get("options", {})
+    deadline, max_requeues = read_limits(options)
     return Item(
         id=header[1].decode("ascii"),
         payload=payload,
@@ -121,7 +123,9 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         last_error=meta.get("error"),
         history=tuple(map(_history_entry, meta.get("history", ()))),
         error_detail=meta.get("detail"),
-        header_pairs=read_headers(meta.get("options", {})),
+        header_pairs=read_headers(options),
+        deadline=deadline,
+        max_requeues=max_requeues,
     )
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, cast
 
+from claimq.arguments import count, instant, seconds
 from claimq.model import NewItem
 
+MAX_REQUEUES: Final = 1_000_000
 MAX_HEADERS: Final = 16
 MAX_HEADER_NAME: Final = 64
 MAX_HEADER_VALUE: Final = 1024
@@ -21,6 +24,7 @@ HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
 """Pattern of a whole value. A space at an end would be lost in HTTP."""
 RESERVED: Final = "claimq-"
 """The names that begin so are claimq's own."""
+_LATEST_DEADLINE: Final = 9_999_999_999.0
 _NAME, _VALUE, _STORED_VALUE = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*"))
 
 
@@ -60,10 +64,25 @@ def _checked_value(name: object, value: object) -> str:
 
 def options_word(new: NewItem) -> str:
     """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
-    if new.headers is None or not (headers := checked_headers(new.headers)):
+    if new.headers is None and new.deadline is None and new.max_requeues is None:
         return ""
-    # A list, so that no name stands where the scripts look for a field of their own.
-    return json.dumps({"headers": [word for pair in headers.items() for word in pair]}, separators=(",", ":"))
+    options: dict[str, object] = {}
+    if new.headers is not None and (headers := checked_headers(new.headers)):
+        # A list, so that no name stands where the scripts look for a field of their own.
+        options["headers"] = [word for pair in headers.items() for word in pair]
+    if isinstance(new.deadline, timedelta):
+        options["deadline"] = f"+{round(seconds('deadline', new.deadline) * 1000)}"
+    elif new.deadline is not None:
+        options["deadline"] = _deadline_ms(instant("deadline", new.deadline))
+    if new.max_requeues is not None:
+        options["max_requeues"] = count("max_requeues", new.max_requeues, most=MAX_REQUEUES)
+    return json.dumps(options, separators=(",", ":")) if options else ""
+
+
+def _deadline_ms(at: float) -> int:
+    if at > _LATEST_DEADLINE:
+        raise ValueError(f"deadline is {at}; give an instant before the year 2286, or none")
+    return round(at * 1000)
 
 
 def read_headers(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -72,11 +91,20 @@ def read_headers(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(zip(words[::2], words[1::2], strict=True))
 
 
+def read_limits(options: Mapping[str, Any]) -> tuple[float | None, int | None]:
+    """The deadline in Unix seconds and ``max_requeues``; None for what is not set."""
+    deadline: int | None = options.get("deadline")
+    return None if deadline is None else deadline / 1000, options.get("max_requeues")
+
+
 def are_options(options: object) -> bool:
     """Whether a script can have written these options. Those of later releases are not looked at."""
     if not isinstance(options, dict) or not options:
         return False
     found = cast("dict[str, object]", options)
+    limit = found.get("max_requeues", 0)
+    if type(found.get("deadline", 0)) is not int or type(limit) is not int or limit > MAX_REQUEUES:
+        return False
     return "headers" not in found or _are_headers(found["headers"])
 
 

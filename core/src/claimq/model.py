@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -64,8 +65,9 @@ class Item(NamedTuple):
 
     Requeueing a failed item restarts the counters, but not ``given_up_count`` (how often it has gone to failed) and
     ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
-    when the item last entered the tail of main, ``first_enqueued_at`` when it first did. ``header_pairs``: the headers
-    that the producer set, as names and values.
+    when the item last entered the tail of main, ``first_enqueued_at`` when it first did. From the producer:
+    ``header_pairs`` (the headers, as names and values), ``deadline`` (after it the item is not started),
+    ``max_requeues`` (instead of the queue's ``requeue_limit``).
     """
 
     id: str
@@ -82,6 +84,8 @@ class Item(NamedTuple):
     history: tuple[HistoryEntry, ...] = ()
     error_detail: str | None = None
     header_pairs: tuple[tuple[str, str], ...] = ()
+    deadline: float | None = None
+    max_requeues: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -120,12 +124,14 @@ def payload_json(item_id: str, payload: bytes) -> object:
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """An item to enqueue with an id, a client, a delay or headers.
+    """An item to enqueue with an id, a client, a delay, headers or limits of its own.
 
     ``id``: the producer's own; within the queue's id window the same id is not queued twice. ``delay``
     (from now: seconds or a timedelta) and ``at`` (an instant: Unix seconds or an aware datetime) exclude each other.
     ``headers``: at most 16, with names of up to 64 lower-case letters, digits and ``-``, and values of up to 1,024
-    printable ASCII characters.
+    printable ASCII characters. ``deadline`` (a timedelta from now, or an instant: Unix seconds or an aware datetime):
+    after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
+    ``requeue_limit``.
     """
 
     payload: object
@@ -134,6 +140,8 @@ class NewItem:
     delay: Duration | None = None
     at: Instant | None = None
     headers: Mapping[str, str] | None = None
+    deadline: Instant | timedelta | None = None
+    max_requeues: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +312,7 @@ class ClientInfo:
 
 COUNTERS = (
     "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
-    "failed", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",
+    "failed", "past_deadline", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",
 )  # fmt: skip
 """Names of a queue's counters; docs/operations.md explains them."""
 

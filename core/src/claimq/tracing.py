@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -87,7 +88,7 @@ def _carrying(item: object, context: Mapping[str, str]) -> object:
     headers = {**context, **own}
     if "traceparent" in own or len(headers) > MAX_HEADERS:
         return item
-    return NewItem(new.payload, new.id, new.client, new.delay, new.at, headers)
+    return replace(new, headers=headers)
 
 
 def _context_headers() -> dict[str, str]:

@@ -54,10 +54,16 @@ def verdict_of(queue: Queue, claim: claimq.Claim | None) -> Verdict | None:
 
 def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> None:
     on("enqueue", "q", "payload", "--id", "x", "--header", "tenant=acme", "--header", "note=a = b")
+    on("enqueue", "q", "y", "--id", "l", "--deadline", "2100-01-01T00:00:00Z", "--max-requeues", "2")
     headers = {"tenant": "acme", "note": "a = b"}
     assert on("peek", "q", "-o", "json").json["items"][2]["headers"] == headers
     assert "headers:     tenant: acme\n             note: a = b\n" in on("item", "show", "q", "x").out
-    on("enqueue", "other", "something", "--id", "y")
+    on("enqueue", "other", "something", "--id", "y", "--expires-in", "1h")
+    assert on("item", "move", "q", "other", "l").code == 0
+    limited = on("item", "show", "other", "l", "-o", "json").json["item"]
+    assert (limited["deadline"], limited["max_requeues"]) == (4102444800, 2)
+    assert "limit:       2 requeues\n" in on("item", "show", "other", "l").out
+    assert on("enqueue", "q", "x", "--expires-in", "1h", "--deadline", "1").code == 2
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")
     for words, ids in (("tenant", "x\n"), ("note=a = b", "x\n"), ("tenant=acm", ""), ("none", "")):

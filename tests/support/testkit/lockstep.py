@@ -373,15 +373,17 @@ def _row(outcome: Outcome) -> tuple[str, str, str]:
 
 def _new_item(new: New) -> NewItem:
     payload, own_id, client, delay = new
-    return NewItem(payload, id=own_id, client=client, delay=delay, headers=_headers(payload))
+    headers, limit = _options(payload)
+    return NewItem(payload, id=own_id, client=client, delay=delay, headers=headers, max_requeues=limit)
 
 
 def _order(new: New, model: QueueModel, item_id: str) -> Order:
     payload, own_id, client, delay = new
     due = model.now + round(delay * 1000) if delay else None
-    return Order(payload, item_id, client or "-", due, own_id is not None, _headers(payload))
+    return Order(payload, item_id, client or "-", due, own_id is not None, *_options(payload))
 
 
-def _headers(payload: bytes) -> dict[str, str]:
-    """Headers for every other payload."""
-    return {"place": str(len(payload))} if len(payload) % 2 else {}
+def _options(payload: bytes) -> tuple[dict[str, str], int | None]:
+    """Headers for every other payload, and a limit of requeues for every third."""
+    size = len(payload)
+    return {"place": str(size)} if size % 2 else {}, 1 if size % 3 == 2 else None

@@ -103,8 +103,9 @@ class QueueModel:
             if is_known:
                 continue
             item = ModelItem(
-                order.payload, order.id, order.client, self.now, headers=order.headers, batch=self.batch
-            )
+                order.payload, order.id, order.client, self.now,
+                headers=order.headers, max_requeues=order.max_requeues, batch=self.batch,
+            )  # fmt: skip
             if order.own:
                 self.ids[order.id] = self.now + round(self.policy.id_window * 1000)
             if order.due is None:

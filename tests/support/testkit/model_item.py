@@ -31,6 +31,7 @@ class ModelItem:
     place: int | None = None
     """The number of its first claim since it entered the tail, once it was given back to the head."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    max_requeues: int | None = None
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 
@@ -104,6 +105,7 @@ class Order:
     due: int | None = None
     own: bool = False
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    max_requeues: int | None = None
 
 
 def decide(
@@ -123,7 +125,8 @@ def decide(
     if kind == "drop" or (expired and policy.on_expiry is OnExpiry.DROP):
         return "dropped", 0
     is_final = kind == "permanent" or (expired and policy.on_expiry is OnExpiry.FAIL)
-    if is_final or item.count("requeues") >= policy.requeue_limit:
+    limit = policy.requeue_limit if item.max_requeues is None else item.max_requeues
+    if is_final or item.count("requeues") >= limit:
         item.given_up += 1
         return "failed", 0
     item.counters["requeues"] = item.count("requeues") + 1

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 import claimq
@@ -43,12 +44,14 @@ class Wanted:
     id_prefix: str | None = None
     from_line: int = 1
     headers: Mapping[str, str] | None = None
+    deadline: float | timedelta | None = None
+    max_requeues: int | None = None
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line."""
         own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
         return NewItem(
-            payload, id=own, client=self.client, delay=self.delay, at=self.at, headers=self.headers
+            payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import timedelta
 
 import click
 
@@ -12,7 +13,7 @@ from claimq_cli.commands.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.line_options import LineOptions, line_options
-from claimq_cli.commands.option_types import Duration, Instant, headers_option
+from claimq_cli.commands.option_types import Duration, Instant, headers_option, limit_options
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
@@ -42,6 +43,7 @@ from claimq_spec.duration import readable_duration
     help="Id of the item (one item only). An id that is known already is not enqueued again.",
 )
 @headers_option
+@limit_options
 @with_context
 async def enqueue(
     context: Context,
@@ -54,6 +56,8 @@ async def enqueue(
     at: float | None,
     item_id: str | None,
     headers: dict[str, str] | None,
+    deadline: float | timedelta | None,
+    max_requeues: int | None,
 ) -> None:
     """Add items to the queue NAME. The first item creates the queue.
 
@@ -67,7 +71,7 @@ async def enqueue(
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(client, delay, at, headers=headers)
+    wanted = Wanted(client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues)
     if lines is not None:
         await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)

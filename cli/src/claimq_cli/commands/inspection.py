@@ -282,6 +282,8 @@ def described(found: Located) -> list[str]:
         "due": instant(found.due_at) if found.due_at else None,
         "failed": instant(found.failed_at) if found.failed_at else None,
         "client": item.client,
+        "deadline": instant(item.deadline) if item.deadline is not None else None,
+        "limit": None if item.max_requeues is None else f"{item.max_requeues} requeues",
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
 
-from claimq.item_options import checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq_cli.instants import parse_instant
 from claimq_spec.duration import parse_duration
 
@@ -80,6 +81,47 @@ headers_option = click.option(
     callback=_headers,
     help="Header of the items; may be given several times.",
 )
+
+
+def _deadline(
+    context: click.Context, option: click.Parameter, expires_in: float | None
+) -> timedelta | float | None:
+    """The deadline of either option."""
+    instant: float | None = context.params.pop("deadline_at", None)
+    if expires_in is not None and instant is not None:
+        raise click.BadParameter("excludes --deadline; give only one of them", context, option)
+    return instant if expires_in is None else timedelta(seconds=expires_in)
+
+
+_LIMITS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--deadline",
+        "deadline_at",
+        type=Instant(),
+        metavar="INSTANT",
+        is_eager=True,
+        help="Do not start the items after this instant; they go to failed.",
+    ),
+    click.option(
+        "--expires-in",
+        "deadline",
+        type=Duration(),
+        metavar="DURATION",
+        callback=_deadline,
+        help="The same, from now.",
+    ),
+    click.option(
+        "--max-requeues",
+        type=click.IntRange(0, MAX_REQUEUES),
+        metavar="N",
+        help="Requeue limit of the items, instead of the queue's.",
+    ),
+)
+
+
+def limit_options(command: Command) -> Command:
+    """The options of limits that items have of their own."""
+    return with_options(command, _LIMITS)
 
 
 def number_option(default: int) -> Callable[[Command], Command]:

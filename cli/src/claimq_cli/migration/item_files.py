@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
-from claimq.item_options import checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq.model import NewItem
 from claimq_cli.instants import parse_instant
 
@@ -35,10 +35,10 @@ def item_of_json(line: bytes) -> NewItem:
     fields = cast("dict[str, Any]", found)
     if sum(fields.get(name) is not None for name in _FIELDS) != 1:
         raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
-    return _item(fields, fields.get("payload"), fields.get("headers"))
+    return _item(fields, fields.get("payload"), fields)
 
 
-def _item(fields: Mapping[str, Any], payload: object, headers: object = None) -> NewItem:
+def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]) -> NewItem:
     if payload is None:
         payload = _decoded(fields["payload_base64"])
     try:
@@ -49,9 +49,20 @@ def _item(fields: Mapping[str, Any], payload: object, headers: object = None) ->
         stored,
         id=_name("id", fields.get("id")),
         client=_name("client", fields.get("client")),
-        at=_instant(fields.get("at")),
-        headers=_headers(headers),
+        at=_instant("at", fields.get("at")),
+        headers=_headers(options.get("headers")),
+        deadline=_instant("deadline", options.get("deadline")),
+        max_requeues=_limit(options.get("max_requeues")),
     )
+
+
+def _limit(value: object) -> int | None:
+    if value is None or value == "":
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and int(text[:8]) <= MAX_REQUEUES):
+        raise ValueError(f"max_requeues is not a whole number from 0 to {MAX_REQUEUES:,}")
+    return int(text)
 
 
 def _headers(value: object) -> dict[str, str] | None:
@@ -79,13 +90,13 @@ def _name(kind: str, value: object) -> str | None:
         raise ValueError(str(error)) from None
 
 
-def _instant(value: object) -> float | None:
+def _instant(name: str, value: object) -> float | None:
     if value is None or value == "":
         return None
     try:
         return parse_instant(value)
     except ValueError:
-        raise ValueError("at is not an instant; write Unix seconds or ISO 8601") from None
+        raise ValueError(f"{name} is not an instant; write Unix seconds or ISO 8601") from None
 
 
 class CsvFile:
@@ -126,8 +137,8 @@ class CsvFile:
         fields = dict(zip(columns, cells, strict=True))
         if fields.get("payload_base64") or "payload" in fields:
             payload = None if fields.get("payload_base64") else fields["payload"]
-            return _item(fields, payload, _json_of(fields.get("headers")))
-        return _item(fields, {name: cell for name, cell in fields.items() if name not in _OWN_COLUMNS})
+            return _item(fields, payload, {**fields, "headers": _json_of(fields.get("headers"))})
+        return _item(fields, {name: cell for name, cell in fields.items() if name not in _OWN_COLUMNS}, {})
 
 
 def _json_of(cell: str | None) -> object:

@@ -16,7 +16,7 @@ from claimq.model import Located
 from claimq_cli.errors import USAGE, CommandError
 
 FORMS = ("jsonl", "csv", "raw")
-_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers")
+_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues")
 
 
 @contextmanager
@@ -73,8 +73,8 @@ class ItemWriter:
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """The fields of a line; `claimq import` reads the first five. Items that were pushed as bare payloads have no
-    id."""
+    """The fields of a line; `claimq import` reads those up to `max_requeues`. Items that were pushed as bare
+    payloads have no id."""
     item = one.item
     try:
         payload = {"payload": item.payload.decode()}
@@ -86,6 +86,8 @@ def fields_of(one: Located) -> dict[str, Any]:
         "client": item.client,
         "at": one.due_at,
         "headers": item.headers,
+        "deadline": item.deadline,
+        "max_requeues": item.max_requeues,
         "state": one.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,

@@ -52,6 +52,8 @@ def item(one: Item, *, is_exact: bool = False) -> Json:
         **(exact or payload_of(one.payload)),
         "client": one.client,
         "headers": one.headers,
+        "deadline": one.deadline,
+        "max_requeues": one.max_requeues,
         "first_enqueued_at": one.first_enqueued_at,
         "enqueued_at": one.enqueued_at,
         "requeue_count": one.requeue_count,

@@ -37,6 +37,8 @@ def item_of(document: Json) -> Item:
         payload=base64.b64decode(document["payload_base64"]),
         history=tuple(history),
         header_pairs=tuple(headers.items()),
+        deadline=document.get("deadline"),
+        max_requeues=document.get("max_requeues"),
     )
 
 

@@ -86,7 +86,7 @@ class Producer:
 
 
 def _words(item: NewItem) -> dict[str, Any]:
-    names = ("payload", "id", "client", "delay", "headers")
+    names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues")
     return {name: getattr(item, name) for name in names}
 
 

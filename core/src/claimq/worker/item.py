@@ -28,9 +28,9 @@ class _Client(Protocol):
 class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    ``headers``: those that the producer set. ``outcome``: what the last verdict did; None while there is none.
-    ``lease_until`` is as of the claim or the last ``renew`` by the app itself: with a session the sidecar renews it in
-    the background.
+    ``headers``, ``deadline`` and ``max_requeues``: what the producer set. ``outcome``: what the last verdict did; None
+    while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the app itself: with a session the
+    sidecar renews it in the background.
     """
 
     _client: _Client = field(repr=False)
@@ -47,6 +47,8 @@ class ClaimedItem:
     claimed_at: float
     lease_until: float
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    deadline: float | None = None
+    max_requeues: int | None = None
     outcome: Outcome | None = field(default=None, init=False)
     in_block: bool = field(default=False, init=False, repr=False)
     """Whether it is in a ``with`` block that gives it a verdict."""

@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from claimq.arguments import Duration, optional_seconds, several
+from claimq.arguments import Duration, count, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
-from claimq.item_options import checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
@@ -171,11 +172,16 @@ def new_item(item: object) -> dict[str, object]:
     new = item if isinstance(item, NewItem) else NewItem(item)
     if new.at is not None:
         raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
+    if new.deadline is not None and not isinstance(new.deadline, timedelta):
+        raise ValueError("a sidecar takes no instants: give deadline=timedelta(...)")
+    limit = new.max_requeues
     words = {
         "id": new.id,
         "client": new.client,
         "delay": optional_seconds("delay", new.delay),
         "headers": None if new.headers is None else checked_headers(new.headers) or None,
+        "expires_in": optional_seconds("deadline", new.deadline),
+        "max_requeues": None if limit is None else count("max_requeues", limit, most=MAX_REQUEUES),
     }
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
@@ -309,6 +315,8 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "payload": base64.b64decode(claim["payload_base64"]),
             **{name: claim[name] for name in _FIELDS},
             "headers": claim.get("headers", {}),  # older sidecars send none
+            "deadline": claim.get("deadline"),
+            "max_requeues": claim.get("max_requeues"),
         }
 
 

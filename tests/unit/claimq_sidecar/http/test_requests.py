@@ -232,7 +232,18 @@ WORDS: st.SearchStrategy[Any] = st.sampled_from(
     ]
 )
 ITEM_FIELDS = st.sampled_from(
-    ["payload", "payload_base64", "text", "id", "client", "delay", "headers", "unknown"]
+    [
+        "payload",
+        "payload_base64",
+        "text",
+        "id",
+        "client",
+        "delay",
+        "headers",
+        "expires_in",
+        "max_requeues",
+        "unknown",
+    ]
 )
 ITEMS = st.lists(st.dictionaries(ITEM_FIELDS, WORDS, max_size=3), max_size=2)
 CLAIMS: st.SearchStrategy[Any] = st.lists(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -13,6 +14,7 @@ from claimq.item_options import (
     MAX_HEADER_NAME,
     MAX_HEADER_VALUE,
     MAX_HEADERS,
+    MAX_REQUEUES,
     RESERVED,
 )
 from claimq.model import NewItem
@@ -121,6 +123,24 @@ class ItemBody(Body):
     ) = None
     delay: Delay | None = None
     headers: Headers | None = None
+    expires_in: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=MAX_DELAY,
+                description="Seconds: the item's deadline. After it the item is not started.",
+            ),
+        ]
+        | None
+    ) = None
+    max_requeues: (
+        Annotated[
+            float,
+            Meta(ge=0, le=MAX_REQUEUES, multiple_of=1, description="Instead of the queue's requeue limit."),
+        ]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -135,7 +155,15 @@ class ItemBody(Body):
             payload = self.text.encode()
         else:
             payload = to_json(self.payload)
-        return NewItem(payload, id=self.id, client=self.client, delay=self.delay, headers=self.headers)
+        return NewItem(
+            payload,
+            id=self.id,
+            client=self.client,
+            delay=self.delay,
+            headers=self.headers,
+            deadline=None if self.expires_in is None else timedelta(seconds=self.expires_in),
+            max_requeues=None if self.max_requeues is None else int(self.max_requeues),
+        )
 
 
 Max = Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)]

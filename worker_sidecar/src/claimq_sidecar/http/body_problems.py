@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import msgspec
 
 from claimq.codec import check_name
-from claimq.item_options import checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import (
     MAX_DELAY,
@@ -48,6 +48,8 @@ _FIXES: Final = {
     "payload_base64": "give the bytes as a base64 string",
     "id": "give a string",
     "client": "give a string",
+    "expires_in": f"give seconds from 0 to {MAX_DELAY:g}",
+    "max_requeues": f"give a whole number from 0 to {MAX_REQUEUES}",
     "headers": "give an object of names and strings",
 }
 """What to send instead, by field. All other fields are lists."""

@@ -43,6 +43,8 @@ class Claim(Response):
     payload_base64: bytes | UnsetType = UNSET
     text: Annotated[Raw, Meta(extra_json_schema={"type": "string"})] | UnsetType = UNSET
     headers: Annotated[dict[str, str], Meta(description="Those of the producer, if any.")] | UnsetType = UNSET
+    deadline: Instant | UnsetType = UNSET
+    max_requeues: Count | UnsetType = UNSET
 
 
 class Claims(Response):
@@ -218,6 +220,10 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.payload_base64 = item.payload
     if item.header_pairs:
         whole.headers = item.headers
+    if item.deadline is not None:
+        whole.deadline = item.deadline
+    if item.max_requeues is not None:
+        whole.max_requeues = item.max_requeues
     return whole
 
 

@@ -27,7 +27,8 @@ TRACING: Final = ("traceparent", "tracestate")
 """Headers of an item that are headers of its request too (W3C Trace Context)."""
 _OWN: Final = frozenset(
     ("specversion", "type", "source", "id", "time", "datacontenttype", "data", "database64", "attempt", "client",
-     "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken")
+     "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken",
+     "deadline")
 )  # fmt: skip
 """Names that a header of an item does not get as an attribute."""
 
@@ -94,6 +95,8 @@ def _attributes(claim: Claim) -> Attributes:
     }
     if item.client is not None:
         attributes["client"] = item.client
+    if item.deadline is not None:
+        attributes["deadline"] = _instant(item.deadline)
     for name, value in item.header_pairs:
         if name != _CONTENT_TYPE:
             key = name.replace("-", "")

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a worker that takes item after item.
--- use: queue call envelope main claims take presence lease
+-- use: queue call envelope main claims removed settle take presence lease
 -- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done,
 --   last the bytes of the largest item that the caller can take (no limit without)
@@ -24,12 +24,12 @@ local verdicts, lost = end_held(q, groups)
 local done = #verdicts - lost
 c.leased = c.leased - done
 local text = #envelopes > 0 and lease(q, c, envelopes, nonce) or format_text('%d %d 0 0 0 %d ', q.seq, q.now, c.overdue) .. q.incarnation
-if #envelopes == 0 and done == 0 then
+if #envelopes == 0 and done == 0 and not q.past then
   touch(q)
   return {'OK', text .. ' ' .. verdict_text(verdicts, left)}
 end
 local counts = {done = done, lost = lost}
-close(q, #envelopes > 0 and counts_of(q, envelopes, counts) or counts)
+close(q, (#envelopes > 0 or q.past) and counts_of(q, envelopes, counts) or counts)
 text = text .. ' ' .. verdict_text(verdicts, left) .. (done > 0 and waits or '')
 keep_reply(q, text)
 return {'OK', text, unpack(without_larger(envelopes, largest))}

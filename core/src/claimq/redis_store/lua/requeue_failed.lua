@@ -1,5 +1,5 @@
 #!lua
--- Purpose: sends failed items back to the tail of main; their counters restart, their history stays.
+-- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed ends, their history stays.
 -- use: queue call envelope main failed
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
@@ -31,6 +31,10 @@ for i, id in ipairs(ids) do
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
     meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil, nil, nil, nil, nil, nil
+    if is_past_deadline(meta, q.now) then
+      meta.options.deadline = nil
+      if not next(meta.options) then meta.options = nil end
+    end
     chosen[#chosen + 1], fields[#fields + 1] = item, id
   end
   if envelope and not has_room(q, #envelope) then break end

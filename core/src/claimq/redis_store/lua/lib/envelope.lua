@@ -8,6 +8,7 @@ local HISTORY = 10
 local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
 local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
 local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
+local MAX_REQUEUES = 1000000
 
 -- Whether an item has neither counters nor a history nor options, like most: then nothing in its header needs to be checked.
 local function is_plain(envelope)
@@ -66,6 +67,8 @@ local function new_options_check()
 
   return function(options)
     if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
+    local deadline, limit = options.deadline, options.max_requeues
+    if deadline ~= nil and type(deadline) ~= 'number' or limit ~= nil and not (type(limit) == 'number' and limit <= MAX_REQUEUES) then return false end
     return options.headers == nil or is_headers(options.headers)
   end
 end
@@ -156,12 +159,13 @@ local function format(item)
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end
 
--- The headers' last part for each item of a group of new items with options, or the call is refused.
+-- The headers' last part for each item of a group of new items with options, or the call is refused. A deadline "+MS" is from now.
 -- On demand: few items have options.
 local function metas_of(group)
-  local metas = {}
+  local metas, now = {}, group.queue.now
+  local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
   for i = 1, group.count do
-    local word = ARGV[group.at + i * group.step - 2]
+    local word = string.gsub(ARGV[group.at + i * group.step - 2], '"deadline":"%+(%d+)"', deadline_after, 1)
     local text = '{"options":' .. word .. '}'
     local meta = read_meta(text)
     if not meta or next(meta) ~= 'options' or next(meta, 'options') then
@@ -175,6 +179,12 @@ end
 local function enqueued_at(envelope)
   local from, at, to, ends = string.match(envelope, '^cq1[ !][!-~]+ ()(%d+)() [!-~]+() [^\n]+\n')
   return at and from <= 206 and #at <= 13 and ends - to <= 129 and at or nil
+end
+
+-- Whether the item has a deadline that has passed.
+local function is_past_deadline(meta, now)
+  local options = meta.options
+  return options and options.deadline and options.deadline <= now
 end
 
 -- Adds one line to the item's history, which outlives the counters.

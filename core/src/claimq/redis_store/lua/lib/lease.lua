@@ -66,6 +66,7 @@ end
 local function counts_of(q, envelopes, counts)
   counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
   counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
+  if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts
 end
 

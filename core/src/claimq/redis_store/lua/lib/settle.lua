@@ -41,7 +41,9 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
     item.reason = kind == 'drop' and 'on_failure' or 'on_expiry'
     return 'dropped'
   end
-  if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail') or (meta.requeues or 0) + 1 > policy.limit then
+  item.is_past = is_past_deadline(meta, q.now)
+  local limit = meta.options and meta.options.max_requeues or policy.limit
+  if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail') or (meta.requeues or 0) + 1 > limit or item.is_past then
     meta.given_up = (meta.given_up or 0) + 1
     return 'failed'
   end
@@ -154,6 +156,7 @@ local function place(q, policy, items, verdicts)
   for i, item in ipairs(items) do
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
+    if item.is_past and verdict == 'failed' then q.counts.past_deadline = (q.counts.past_deadline or 0) + 1 end
     if verdict == 'requeued' or verdict == 'unclaimed' then
       if not lists[client] then lists[client] = {}; clients[#clients + 1] = client end
       table.insert(lists[client], item)

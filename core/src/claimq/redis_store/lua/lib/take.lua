@@ -1,5 +1,6 @@
--- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.left (what still waits, roughly) and q.stopped (there may be
+-- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.past (items that it moved to failed), q.left (what still waits, roughly) and q.stopped (there may be
 -- more at once).
+local PAST_DEADLINE = 'its deadline passed before it was started'
 local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
 
 -- The header of an item that has counters or a history takes as long to check as four items without. So a call claims at most 250 such items.
@@ -11,17 +12,52 @@ local function has_enough(q, envelope)
   return q.weight >= CALL_ITEMS
 end
 
--- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only.
--- On demand: few items are bare payloads.
+-- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only. Returns the items to hand out: all but q.past, those
+-- whose deadline has passed.
+-- On demand: few items are bare payloads or have options.
 local function adopt(q, got)
+  local kept = {}
   q.adopted = 0
-  for i, envelope in ipairs(got) do
-    if not is_plain(envelope) and not read_header(envelope) then
-      q.adopted = q.adopted + 1
-      got[i] = format(parse(q, envelope, whole(q.first + i - 1)))
+  for _, envelope in ipairs(got) do
+    local meta = nil
+    if not is_plain(envelope) then _, _, _, meta = read_header(envelope) end
+    if meta and is_past_deadline(meta, q.now) then
+      q.past = q.past or {}
+      q.past[#q.past + 1] = envelope
+    else
+      if not meta and not is_plain(envelope) then
+        q.adopted = q.adopted + 1
+        envelope = format(parse(q, envelope, whole(q.first + #kept)))
+      end
+      kept[#kept + 1] = envelope
     end
-    note_size(q, #got[i])
+    note_size(q, #envelope)
   end
+  return kept
+end
+
+-- Moves q.past to failed, instead of handing them out. Where failed cannot be written they are handed out: they have left main already.
+-- On demand: few items have a deadline that has passed.
+local function fail_past(q, got)
+  local is_ready = true
+  for _, command in ipairs(READS_BETWEEN_WRITES) do is_ready = is_ready and redis.acl_check_cmd(command, q.base) end
+  for _, size in ipairs({redis.pcall('ZCARD', q.failed), redis.pcall('HLEN', q.failed_items), redis.pcall('LLEN', q.removed)}) do
+    is_ready = is_ready and type(size) == 'number'
+  end
+  if not is_ready then
+    for _, envelope in ipairs(q.past) do got[#got + 1] = envelope end
+    q.past = nil
+    return
+  end
+  q.counts = {failed = #q.past, past_deadline = #q.past}
+  local policy = {max_failed = setting(redis.call('HGET', q.config, 'failed_max_items'), nil, 1, 1000000000)}
+  for _, envelope in ipairs(q.past) do
+    local item = parse(q, envelope, '0')
+    item.meta.given_up, item.meta.error, item.meta.detail = (item.meta.given_up or 0) + 1, PAST_DEADLINE, nil
+    remember(item, q.now, 'deadline', PAST_DEADLINE, '')
+    put_failed(q, policy, item)
+  end
+  if q.removals then write_removed(q) end
 end
 
 -- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call checks. The first `plain` are plain.
@@ -160,13 +196,16 @@ local function take(q, want)
   q.are_plain = true
   if ring == 0 then got = in_main > 0 and take_list(q, '-', want) or {}
   else got, ring = take_in_turns(q, want, ring, in_main) end
-  if not q.are_plain then adopt(q, got)
+  local taken = #got
+  if not q.are_plain then
+    got = adopt(q, got)
+    if q.past then fail_past(q, got) end
   else
     for i = 1, #got do
       local size = #got[i]
       if size > q.largest then q.largest, q.has_grown = size, true end
     end
   end
-  q.left = (ring == 0 and in_main - #got or redis.call('LLEN', q.main)) + q.client_items
+  q.left = (ring == 0 and in_main - taken or redis.call('LLEN', q.main)) + q.client_items
   return got
 end

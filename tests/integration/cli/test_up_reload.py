@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,30 @@ def test_new_code_gets_the_next_items_and_the_old_finishes_its_own(
     counts = claimq("status", "trial", "-o", "json").json["counters"]
     assert (counts["done"], counts.get("crashes", 0), counts.get("unclaimed", 0)) == (2, 0, 0)
     up.until_pids("app", 1)
+
+
+def were_replaced(up: Any, times: int) -> bool:
+    return up.log.read_text().count("changed: replacing 1 worker") == times
+
+
+def test_workers_that_finish_their_items_limit_how_many_are_started(
+    start_up: StartUp, claimq: Claimq, code: Path, tmp_path: Path
+) -> None:
+    up = start_up(
+        {**spec(code, tmp_path), "scaling": {"minReplicas": 1, "maxReplicas": 1}}, "--reload", str(code)
+    )
+    up.until_says(r"watching /")
+    for number in range(4):
+        claimq("enqueue", "trial", f"hold-{number}")
+        eventually_sync((tmp_path / f"held-hold-{number}").exists)
+        code.write_text(WORKER.replace("CODE", f"version {number}"))
+        if number < 3:
+            eventually_sync(partial(were_replaced, up, number + 1))
+    up.until_says(r"worker\.py changed: waiting for earlier workers to finish their items")
+    up.until_pids("app", 4)
+    (tmp_path / "go").touch()
+    eventually_sync(partial(were_replaced, up, 4))
+    eventually_sync(lambda: len(done(tmp_path)) == 4)
 
 
 def test_a_changed_manifest_is_used_and_an_invalid_one_is_not(

@@ -35,6 +35,8 @@ _WITHOUT_WORKERS = 0.2
 """Seconds between two observations while there is no worker that would notice the first item."""
 _RELEASE_RETRY = 1.0
 _WHILE_STARTING = 0.1
+_GENERATIONS = 3
+"""How many times the workers may be replaced while those before still finish their items."""
 _EXPLAIN_AFTER = (0.0, 0.2, 0.8, 1.5)
 """Pauses in seconds before each attempt to record a cause."""
 
@@ -84,6 +86,12 @@ class QueueRunner:
         self.manifest = manifest
         self.board.max_replicas = manifest.spec.scaling.max_replicas
         self._patience = replace(self._patience, drain=manifest.spec.worker.drain_timeout)
+
+    @property
+    def has_room_for_replacements(self) -> bool:
+        """Whether so few workers are ending that others may follow them."""
+        ending = sum(worker.drain is not None for worker in self.workers.values())
+        return ending < _GENERATIONS * max(1, len(self.workers) - ending)
 
     def replace_workers(self) -> int:
         """Starts a new worker for each that is there; those finish their items and end. Returns their number."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DEBOUNCE_MS = 300
 _MOST_NAMED = 3
+_ROOM_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,19 @@ class Reloader:
         except (ClaimqError, CommandError) as error:
             self._note(f"{shown} changed, and is not used: {error}", is_trouble=True)
             return
+        await self._room(shown)
         replaced = sum(runner.replace_workers() for runner in self._runners.values())
         self._note(f"{shown} changed: replacing {count(replaced, 'worker')}")
+
+    async def _room(self, shown: str) -> None:
+        """Waits while many earlier workers still finish their items: each change starts as many processes again. What
+        changes in between is the next change."""
+        is_waiting = False
+        while not all(runner.has_room_for_replacements for runner in self._runners.values()):
+            if not is_waiting:
+                self._note(f"{shown} changed: waiting for earlier workers to finish their items")
+            is_waiting = True
+            await asyncio.sleep(_ROOM_SECONDS)
 
     async def _use(self, manifests: Sequence[Manifest]) -> None:
         by_name = {manifest.spec.queue_name: manifest for manifest in manifests}

@@ -187,6 +187,7 @@ async def test_a_sweep_gives_the_oldest_bare_payload_its_header_so_that_main_has
     server.call("LPUSH", MAIN, "bare")
     await queue.reap()
     assert await queue.age() is not None
+    assert server.call("HGET", "cq:{q}:stats", "largest") is not None, "calls count on its size"
     await move_clock(queue, 4)
     assert await queue.age() == near(4)
     (claim,) = await queue.claim(wait=0)

@@ -40,7 +40,7 @@ for _, name in ipairs(quiet) do
   if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then idle[#idle + 1] = name end
 end
 local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
-local adopted = bare and not enqueued_at(bare) and 1 or 0
+local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. whole(q.seq)))
 
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
@@ -49,8 +49,13 @@ for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now 
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
-if adopted == 1 then redis.call('LSET', q.main, -1, format(parse(q, bare, 'a' .. whole(q.seq)))) end
+if adopted then
+  redis.call('LSET', q.main, -1, adopted)
+  note_size(q, #adopted)
+end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
-if #without_lease + adopted + repaired_count > 0 then close(q, {repaired = #without_lease + repaired_count, adopted = adopted}) else touch(q) end
+if adopted or #without_lease + repaired_count > 0 then
+  close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})
+else touch(q) end
 return {'OK', #without_lease, #ended >= limit and 1 or 0}

@@ -73,7 +73,8 @@ def test_new_code_gets_the_next_items_and_the_old_finishes_its_own(
 
 
 def were_replaced(up: Any, times: int) -> bool:
-    return up.log.read_text().count("changed: replacing 1 worker") == times
+    log: str = up.log.read_text()
+    return log.count("changed: replacing 1 worker") == times
 
 
 def test_workers_that_finish_their_items_limit_how_many_are_started(

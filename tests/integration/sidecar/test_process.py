@@ -89,6 +89,28 @@ def test_metrics_count_what_happens_with_labels_from_fixed_sets(
     assert b"/nothing" not in sidecar.health("/metrics").body
 
 
+def test_items_are_timed_by_the_servers_clock(sidecar: Sidecar, queue: BlockingQueue, valkey: Server) -> None:
+    def move_clock(seconds: int) -> None:
+        for field in ("clock_offset", "seen_at"):
+            valkey.call("HINCRBY", f"cq:{{{queue.name}}}:stats", field, seconds * 1000)
+
+    queue.update_policy(busy_expiry=86400)
+    queue.enqueue("first")
+    move_clock(100)
+    (first,) = sidecar.claim()
+    move_clock(1000)
+    queue.enqueue("second")
+    sidecar.claim()
+    sidecar.outcomes("done", first["token"])
+    sidecar.outcomes("done", first["token"])
+    waiting, processing = "claimq_sidecar_item_waiting_seconds", "claimq_sidecar_item_processing_seconds"
+    assert [sidecar.metric(f"{name}_count") for name in (waiting, processing)] == [2, 1]
+    assert sidecar.metric(f'{waiting}_bucket{{le="60.0"}}') == 1
+    assert 99 < sidecar.metric(f"{waiting}_sum") < 900
+    assert sidecar.metric(f'{processing}_bucket{{le="900.0"}}') == 0
+    assert 999 < sidecar.metric(f"{processing}_sum") < 3600
+
+
 def test_the_wait_of_a_claim_is_no_part_of_its_duration(sidecar: Sidecar) -> None:
     sidecar.claim(1, wait=5)
     assert sidecar.metric('claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}') < 4

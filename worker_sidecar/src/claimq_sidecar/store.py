@@ -11,6 +11,7 @@ from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
+from claimq.tokens import number_of
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
 from claimq_spec.log_lines import LogEvent
@@ -75,6 +76,12 @@ class Store:
     def note_clock(self, claimed_at: float) -> None:
         """Compares the clocks. ``claimed_at``: the server's time of a claim whose response has just arrived."""
         self._clock_ahead = claimed_at - asyncio.get_running_loop().time()
+
+    def seconds_since_claim(self, token: str) -> float | None:
+        """How old a claim is, by the server's clock: its number is when it was made. None before the first claim."""
+        if self._clock_ahead is None:
+            return None
+        return asyncio.get_running_loop().time() + self._clock_ahead - number_of(token) / 1e6
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.

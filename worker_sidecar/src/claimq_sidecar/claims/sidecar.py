@@ -189,7 +189,7 @@ class Sidecar:
             self._renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
         connection.handed = tuple(claim.token for claim in claims)
         connection.on_unread = self._unread
-        self.metrics.claimed.inc(len(claims))
+        self.metrics.count_claims(claims)
         return claims
 
     def _log_limit(self, most: int) -> None:

@@ -156,6 +156,8 @@ class Verdicts:
             self._metrics.count_verdict(label, count)
         for outcome in outcomes:
             if remember and outcome.verdict is not Verdict.LOST:
+                if (seconds := self._store.seconds_since_claim(outcome.token)) is not None:
+                    self._metrics.observe_processing(seconds)
                 self._recent.note(outcome.token, verb, outcome.verdict.value)
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
             raise not_replicated

@@ -70,6 +70,9 @@ async def test_the_end_of_a_claim_and_the_next_claim_in_one_step_leave_out_what_
     assert (outcome.verdict, [claim.item.text for claim in claims]) == (Verdict.LOST, ["next"])
     assert await in_failed(queue) == ["late"]
     assert await counted(queue) == (2, 1, 1)
+    await queue.enqueue("late too", deadline=timedelta(0))
+    (outcome,), claims = await next_claims(queue).done_and_claim(claim)
+    assert (outcome.verdict, claims, await counted(queue)) == (Verdict.LOST, [], (2, 2, 2))
 
 
 @pytest.mark.parametrize("give_back", ["fail", "requeue", "crash", "reap"])

@@ -169,12 +169,6 @@ def figures(found: list[Outcome]) -> dict[str, float]:
 
 _VS_BEST = "pod-seconds by the best KEDA setting, worst shape"
 _SCALINGS = "scalings by KEDA's defaults"
-_ACCEPTED = {
-    ("items of 0.3 s", _VS_BEST): 1.5,
-    ("items of 5 s, fast starts", _VS_BEST): 1.15,
-    ("items of 5 s, fast starts", _SCALINGS): 2.1,
-}
-"""Requirements that are known not to be met (docs/scaling.md says why), and what is accepted until they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +184,6 @@ class Gate:
     def is_passed(self) -> bool:
         """Whether the figure is low enough."""
         return self.found <= self.most
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the figure is low enough, or no higher than it is known to be."""
-        return self.found <= _ACCEPTED.get((self.scenario, self.what), self.most)
 
 
 def gates(found: list[Outcome], *, is_part: bool = False) -> Iterator[Gate]:

@@ -101,22 +101,24 @@ def test_a_step_limit_up_counts_from_the_beginning_of_its_period() -> None:
 @pytest.mark.parametrize(
     ("to", "now", "ordered"),
     [
-        (7, 199.9, 10),
-        (7, 200.0, 7),  # ten windows after the last change
+        (7, 159.9, 10),
+        (7, 160.0, 7),  # eight windows after the last change
         (6, 19.9, 10),
         (6, 20.0, 6),  # more than three tenths of the workers: one window
-        (0, 20.0, 0),
+        (5, 0.0, 5),  # half of them: at once
+        (0, 0.0, 0),
     ],
 )
-def test_small_steps_down_are_ten_windows_apart(to: int, now: float, ordered: int) -> None:
+def test_the_smaller_a_step_down_the_longer_after_the_last_change(to: int, now: float, ordered: int) -> None:
     decision = down(SPEC, seen(10), wanted(to, changed_at=0.0), now, wish(to))
     assert decision.replicas == ordered
     assert (decision.rule is ScalingRule.STABILIZING) == (ordered != to)
 
 
-def test_one_worker_fewer_is_a_small_step_of_any_number() -> None:
-    assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 199.9, wish(1)).replicas == 2
-    assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 200.0, wish(1)).replicas == 1
+def test_one_worker_fewer_is_a_small_step_of_three_and_half_of_two() -> None:
+    assert down(SPEC, seen(3), wanted(2, changed_at=0.0), 159.9, wish(2)).replicas == 3
+    assert down(SPEC, seen(3), wanted(2, changed_at=0.0), 160.0, wish(2)).replicas == 2
+    assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 0.0, wish(1)).replicas == 1
 
 
 def test_the_last_worker_goes_after_one_window() -> None:

@@ -120,3 +120,37 @@ def test_a_service_time_that_was_learned_long_ago_is_doubted(unproven: float, le
     assert decision.replicas is not None
     assert least <= decision.replicas <= most
     assert ("learned long ago" in decision.reason) == (unproven > 0)
+
+
+def test_items_that_come_and_end_between_two_observations_keep_the_worker() -> None:
+    state, idle = LEARNED, Seen(main=0, busy=0, replicas=1, ready=1, claimed=0)
+    for now in range(120):
+        decision = decide(SPEC, replace(idle, claimed=now), state, float(now))
+        state = decision.state
+        assert decision.replicas == 1
+    assert numbers(replace(idle, claimed=119), 60, state=LEARNED)[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("ended", "changed_at", "kept"), [(9, 8.0, True), (10, 8.0, False), (10, None, True)]
+)
+def test_workers_for_an_assumed_service_time_go_when_a_true_one_is_known(
+    ended: int, changed_at: float | None, kept: bool
+) -> None:
+    # Eighty were ordered for items of 3 s, which take less than one. If another process ordered them, they are kept.
+    before = replace(Estimates(), at=9.0, main=600, busy=5, claimed=5, ready=5)
+    state = ScalingState(seen_at=9.0, wanted=((8.0, 80),), changed_at=changed_at, estimates=before)
+    what = Seen(
+        main=600 - ended,
+        busy=5,
+        replicas=80,
+        ready=5,
+        busy_workers=5,
+        starting=75,
+        starting_for=(8.0,) * 75,
+        oldest_age=8.0,
+        claimed=5 + ended,
+    )
+    decision = decide(SPEC, what, state, 10.0)
+    assert decision.replicas is not None
+    assert (decision.replicas == 80) is kept

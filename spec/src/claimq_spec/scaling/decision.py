@@ -17,6 +17,9 @@ LONGEST_GAP = 60.0
 """If more seconds than this lie between two decisions, the state of the first is not used."""
 _DOUBTED = 1.2
 """The reason shows the doubt about the service time from this value on."""
+_KNOWN = 10
+"""Number of ended claims that replace the assumed service time. Workers that were ordered for the assumed time are
+then not kept for a window."""
 _SPARE_AGE = 0.2
 """Share of the target after which a second worker is ordered if the first may start too late."""
 
@@ -91,9 +94,12 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
         claimed=seen.claimed,
         ready=seen.ready,
         starting_for=seen.starting_for,
-        horizon=2 * spec.target_age,
+        horizon=spec.target_age,
     )
-    is_idle = seen.load == 0 and seen.busy_workers == 0 and not _is_due_soon(seen, estimates)
+    is_used = seen.load > 0 or seen.busy_workers > 0 or estimates.claimed != state.estimates.claimed
+    is_idle = not is_used and not _is_due_soon(seen, estimates)
+    if state.changed_at is not None and state.estimates.ended < _KNOWN <= estimates.ended:
+        state = replace(state, wanted=(), changed_at=None)
     idle_since = (now if state.idle_since is None else state.idle_since) if is_idle else None
     return replace(state, seen_at=now, idle_since=idle_since, estimates=estimates)
 

@@ -1,6 +1,6 @@
 """Computes how many workers start all waiting items within the target, and how many keep up with arrivals.
 
-*Deadlines*: each waiting item has to start before its age is 0.8 of the target. If the workers that are ready or
+*Deadlines*: each waiting item has to start before its age is 0.85 of the target. If the workers that are ready or
 starting are too few for that, more are needed. This is the demand test for earliest-deadline-first scheduling, with
 credit for workers that are already starting. *Balance*: by Little's law, arrivals times service time is the number of
 busy workers that keeps up; around it the queue is steered to an age of 0.4 of the target, so that workers are seldom
@@ -17,7 +17,7 @@ from functools import partial
 from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.values import Seen
 
-_MARGIN = 0.8
+_MARGIN = 0.85
 """Items are planned to start within this share of the target, since observations are old when they take effect."""
 _STEERED_AGE = 0.4
 """Share of the target around which the age of the queue is kept."""
@@ -25,6 +25,9 @@ _CORRECTION = 1.0
 """Number of target ages within which the queue is brought back to that age."""
 _LEAST_BALANCE = 0.75
 """Of the workers that keep up with arrivals, the share that stays even if the queue is shorter than that."""
+_FEW = 2.0
+"""If at most this many workers keep up with arrivals, no share stays: two would be idle for half of the time where one
+and a half are enough, so one works until the queue is old enough for a second."""
 _CHANCE = 1.0
 """Deviations of a Poisson number of starts that are held in reserve."""
 _ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
@@ -35,6 +38,8 @@ _CATCH_UP = 1.25
 which it comes too late: a worker for each item that is nearly late would soon be idle."""
 _AHEAD = (5.0, 15.0, 30.0)
 """Seconds for which arrivals at the present rate are planned, after the waiting items."""
+_SOON = 0.5
+"""Items that have not arrived need no worker yet if one that is ordered this share of the target later is in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +68,16 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply.of(seen, service * estimates.doubt, start)
-    deadlines = _deadlines(target, seen, estimates, rate)
-    more, patience = _missing(deadlines, supply, start)
-    fewest = seen.replicas if more or not seen.load else _fewest(deadlines, supply, seen.replicas)
+    waiting, expected = _deadlines(target, seen, estimates), _expected(target, seen, rate)
+    soon = [one for one in expected if one.within - start <= _SOON * target]
+    more, patience = _missing([*waiting, *soon], supply, start)
+    fewest = seen.replicas if more else _fewest([*waiting, *expected], supply, seen.replicas)
     little = rate * service / seen.slots
     surplus = (seen.waiting - rate * _STEERED_AGE * target) * service / seen.slots
-    exact = max(little + surplus / (_CORRECTION * target), _LEAST_BALANCE * little)
+    least = _LEAST_BALANCE if little > _FEW else 0.0
+    exact = max(little + surplus / (_CORRECTION * target), least * little)
     is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= max(1.0, 0.6 * math.sqrt(seen.replicas))
-    balance = seen.replicas if is_near else max(0, math.ceil(exact))
+    balance = seen.replicas if is_near else max(0, round(exact))
     useful = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
     return Demand(more, fewest, balance, useful, service, rate, patience)
 
@@ -83,7 +90,8 @@ class _Deadline:
     items: float
 
 
-def _deadlines(target: float, seen: Seen, estimates: Estimates, rate: float) -> list[_Deadline]:
+def _deadlines(target: float, seen: Seen, estimates: Estimates) -> list[_Deadline]:
+    """Those of the items that wait or are due soon."""
     within, count = _MARGIN * target, 0.0
     found: list[_Deadline] = []
     for age, items in _ages(seen, estimates):
@@ -92,8 +100,13 @@ def _deadlines(target: float, seen: Seen, estimates: Estimates, rate: float) -> 
     if seen.delayed_soon:
         count += seen.delayed_soon
         found.append(_Deadline(within, count))
-    found += [_Deadline(within + ahead, count + rate * ahead) for ahead in _AHEAD]
     return found
+
+
+def _expected(target: float, seen: Seen, rate: float) -> list[_Deadline]:
+    """Those of items that have not arrived."""
+    count = seen.waiting + seen.delayed_soon
+    return [_Deadline(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
 
 
 def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:

@@ -22,7 +22,7 @@ MEMORY, RECENT = 300.0, 40.0
 """Ended claims that the service time averages over, and the number of recent ones that count alone if they took far
 longer."""
 _FAR_LONGER = 1.8
-_DOUBTED_AFTER, _PROOF = 600.0, 10.0
+_DOUBTED_AFTER, _PROOF = 600.0, 6.0
 """Seconds in which most of the doubt about a service time returns, and the number of ended claims that removes most
 of it."""
 _PRIOR_WEIGHT, _PRIOR_UNTIL = 2.0, 30.0
@@ -55,7 +55,7 @@ class Estimates:
     unended_for: float = 0.0
     """Seconds with items in progress since a claim last ended."""
     unproven: float = 0.0
-    """Seconds since claims last ended; a few that end prove the service time again."""
+    """Seconds since claims last ended; a few that end prove the service time again. 0 until one has ended."""
     start: float = _FIRST_START
     start_variance: float = (_FIRST_START * 0.3) ** 2
     starts: float = 0.0
@@ -106,14 +106,15 @@ class Estimates:
         starting_for: tuple[float, ...],
         horizon: float,
     ) -> Estimates:
-        """The estimates with one more observation. ``horizon``: seconds for which arrivals are remembered."""
+        """The estimates with one more observation. ``horizon``: seconds for which arrivals are remembered; the slow
+        arrival rate averages over twice as many."""
         changes: dict[str, Any] = {
             "at": now,
             "main": main,
             "busy": busy,
             "claimed": claimed,
             "ready": ready,
-            "span": min(max(SLOW, horizon), LONGEST_SLOW),
+            "span": min(max(SLOW, 2 * horizon), LONGEST_SLOW),
             "starting_for": tuple(sorted(starting_for, reverse=True)[:_MOST_STARTING]),
         }
         if self.at is None:
@@ -195,7 +196,7 @@ def _service(before: Estimates, busy: int, passed: float, ended: int) -> dict[st
         "recent_seconds": lately,
         "recent": recent,
         "unended_for": unended_for,
-        "unproven": (before.unproven + passed) * math.exp(-ended / _PROOF),
+        "unproven": (before.unproven + passed) * math.exp(-ended / _PROOF) if count else 0.0,
     }
 
 

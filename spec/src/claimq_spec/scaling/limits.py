@@ -17,9 +17,9 @@ from claimq_spec.scaling.values import (
 
 _SMALL_STEP = 0.3
 """Share of the workers that a small step changes at most: many small steps are bundled."""
-_SMALL_STEP_WINDOWS = 10
+_SMALL_STEP_WINDOWS = 8
 """Number of windows between a change and a small step down: removing workers one by one is not worth it."""
-_LIKELY, _LONGER_KEEP = 0.5, 15.0
+_LIKELY, _LONGER_KEEP = 0.5, 25.0
 """The next item is likely if this many are expected while the last worker is kept; it is then kept for at least this
 many seconds."""
 SHORTEST_KEEP = 6.0
@@ -102,9 +102,7 @@ def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: W
         span = readable_duration(window(spec, state))
         reason = f"{wish.reason}; {workers(recent)} were wanted within the last {span}"
         target, rule = recent, ScalingRule.STABILIZING
-    is_small = current - target <= max(1, _SMALL_STEP * current) and target > 0
-    patience = window(spec, state) * (_SMALL_STEP_WINDOWS if is_small else 1)
-    if target < current and _changed_within(state, now, patience):
+    if target < current and _changed_within(state, now, _pause(spec, state, current, target)):
         target, rule = current, ScalingRule.STABILIZING
         reason = f"{wish.reason}; waiting, since the last change was recent"
     held = min(current, seen.busy_workers)
@@ -120,6 +118,14 @@ def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: W
             target, rule = floor, ScalingRule.STEP_DOWN
             reason = f"{wish.reason}; at most {step} fewer in {format_duration(period)}"
     return Decision(target, rule, reason, replace(state, down=last if last is not None else state.down))
+
+
+def _pause(spec: ScalingSpec, state: ScalingState, current: int, target: int) -> float:
+    """Seconds between the last change and this step down: the smaller the step, the longer."""
+    if target <= current / 2:
+        return 0.0
+    is_small = current - target <= max(1, _SMALL_STEP * current)
+    return window(spec, state) * (_SMALL_STEP_WINDOWS if is_small else 1)
 
 
 def _changed_within(state: ScalingState, now: float, seconds: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 from claimq_cli.simulation.rule import Claimq
@@ -53,6 +54,17 @@ def test_a4_a_steady_load_between_two_numbers_does_not_flap() -> None:
     assert 3 <= min(numbers) <= max(numbers) <= 5
 
 
+def test_a4_one_and_a_half_workers_alternate_between_one_and_two_slowly() -> None:
+    watch: list[Moment] = []
+    trace = make_trace("steady", 3, seconds=2400.0, service=Service(0.3))
+    result = run(trace, PodSettings(start=8.0), watch=watch)
+    numbers = [one.replicas for one in watch if 600.0 <= one.now < 2400.0]
+    assert (min(numbers), max(numbers)) == (1, 2)
+    assert sum(earlier != later for earlier, later in pairwise(numbers)) <= 40
+    assert sum(numbers) <= 1.75 * len(numbers)
+    assert result.wait_max < SPEC.target_age
+
+
 def test_a6_an_item_that_returns_is_as_old_as_its_return() -> None:
     pods = PodSettings(start=0.0, crash_every=0.3, expiry=30.0)
     world = World(Trace("one", (0.0,), (100.0,), 200.0), pods, seed=1, victims=Victims.IDLE)
@@ -73,11 +85,12 @@ def test_a11_four_times_as_long_or_short_items_still_start_in_time() -> None:
 
 
 def test_a13_an_item_that_comes_as_the_last_pod_goes_waits_for_one_start() -> None:
-    # The pod goes about six seconds after the last item: a thousand items come around that moment.
+    # The pod goes six seconds after the last item: a thousand items come around that moment.
+    spec = replace(SPEC, idle_after=6.0)
     rng = random.Random(1)
     gaps = [rng.uniform(5.0, 9.0) for _ in range(1000)]
     arrivals = tuple(sum(gaps[: n + 1]) for n in range(1000))
-    result = run(Trace("race", arrivals, (0.1,) * 1000, arrivals[-1] + 60), PodSettings(start=2.0))
+    result = run(Trace("race", arrivals, (0.1,) * 1000, arrivals[-1] + 60), PodSettings(start=2.0), spec)
     assert result.started == 1000
     assert result.pods_started > 100
     assert result.wait_max <= 2.0 * 1.25 + 2.0 * 0.1 * 8 + 3.0

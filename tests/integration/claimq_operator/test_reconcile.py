@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import redis.asyncio
+
 import claimq
 from claimq.model import State
 from claimq_operator.reconcile.context import Context
@@ -279,3 +281,59 @@ async def test_a_new_operator_continues_from_the_estimates_in_the_status(
         assert scaling(api)["demand"]["secondsToStart"] == 33.0
         assert scaling(api)["estimates"]["ended"] == 200.0
         await eventually(lambda: replicas(api) > 10)
+
+
+class CountedApi(MemoryApi):
+    """The same, and it counts requests."""
+
+    requests = 0
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        self.requests += 1
+        return await super().get(kind, namespace, name)
+
+    async def list(
+        self, kind: Kind, namespace: str | None, selector: str = "", keep: Any = None, *, fields: str = ""
+    ) -> list[Json]:
+        self.requests += 1
+        return await super().list(kind, namespace, selector, keep, fields=fields)
+
+    def _write(self, kind: str, name: str, body: Json) -> Json:
+        self.requests += 1
+        return super()._write(kind, name, body)
+
+
+async def cost_of_idle_passes(server: Server, directory: Path, count: int) -> tuple[float, int]:
+    """Commands on the server (those of scripts count) for a pass over each of the idle queues, and API requests."""
+    api = CountedApi()
+    directory.mkdir()
+    async with operator(api, directory) as context, redis.asyncio.Redis.from_url(server.url) as client:
+
+        def passes() -> float:
+            (metric,) = context.metrics.passes.collect()
+            return sum(one.value for one in metric.samples if one.name.endswith("_total"))
+
+        async def looked() -> tuple[float, float, int]:
+            """Passes, commands and requests after about five more passes of each queue."""
+            until = passes() + 5 * count
+            await eventually(lambda: passes() >= until)
+            return passes(), (await client.info("stats"))["total_commands_processed"], api.requests
+
+        for number in range(count):
+            body = queue_body(server)
+            body["metadata"]["name"] = f"idle-{count}-{number}"
+            context.cache.update_queue(await api.create(QUEUES, body))
+        before, after = await looked(), await looked()
+        for _ in range(20):
+            if after[2] == before[2]:
+                break
+            before, after = after, await looked()
+        return (after[1] - before[1]) / (after[0] - before[0]), after[2] - before[2]
+
+
+async def test_an_idle_queue_costs_no_more_among_many_and_no_request(valkey: Server, tmp_path: Path) -> None:
+    alone, requests_alone = await cost_of_idle_passes(valkey, tmp_path / "one", 1)
+    among_many, requests_of_many = await cost_of_idle_passes(valkey, tmp_path / "many", 15)
+    assert (requests_alone, requests_of_many) == (0, 0)
+    assert among_many <= 1.5 * alone
+    assert alone <= 80

@@ -279,6 +279,40 @@ def test_a_verdict_outlives_an_outage_of_the_store(
     assert sorted(app.texts) == ["a", "b"]
 
 
+def test_a_verdict_that_the_store_refuses_is_repeated(
+    start_server: ServerFactory, start_app: StartApp, start_sidecar: StartSidecar
+) -> None:
+    store = start_server()
+    gates = {name: Gate(reply) for name, reply in (("a", Reply()), ("b", Reply(422)))}
+    app = start_app(lambda pushed: gates[pushed.text](pushed))
+    with claimq.blocking.connect(store.url) as server:
+        queue = server.queue("q")
+        queue.enqueue_many(["a", "b"])
+        sidecar = start_sidecar(store.url, push_port=str(app.port), concurrency="2")
+        for gate in gates.values():
+            gate.wait()
+        store.call("ACL", "SETUSER", "default", "-evalsha")
+        for gate in gates.values():
+            gate.is_open.set()
+        refused = 'claimq_sidecar_store_errors_total{kind="misused"}'
+        eventually_sync(lambda: sidecar.metric(refused) >= 3)
+        store.call("ACL", "SETUSER", "default", "+evalsha")
+        eventually_sync(lambda: queue.lengths() == {**dict.fromkeys(State, 0), State.FAILED: 1})
+    assert sorted(app.texts) == ["a", "b"]
+
+
+def test_unclaim_with_a_time_pauses_without_counting(
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
+) -> None:
+    app = start_app(lambda _: Reply(503, {"claimq-verdict": "unclaim", "retry-after": "3600"}))
+    queue.enqueue_many(["a", "b"])
+    sidecar = start_sidecar(valkey.url, push_port=str(app.port))
+    eventually_sync(lambda: sidecar.metric("claimq_sidecar_pushes_paused") == 1)
+    eventually_sync(lambda: queue.length(State.MAIN) == 2)
+    assert app.texts == ["a"]
+    assert [(item.payload, item.requeue_count) for item in queue.peek(2)] == [(b"a", 0), (b"b", 0)]
+
+
 def test_items_of_a_failed_batch_are_tried_one_by_one(
     valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
 ) -> None:

@@ -70,7 +70,7 @@ def test_a_header_names_the_verdict_whatever_the_status_is(status: int) -> None:
     assert named == {
         "Done": Decision("done"),
         "requeue": Decision("requeue", delay=5.0),
-        "unclaim": Decision("unclaim"),
+        "unclaim": Decision("unclaim", pause=5.0),
         "fail": Decision("fail", error, "why", delay=5.0),
         "permanent": Decision("fail", error, "why", permanent=True),
     }

@@ -85,7 +85,10 @@ def _named(verdict: str, response: Response) -> Decision:
         return _failure(response, given)
     if verdict in ("fail", "permanent"):
         return _failure(response, permanent=verdict == "permanent")
-    return Decision(verdict, delay=_retry_after(response) if verdict == "requeue" else None)
+    delay = _retry_after(response)
+    if verdict == "unclaim":
+        return Decision(verdict, pause=delay or 0.0)
+    return Decision(verdict, delay=delay if verdict == "requeue" else None)
 
 
 def _failure(response: Response, also: str = "", *, permanent: bool = False) -> Decision:

@@ -36,7 +36,12 @@ def queue(valkey: Server) -> Any:
         queue.enqueue("b", id="busy", client="bob")
         queue.claim(1, wait=0)
         queue.enqueue_many(
-            [NewItem(BINARY, id="bytes"), NewItem({"a": [1]}, id="json", client="ann", headers={"h": "1"})]
+            [
+                NewItem(BINARY, id="bytes"),
+                NewItem(
+                    {"a": [1]}, id="json", client="ann", headers={"h": "1"}, deadline=4e9, max_requeues=2
+                ),
+            ]
         )
         queue.enqueue("later", id="later", delay=3600)
         server.queue("other").pause()

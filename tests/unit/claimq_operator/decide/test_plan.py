@@ -122,11 +122,7 @@ def test_an_invalid_spec_is_reported_with_all_problems_and_changes_nothing(
 
 def test_fields_of_a_later_crd_do_not_stop_reconciliation(planned: Callable[..., Plan]) -> None:
     # In an upgrade the CRD comes first, and adds its defaults to queues that the old operator still reconciles.
-<<<<<<< Updated upstream
-    decided = planned(main=1, worker={"later": {"path": "/"}}, priority=3)
-=======
     decided = planned(main=1, worker={"later": {"path": "/"}}, later=3)
->>>>>>> Stashed changes
     stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
     assert (decided.replicas, stalled["status"]) == (1, "False")
 

@@ -97,7 +97,7 @@ async def test_a_call_that_a_later_one_of_its_lane_has_overtaken_changes_nothing
     tokens = await _held(queue)
     connection = queue._connection
     await queue.fail(tokens[1], "broken", permanent=True)
-    connection._calls = [number - 2 for number in connection._calls]
+    connection._calls = {lane: number - 2 for lane, number in connection._calls.items()}
     before = contents(server)
     with pytest.raises(StoreUnavailable, match="make the call again"):
         await (VERDICTS | OTHERS)[name](queue, tokens)

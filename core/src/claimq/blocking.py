@@ -21,10 +21,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
 from claimq.arguments import Duration
+from claimq.concurrency import without_loop
 from claimq.concurrency.background_loop import BackgroundLoop
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq.redis_store.callers_connection import CallersConnection
 from claimq.redis_store.settings import RedisSettings
 from claimq.redis_store.threaded_client import ThreadedClient
 
@@ -39,7 +41,13 @@ class _Blocking(Generic[P, R]):
         self._method = method
         self.__doc__ = method.__doc__
 
-    def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, R]:
+    def __get__(self, queue: Any, owner: type[BlockingQueue]) -> Callable[P, R]:
+        call = self._made_for(queue)
+        if queue is not None:
+            setattr(queue, self._method.__name__, call)  # which is found first from now on
+        return call
+
+    def _made_for(self, queue: BlockingQueue) -> Callable[P, R]:
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             return queue.loop.run(lambda: self._method(queue.wrapped, *args, **kwargs))
@@ -47,11 +55,28 @@ class _Blocking(Generic[P, R]):
         return call
 
 
+class _InCallersThread(_Blocking[P, R]):
+    """A coroutine method that only runs scripts: it runs in the thread of its caller, on a socket of its own, unless
+    another call uses that (see :class:`claimq.redis_store.callers_connection.CallersConnection`)."""
+
+    def _made_for(self, queue: BlockingQueue) -> Callable[P, R]:
+        plain = super()._made_for(queue)
+
+        @functools.wraps(self._method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            here, connection = queue.in_callers_thread
+            if connection.is_free:
+                return without_loop.run(self._method(here, *args, **kwargs))
+            return plain(*args, **kwargs)
+
+        return call
+
+
 class _BlockingConsume(_Blocking[P, R]):
     """consume() with signal handlers for SIGINT and SIGTERM, which arrive in the main thread, not in the loop's."""
 
-    def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, R]:
-        plain = super().__get__(queue, owner)
+    def _made_for(self, queue: BlockingQueue) -> Callable[P, R]:
+        plain = super()._made_for(queue)
 
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -90,23 +115,24 @@ def _signals(
 class BlockingQueue:
     """A :class:`claimq.ReliableQueue` for synchronous programs; see there for every method."""
 
-    def __init__(self, queue: ReliableQueue, loop: BackgroundLoop) -> None:
+    def __init__(self, queue: ReliableQueue, loop: BackgroundLoop, connection: CallersConnection) -> None:
         self.wrapped = queue
         self.loop = loop
+        self.in_callers_thread = ReliableQueue(connection, queue.name, queue.worker), connection
         self.name = queue.name
         self.worker = queue.worker
 
-    enqueue = _Blocking(ReliableQueue.enqueue)
+    enqueue = _InCallersThread(ReliableQueue.enqueue)
     enqueue_many = _Blocking(ReliableQueue.enqueue_many)
-    claim = _Blocking(ReliableQueue.claim)
+    claim = _InCallersThread(ReliableQueue.claim)
     claim_item = _Blocking(ReliableQueue.claim_item)
-    done = _Blocking(ReliableQueue.done)
-    fail = _Blocking(ReliableQueue.fail)
-    drop = _Blocking(ReliableQueue.drop)
-    requeue = _Blocking(ReliableQueue.requeue)
-    unclaim = _Blocking(ReliableQueue.unclaim)
-    crash = _Blocking(ReliableQueue.crash)
-    renew = _Blocking(ReliableQueue.renew)
+    done = _InCallersThread(ReliableQueue.done)
+    fail = _InCallersThread(ReliableQueue.fail)
+    drop = _InCallersThread(ReliableQueue.drop)
+    requeue = _InCallersThread(ReliableQueue.requeue)
+    unclaim = _InCallersThread(ReliableQueue.unclaim)
+    crash = _InCallersThread(ReliableQueue.crash)
+    renew = _InCallersThread(ReliableQueue.renew)
     reap = _Blocking(ReliableQueue.reap)
     release_worker = _Blocking(ReliableQueue.release_worker)
     policy = _Blocking(ReliableQueue.policy)
@@ -176,6 +202,7 @@ class BlockingServer:
         self._server = server
         self._shared = shared
         self._loop = BackgroundLoop()
+        self._callers = CallersConnection(server.connection, self._loop)
 
     def __enter__(self) -> Self:
         return self
@@ -194,12 +221,13 @@ class BlockingServer:
             self._loop.run(self._server.close)
         finally:
             self._loop.stop()
+            self._callers.close_socket()
             if self._shared is not None:
                 self._shared.leave()
 
     def queue(self, name: str, *, worker: str | None = None) -> BlockingQueue:
         """See :meth:`claimq.Server.queue`."""
-        return BlockingQueue(self._server.queue(name, worker=worker), self._loop)
+        return BlockingQueue(self._server.queue(name, worker=worker), self._loop, self._callers)
 
     def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
         """See :meth:`claimq.Server.enqueue`."""

@@ -68,6 +68,11 @@ class Server:
     ) -> None:
         await self.close()
 
+    @property
+    def connection(self) -> Connection:
+        """What its calls are made on."""
+        return self._connection
+
     async def close(self) -> None:
         """Recovers the items of cancelled claims, then closes the connections that this object made."""
         await self._connection.close()

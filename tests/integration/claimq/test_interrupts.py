@@ -10,14 +10,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import claimq.blocking
 from claimq import Reason, State
 from claimq.blocking import BlockingQueue
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
-MOST_STEPS = 20_000
-"""More instructions than a call has: the test ends when an interrupt comes too late."""
+MOST_STEPS, STEP = 40_000, 5
+"""More instructions than a call has: the test ends when an interrupt comes too late. It tries one of 5."""
 
 
 def is_interrupted(call: Callable[[], object], at: int) -> bool:
@@ -62,13 +64,16 @@ def calls_that_go_on(queue: BlockingQueue) -> set[str]:
     return {name for name in names if "LostClaims" not in name}
 
 
+# An interrupt between the call of a coroutine function and its `await` leaves a coroutine that was not awaited.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine")
 def test_an_interrupt_at_any_instruction_leaves_the_connection_whole(valkey: Server) -> None:
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q", worker="w1")
         queue.enqueue("a")
+        queue.unclaim(queue.claim())  # which puts the scripts together
         assert calls_that_go_on(queue) == set()
         at = 0
-        for at in range(1, MOST_STEPS):
+        for at in range(1, MOST_STEPS, STEP):
             claim = functools.partial(is_interrupted, lambda: queue.claim(wait=0), at)
             if not in_a_thread(claim, f"the claim, at {at}"):
                 break

@@ -43,4 +43,5 @@ class World:
         """An empty server, once what a claim found to be due has been done."""
         await asyncio.gather(*self.store._connection._background)
         self.server.call("FLUSHALL")
-        self.store._connection._calls = [number + 1 for number in self.store._connection._calls]
+        calls = self.store._connection._calls
+        self.store._connection._calls = {lane: number + 1 for lane, number in calls.items()}

@@ -45,7 +45,7 @@ def test_a_call_that_comes_while_the_loop_ends_leaves_no_task_behind(
             call_from_another_thread()
 
     threads, later = list[threading.Thread](), list[asyncio.Task[None]]()
-    called, original = threading.Event(), background._soon
+    called, original = threading.Event(), background.soon
 
     def soon(what: Callable[[], object]) -> bool:
         taken = original(what)
@@ -59,7 +59,7 @@ def test_a_call_that_comes_while_the_loop_ends_leaves_no_task_behind(
     first = threading.Thread(target=run_cancelled)
     first.start()
     assert begun.wait(60)
-    monkeypatch.setattr(background, "_soon", soon)  # to know when the other thread has asked
+    monkeypatch.setattr(background, "soon", soon)  # to know when the other thread has asked
     original(lambda: background.loop.create_task(background._end()))
     first.join(60)
     background._thread.join(60)

@@ -32,6 +32,19 @@ class BackgroundLoop:
         """False in the child after a fork: the thread exists only in the parent."""
         return os.getpid() == self._pid
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is its thread."""
+        return threading.current_thread() is self._thread
+
+    def soon(self, call: Callable[[], object]) -> bool:
+        """Makes the call on the loop, from any thread; False if the loop is closed."""
+        try:
+            self.loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            return False
+        return True
+
     def run(self, work: Callable[[], Awaitable[R]]) -> R:
         """Calls ``work`` on the loop and returns the result of its coroutine.
 
@@ -44,11 +57,11 @@ class BackgroundLoop:
         call = _Call(work)
         try:
             self._calls.add(call)
-            if not self._soon(lambda: self._begin(call)):
+            if not self.soon(lambda: self._begin(call)):
                 raise StoreUnavailable("this connection is closed; connect again")
             return call.result()
         except BaseException:
-            if not call.has_ended and self._soon(call.cancel):
+            if not call.has_ended and self.soon(call.cancel):
                 call.wait()
             raise
         finally:
@@ -59,7 +72,7 @@ class BackgroundLoop:
 
         Other threads that wait for a call get StoreUnavailable.
         """
-        if self.is_of_this_process and self._soon(lambda: self.loop.create_task(self._end())):
+        if self.is_of_this_process and self.soon(lambda: self.loop.create_task(self._end())):
             # A plain handler cannot be interrupted; the loop ends when it has returned.
             self._thread.join(timeout=5)
             self._end_calls()
@@ -70,13 +83,6 @@ class BackgroundLoop:
             call.end(StoreUnavailable(_CLOSED))
         else:
             call.begin()
-
-    def _soon(self, call: Callable[[], object]) -> bool:
-        try:
-            self.loop.call_soon_threadsafe(call)
-        except RuntimeError:  # the loop is closed
-            return False
-        return True
 
     async def _end(self) -> None:
         self._is_ending = True

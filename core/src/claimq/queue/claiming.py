@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -74,8 +74,7 @@ class Claiming(QueuePart):
     async def _claim(self, count: int, wait: Wait) -> Claimed:
         arguments.count("count", count, least=1, most=BATCH)
         given = None if wait is DEFAULT else optional_seconds("wait", wait)
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = time.monotonic()
         pause: float | None = None
         reaped = False
         while True:
@@ -83,7 +82,7 @@ class Claiming(QueuePart):
             if claimed.claims:
                 return claimed
             longest = claimed.wait if wait is DEFAULT else given
-            left = None if longest is None else started + longest - loop.time()
+            left = None if longest is None else started + longest - time.monotonic()
             # There may be much to reap: ask again once although the time is over, and then while there is time.
             if claimed.again and (left is None or left > 0 or not reaped):
                 pause, reaped = None, True
@@ -139,15 +138,15 @@ class Claiming(QueuePart):
         known = self._connection.incarnations.get(main, "")
         try:
             reply = await call([*identity, self.worker, min(count, self._fits), nonce, known])
-        except (asyncio.CancelledError, StoreUnavailable) as error:
+        except BaseException as error:  # also an interrupt of the caller's thread
             in_outage = isinstance(error, StoreUnavailable)
+            if isinstance(error, ClaimqError) and not in_outage:
+                self._connection.give_lane(identity)
+                raise
             if in_outage:
                 self._fits = max(1, min(count, self._fits) // 4)  # the reply may be too large for this link
             lost = LostClaim(identity, main, self.worker, nonce)
             self._connection.lost_claims.recover(lost, in_outage=in_outage)
-            raise
-        except BaseException:
-            self._connection.give_lane(identity)
             raise
         self._connection.give_lane(identity)
         return reply, nonce

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 from claimq.errors import ClaimqError, StoreFull, StoreUnavailable
 from claimq.model import EnqueuedItem
@@ -34,20 +35,22 @@ async def enqueue_one(connection: Connection, keys: Keys, batch: Batch) -> Answe
 
     A caller that is cancelled leaves the others alone: its item is not sent, or has been sent and may be stored.
     """
-    if batch.size > _MOST_BYTES:
+    under_way = connection.shared_enqueues
+    if under_way is None or batch.size > _MOST_BYTES:
         return _answers(await call_enqueue(connection, {keys: batch}), [batch])[0]
-    shared: SharedEnqueues | None = connection.shared_enqueues.get(keys.main)
+    shared: SharedEnqueues | None = under_way.get(keys.main)
     if shared is None:
-        shared = connection.shared_enqueues[keys.main] = SharedEnqueues(connection, keys)
+        shared = under_way[keys.main] = SharedEnqueues(connection, keys, under_way)
     return await shared.add(batch)
 
 
 class SharedEnqueues:
     """The enqueues of one queue on one connection. It exists while a call is in flight."""
 
-    def __init__(self, connection: Connection, keys: Keys) -> None:
+    def __init__(self, connection: Connection, keys: Keys, under_way: dict[str, Any]) -> None:
         self._connection = connection
         self._keys = keys
+        self._under_way = under_way
         self._in_flight = 0
         self._is_gathering = False
         self._waiting: list[_Waiting] = []
@@ -72,8 +75,8 @@ class SharedEnqueues:
     def _go_on(self) -> None:
         self._is_gathering = False
         self._send()
-        if not self._in_flight and self._connection.shared_enqueues.get(self._keys.main) is self:
-            del self._connection.shared_enqueues[self._keys.main]
+        if not self._in_flight and self._under_way.get(self._keys.main) is self:
+            del self._under_way[self._keys.main]
 
     def _send(self) -> None:
         """Begins a call with those that wait, as many as fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,14 +33,7 @@ LONGEST_BLOCK = 2.0
 def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     """A client for calls, or (``waiting``) for commands that block up to :data:`LONGEST_BLOCK`. Sends nothing yet."""
     endpoint = parse_url(settings.url)
-    options: dict[str, Any] = {
-        "protocol": 2,
-        "socket_timeout": settings.reply_timeout + (LONGEST_BLOCK if waiting else 0),
-        "socket_connect_timeout": settings.connect_timeout,
-        "username": settings.username or endpoint.username,
-        "password": settings.password or endpoint.password,
-        "client_name": "claimq",
-    }
+    options = call_options(settings, endpoint, longest_wait=LONGEST_BLOCK if waiting else 0.0)
     if endpoint.mode == "cluster":
         return _cluster(settings, endpoint, options)
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
@@ -49,17 +43,43 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)
 
 
+class Kind(Enum):
+    """How a single server is reached."""
+
+    TCP = 1
+    TLS = 2
+    UNIX = 3
+
+
+def place_of(settings: RedisSettings, endpoint: Endpoint) -> tuple[Kind, dict[str, Any]]:
+    """How a single server is reached, and the arguments of a connection for that."""
+    if endpoint.socket_path:
+        return Kind.UNIX, {"path": endpoint.socket_path}
+    host, port = endpoint.addresses[0]
+    place = {"host": host, "port": port, "socket_keepalive": True}
+    return (Kind.TLS, place | _tls(settings)) if endpoint.tls else (Kind.TCP, place)
+
+
+def call_options(settings: RedisSettings, endpoint: Endpoint, *, longest_wait: float = 0.0) -> dict[str, Any]:
+    """Arguments of every connection: credentials and timeouts."""
+    return {
+        "protocol": 2,
+        "socket_timeout": settings.reply_timeout + longest_wait,
+        "socket_connect_timeout": settings.connect_timeout,
+        "username": settings.username or endpoint.username,
+        "password": settings.password or endpoint.password,
+        "client_name": "claimq",
+    }
+
+
 def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
     """The client library's client for one server, found by its address or by Sentinel."""
     if endpoint.mode == "sentinel":
         return _behind_sentinel(settings, endpoint, options, limit)
-    if endpoint.socket_path:
-        options |= {"connection_class": UnixDomainSocketConnection, "path": endpoint.socket_path}
-    else:
-        host, port = endpoint.addresses[0]
-        options |= {"host": host, "port": port, "socket_keepalive": True}
-        if endpoint.tls:
-            options |= {"connection_class": SSLConnection, **_tls(settings)}
+    kind, where = place_of(settings, endpoint)
+    if kind is not Kind.TCP:
+        options |= {"connection_class": SSLConnection if kind is Kind.TLS else UnixDomainSocketConnection}
+    options |= where
     pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
     return Redis.from_pool(pool)  # which closes the pool with the client
 

@@ -11,7 +11,6 @@ import asyncio
 import os
 import random
 import re
-import secrets
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -26,8 +25,9 @@ from claimq.redis_store.clients import LONGEST_BLOCK, at_node, close, expires_at
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
+from claimq.redis_store.lanes import Lanes
 from claimq.redis_store.lost_claims import LostClaims
-from claimq.redis_store.scripts import Arg, Call, script
+from claimq.redis_store.scripts import Arg, script
 from claimq.redis_store.settings import RedisSettings
 
 _LISTED = 50
@@ -37,22 +37,6 @@ _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.Timeou
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
 """The error of length_of() in lib/main.lua for the list of a client."""
 T = TypeVar("T")
-
-
-class _Lane:
-    """A lane within a ``with`` statement. The value is the call's identity."""
-
-    __slots__ = ("_call", "_connection")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> Call:
-        self._call = self._connection.take_lane()
-        return self._call
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.give_lane(self._call)
 
 
 _made_here: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -68,24 +52,22 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class Connection:
+class Connection(Lanes):
     """One server, with a client for each use: ``calls``, ``verdicts``, ``renewals`` and ``waiting``."""
 
     def __init__(self, settings: RedisSettings | None = None, *, client: Any = None) -> None:
+        super().__init__()
         self.settings = settings or RedisSettings()
-        self.instance = secrets.token_urlsafe(9)
         self.shared = client
         self._clients: dict[str, Any] = {}
-        self._lanes: list[int] = []
-        self._calls: list[int] = []
         self._background: set[asyncio.Task[None]] = set()
         self.lost_claims = LostClaims(self)
         self.durable: dict[tuple[str, ...], str] = {}
         """Main keys of a call -> the durability that their queues require, where it is known."""
         self.incarnations: dict[str, str] = {}
         """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
-        self.shared_enqueues: dict[str, Any] = {}
-        """Main key -> the single enqueues that are under way (queue/shared_enqueues.py)."""
+        self.shared_enqueues: dict[str, Any] | None = {}
+        """Main key -> the single enqueues that are under way (queue/shared_enqueues.py). None: they share no calls."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
         self._may_come_late = False
         self._closed = False
@@ -98,36 +80,11 @@ class Connection:
         parent, and do nothing.
         """
         _of_the_parent.append(self._clients)
-        self.instance = secrets.token_urlsafe(9)
-        self._clients, self._lanes, self._calls, self._background = {}, [], [], set()
+        self.renew_lanes()
+        self._clients, self._background = {}, set()
         self.lost_claims = LostClaims(self)
         self.shared_enqueues = {}
         self._called, self._may_come_late = set(), False
-
-    # Lanes: a mutating call holds one for as long as it may be repeated.
-    def take_lane(self) -> Call:
-        """Takes a free lane for one call and returns the call's identity. :meth:`give_lane` gives it back."""
-        if self._lanes:
-            lane = self._lanes.pop()
-        else:
-            lane = len(self._calls)
-            self._calls.append(0)
-        self._calls[lane] += 1
-        return self.instance, lane, self._calls[lane]
-
-    def next_on_lane(self, call: Call) -> Call:
-        """The identity of the next call on a lane that is held. Once that has run, the server refuses earlier ones."""
-        lane = call[1]
-        self._calls[lane] += 1
-        return self.instance, lane, self._calls[lane]
-
-    def give_lane(self, call: Call) -> None:
-        """Gives a lane back; its next call has a higher number."""
-        self._lanes.append(call[1])
-
-    def lane(self) -> _Lane:
-        """A lane within a ``with`` statement."""
-        return _Lane(self)
 
     async def run(
         self,
@@ -144,7 +101,7 @@ class Connection:
         Also raises it for the reply ``STALE``: a newer call of the same lane has run, so this one was abandoned before.
         """
         wanted = script(name)
-        self._note_call(keys, args)
+        self.note_call(keys, args)
 
         async def call(client: Any) -> Any:
             absent = absent_key(keys[0])
@@ -180,7 +137,7 @@ class Connection:
         runs once in any case.
         """
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
-        self._note_call(keys, args)
+        self.note_call(keys, args)
         client = self.client("waiting")
         try:
             if isinstance(client, DirectClient):
@@ -202,9 +159,14 @@ class Connection:
             await self._pause_after_fault(seconds)
         return await self.run(name, keys, args)
 
-    def _note_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+    def note_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        """A script with these words is about to be sent: the server will keep the reply if they have an identity."""
         if args and args[0] == self.instance:
             self._called.add(keys[0])
+
+    def note_interrupted(self) -> None:
+        """A call was given up whose outcome is unknown: it may still arrive, so the replies stay on the server."""
+        self._may_come_late = True
 
     async def _pause_after_fault(self, seconds: float) -> None:
         """A short random pause after a failed wait, so that many waiting claims do not retry at the same instant."""

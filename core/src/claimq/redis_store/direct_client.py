@@ -103,9 +103,9 @@ class DirectClient:
                 inactivity.set(timeout)
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
-                commands = [_packed(connection, one) for one in (words, then) if one is not None]
+                commands = [packed(connection, one) for one in (words, then) if one is not None]
                 if guard is not None:
-                    commands[0] = _packed(connection, guard) + commands[0]
+                    commands[0] = packed(connection, guard) + commands[0]
                 reply: Any = None
                 for command in commands:
                     for piece in _pieces(command):
@@ -201,7 +201,8 @@ async def _check_guard(connection: Any) -> None:
         return
 
 
-def _packed(connection: Any, words: Sequence[Word]) -> Any:
+def packed(connection: Any, words: Sequence[Word]) -> Any:
+    """A command as bytes, or as the client library's pieces."""
     return pack(tuple(words)) if pack else connection.pack_command(*words)
 
 

@@ -1,7 +1,7 @@
 """The two ways to wait for the sidecar: blocking a thread, or on an event loop.
 
 The client is written once, as coroutines that await nothing but a backend. Those of ``BLOCKING`` never
-suspend, so :func:`run` runs such a coroutine from start to end without an event loop.
+suspend, so :func:`claimq.concurrency.without_loop.run` runs such a coroutine from start to end without an event loop.
 """
 
 from __future__ import annotations
@@ -16,20 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from claimq.concurrency.without_loop import run
+
 P = ParamSpec("P")
 R = TypeVar("R")
 _READ_BYTES = 256 * 1024
 _JOIN_SECONDS = 5.0
-
-
-def run(work: Coroutine[Any, Any, R]) -> R:
-    """Runs a coroutine that awaits only ``BLOCKING``; returns its result."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: R = end.value
-        return result
-    raise RuntimeError("this coroutine waits for an event loop")
 
 
 def blocking(

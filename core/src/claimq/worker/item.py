@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from claimq.arguments import Duration
+from claimq.concurrency.without_loop import run
 from claimq.model import Outcome, payload_json, payload_text
 from claimq.tracing import Processing
-from claimq.worker.backends import blocking, run
+from claimq.worker.backends import blocking
 from claimq.worker.wire import delay_fields, done_fields, fail_fields
 
 

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from claimq.arguments import Duration
-from claimq.worker.backends import BLOCKING, blocking, run
+from claimq.concurrency.without_loop import run
+from claimq.worker.backends import BLOCKING, blocking
 from claimq.worker.client import Client
 from claimq.worker.item import Item
 

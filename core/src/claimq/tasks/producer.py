@@ -87,7 +87,8 @@ class Producer:
 
 def _words(item: NewItem) -> dict[str, Any]:
     names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues")
-    return {name: getattr(item, name) for name in names}
+    words = {name: getattr(item, name) for name in names}
+    return {name: word for name, word in words.items() if word is not None}
 
 
 def _runs_event_loop() -> bool:

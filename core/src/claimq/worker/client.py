@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
@@ -361,23 +362,23 @@ class Client(Generic[AnyItem]):
         id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
         delay: Duration | None = None,
         headers: Mapping[str, str] | None = None,
+        deadline: timedelta | None = None,
+        max_requeues: int | None = None,
     ) -> EnqueuedItem:
         """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        done = await self.enqueue_many([NewItem(payload, id=id, client=client, delay=delay, headers=headers)])
+        done = await self.enqueue_many([NewItem(payload, id, client, delay, None, headers, deadline, max_requeues)])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` to the sidecar's queue, in order.
 
-        Raises TypeError, ValueError, Refused (a payload too large, the store full), StoreUnavailable,
-        SidecarUnavailable: after the last two it is unknown whether the items were stored, and only items with ids of
-        the app's own may be enqueued again without doubling them.
+        Raises TypeError, ValueError, Refused (a payload too large, the store full), StoreUnavailable and
+        SidecarUnavailable: after these two the items may be stored; enqueue again only those with ids of your own.
         """
         self._check_process()
         listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
-        replies: list[dict[str, Any]] = []
-        within, patience = wire.ANSWER_SECONDS, self._patience
+        replies, within, patience = list[dict[str, Any]](), wire.ANSWER_SECONDS, self._patience
         with sending(self.queue, len(listed)):
             for body in wire.enqueue_bodies(carrying(listed)):
                 reply, _ = await self._connections.call(

@@ -87,8 +87,7 @@ class Producer:
 
 def _words(item: NewItem) -> dict[str, Any]:
     names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues")
-    words = {name: getattr(item, name) for name in names}
-    return {name: word for name, word in words.items() if word is not None}
+    return {name: getattr(item, name) for name in names}
 
 
 def _runs_event_loop() -> bool:

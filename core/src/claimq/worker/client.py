@@ -366,14 +366,14 @@ class Client(Generic[AnyItem]):
         max_requeues: int | None = None,
     ) -> EnqueuedItem:
         """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        done = await self.enqueue_many([NewItem(payload, id, client, delay, None, headers, deadline, max_requeues)])
+        new = NewItem(payload, id, client, delay, None, headers, deadline, max_requeues)
+        done = await self.enqueue_many([new])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
-        """Adds payloads or :class:`NewItem` to the sidecar's queue, in order.
-
-        Raises TypeError, ValueError, Refused (a payload too large, the store full), StoreUnavailable and
-        SidecarUnavailable: after these two the items may be stored; enqueue again only those with ids of your own.
+        """Adds payloads or :class:`NewItem` in order. Raises TypeError, ValueError, Refused (a payload too large, the
+        store full), StoreUnavailable and SidecarUnavailable: after these two the items may be stored; enqueue again
+        only those with ids of your own.
         """
         self._check_process()
         listed = several("items", items)

@@ -47,15 +47,15 @@ def read_call(payload: bytes) -> Call:
     found = cast("dict[str, Any]", value)
     if unknown := sorted(found.keys() - {*_FIELDS}):
         raise _no_call(f"it has a field {shown(unknown[0])}")
-    call = Call(**{"task": None, "args": [], "kwargs": {}, **found})
+    fields: dict[str, Any] = {"task": None, "args": [], "kwargs": {}, **found}
     for field, kind, wanted in (
         ("task", str, "a string"),
         ("args", list, "a list"),
         ("kwargs", dict, "an object"),
     ):
-        if not isinstance(getattr(call, field), kind):
+        if not isinstance(fields[field], kind):
             raise _no_call(f"{field} is not {wanted}")
-    return call
+    return Call(**fields)
 
 
 def shown(text: str) -> str:

@@ -170,11 +170,13 @@ def test_a_signal_stops_the_change_on_the_page(through: Any, queue: Queue, tmp_p
     assert ended.count == 12 - len(queue.failed_items(100))
 
 
-def request(address: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+def request(
+    address: str, path: str, method: str = "GET", form: str = "action=pause", **headers: str
+) -> tuple[int, str]:
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
-    body = "action=pause" if method == "POST" else None
-    form = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
-    connection.request(method, f"/api/v1/{path}", body, {**form, **headers})
+    body = form if method == "POST" else None
+    kind = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
+    connection.request(method, f"/api/v1/{path}", body, {**kind, **headers})
     response = connection.getresponse()
     text = response.read().decode()
     connection.close()
@@ -201,6 +203,21 @@ def test_the_api_knows_tokens_only_and_a_foreign_site_gets_nothing(through: Any,
         assert (status_found, "message" in json.loads(text)) == (status, True), path
 
 
+def test_a_change_whose_filter_the_page_cannot_apply_changes_nothing(through: Any, queue: Queue) -> None:
+    good, before = {"Authorization": f"Bearer {TOKEN}"}, queue.lengths()
+    for page, fields, why in (
+        ("failed", "worker=w1", "this page does not know 'worker'"),
+        ("failed", f"error={'x' * 2001}", "error has 2001 characters; give at most 2000"),
+        ("failed", "id=", "an id names a failed item here"),
+        ("waiting", "id=json", "an id names a failed item here"),
+    ):
+        status, text = request(through.address, f"queues/q/{page}", "POST", f"action=remove&{fields}", **good)
+        assert (status, why in text) == (400, True), text
+    assert request(through.address, "queues/q/selected?worker=w1", **good)[0] == 400
+    assert queue.lengths() == before
+    assert queue.audit_log() == []
+
+
 def test_errors_of_a_page_say_what_to_do(
     claimq: Claimq, start_page: Callable[..., str], queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +240,13 @@ def test_errors_of_a_page_say_what_to_do(
     ):
         answer = claimq(*words)
         assert (answer.code, why in answer.err) == (2, True), words
+    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", f"{TOKEN}\n")
+    assert claimq("peek", "q", "--web-api", address).code == 0
+    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", f"{TOKEN}\nx")
+    wrong = claimq("peek", "q", "--web-api", address)
+    assert (wrong.code, TOKEN in wrong.err) == (2, False)
+    assert "another character that no token has" in wrong.err
+    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", TOKEN)
     nowhere = claimq("peek", "q", "--web-api", "http://127.0.0.1:1")
     assert (nowhere.code, "does not answer" in nowhere.err) == (3, True)
 

@@ -25,7 +25,7 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
     """
     kubectl = Kubectl(kube_context or "", namespace or "")
     shown = kubectl.current_namespace if namespace == "" else namespace or ""
-    token = os.environ.get(_TOKEN, "")
+    token = os.environ.get(_TOKEN, "").strip()
     if not address.startswith("svc/"):
         place = parse_page_url(address, token)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -20,11 +20,18 @@ _EXIT_CODES = {400: USAGE, 404: NOT_DONE, 409: NOT_DONE}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page is served. ``token``: of the user; empty for a page without a login."""
+    """Where a page is served. ``token``: of the user; empty for a page without a login. CommandError, without the
+    token, for one that no header can have."""
 
     scheme: str
     host: str
-    token: str = ""
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
+            raise CommandError(
+                "the token for --web-api has a line end or another character that no token has", USAGE
+            )
 
 
 class PageApi:

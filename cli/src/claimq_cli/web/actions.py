@@ -116,7 +116,9 @@ class Actions:
         items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGED[page])
         change = await self._change(session, items, name, form)
         record = self._queues.recorder(name, session.user)
-        if items.state is State.FAILED and form.get("id"):
+        if "id" in form:
+            if items.state is not State.FAILED or not form["id"]:
+                raise HTTPException(400, "an id names a failed item here; for others use the path item")
             missing = await items.run_on([form["id"]], change, record)
             return done(request, "", _path(name, page), missing=missing, problems=items.problems)
         is_allowed = partial(self._access.may, session, Right.CHANGE, name)

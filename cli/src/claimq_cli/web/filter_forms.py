@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
@@ -12,6 +13,11 @@ from claimq_cli.item_filter import ItemFilter
 from claimq_spec.duration import parse_duration
 
 LONGEST_TEXT = 1000
+LONGEST_FILTER = 2000
+_FIELDS = {one.name for one in dataclasses.fields(ItemFilter)} - {"payload"} | {
+    "action", "because", "form_token", "id", "rate", "state", "target"
+}  # fmt: skip
+"""Those of a filter, and those beside them in a query or a form."""
 CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
 """The states whose items can be changed together, by the last part of the path of their page."""
 
@@ -19,13 +25,19 @@ CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAIL
 def filter_of(fields: Mapping[str, str]) -> ItemFilter:
     """The filter in these fields, named as those of :class:`ItemFilter`. Answers with status 400 to a wrong one.
 
-    Without ``payload``: a JSONPath of one user could keep the page from answering the others.
+    Without ``payload``: a JSONPath of one user could keep the page from answering the others. A field that is not known
+    may be a filter of a later release: without it, more items would pass.
     """
 
     def text(name: str) -> str:
-        return fields.get(name, "")[:LONGEST_TEXT]
+        found = fields.get(name, "")
+        if len(found) > LONGEST_FILTER:
+            raise ValueError(f"{name} has {len(found)} characters; give at most {LONGEST_FILTER}")
+        return found
 
     try:
+        if unknown := sorted(fields.keys() - _FIELDS):
+            raise ValueError(f"this page does not know {unknown[0][:100]!r}")
         return ItemFilter(
             error=text("error"),
             reason=text("reason"),

@@ -88,6 +88,13 @@ def test_the_errors_are_those_of_the_event_loop(valkey: Server) -> None:
         queue.enqueue("b")
 
 
+def test_a_server_that_refuses_the_connection_has_the_same_error_each_time(valkey: Server) -> None:
+    with claimq.blocking.connect(valkey.url.replace("db=0", "db=99999")) as server:
+        for _ in range(2):
+            with pytest.raises(StoreMisused, match="the server returned an unknown error"):
+                server.queue("q").enqueue("a")
+
+
 def test_a_claim_waits_for_an_item_of_another_thread(valkey: Server) -> None:
     with connected(valkey.url) as queue:
         waiting = threading.Thread(target=lambda: claims.extend(queue.claim(wait=60)))

@@ -152,7 +152,9 @@ class CallersConnection(Connection):
         self._user, self._free_at = get_ident(), inf
         socket, is_usable, before = None, False, sys.exception()
         try:
-            socket = self._sockets.pop() if self._sockets else _connected(self.settings)
+            with suppress(IndexError):  # none, or another thread has just taken it
+                socket = self._sockets.pop()
+            socket = socket or _connected(self.settings)
             pieces = packed(socket, words)
             pieces = [pieces] if isinstance(pieces, bytes) else pieces
             is_usable = sum(map(len, pieces)) > _MOST_BYTES
@@ -162,7 +164,7 @@ class CallersConnection(Connection):
             reply = socket.read_response(disable_decoding=True)
             is_usable = True
         except ResponseError:
-            is_usable = True
+            is_usable = socket is not None  # else the server has refused the connection
             return None
         except (RedisError, OSError) as error:
             self._on_loop.note_interrupted()

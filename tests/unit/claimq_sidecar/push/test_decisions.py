@@ -29,6 +29,7 @@ def test_2xx_means_done(status: int) -> None:
         (429, {"retry-after": LATER}, 1.0),
         (429, {"retry-after": "86400"}, 3600.0),
         (429, {"retry-after": "9" * 5000}, 3600.0),
+        (429, {"retry-after": LATER.replace("2026", "9" * 20), "date": DATE}, 1.0),
     ],
 )
 def test_a_busy_app_gets_the_item_later_and_no_other_before(

@@ -114,5 +114,5 @@ def _date(text: str) -> datetime | None:
     """An HTTP date, without its time zone, which is always GMT."""
     try:
         return parsedate_to_datetime(text).replace(tzinfo=None)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter of a number with too many digits
         return None

@@ -52,6 +52,16 @@ FULL: dict[str, Any] = {
         "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         "concurrency": 10,
         "drainTimeout": "1m",
+        "delivery": "push",
+        "push": {
+            "port": 8080,
+            "path": "/items",
+            "mode": "batched",
+            "batchSize": 8,
+            "timeout": "30s",
+            "probePath": "/ready",
+            "retryClientErrors": True,
+        },
         "template": {
             "metadata": {"labels": {"tier": "back"}, "annotations": {"note": "long " * 100}},
             "spec": {
@@ -167,8 +177,12 @@ def test_defaults_are_filled_in_as_documented(api_server: ApiServer) -> None:
     stored = created(api_server, queue("smallest", SMALLEST))["spec"]
     filled = {path: declared.default for path, declared in ALL.items() if declared.default is not None}
     missing = {path for path, default in filled.items() if _at(stored, path) != default}
-    # Objects that were not asked for have no fields: a secret, a master.
-    assert {path for path in missing if not re.search(r"Ref\.|secretRef\.", path)} == set()
+    # Objects that were not asked for have no fields: a secret, a master, push.
+    assert {path for path in missing if not re.search(r"Ref\.|secretRef\.|worker\.push\.", path)} == set()
+    worker: dict[str, Any] = {"image": "app:1", "delivery": "push", "push": {}}
+    pushed = created(api_server, queue("pushed", SMALLEST | {"worker": worker}))["spec"]
+    of_push = {path: default for path, default in filled.items() if path.startswith("spec.worker.push.")}
+    assert of_push == {path: _at(pushed, path) for path in of_push}
     more = created(api_server, queue("more", SECRET))["spec"]
     assert more["redis"]["secretRef"] == {"name": "redis", "key": "url"}
     tls = created(api_server, queue("full", FULL))["spec"]["redis"]["tls"]

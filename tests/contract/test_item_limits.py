@@ -120,6 +120,15 @@ async def test_late_items_keep_failed_within_its_bound(queue: ReliableQueue) -> 
     assert len(await queue.removed_items()) == 6
 
 
+async def test_a_late_item_can_be_claimed_by_its_id(queue: ReliableQueue) -> None:
+    await queue.enqueue("a", id="late", deadline=SOON)
+    await move_clock(queue, 11)
+    claim = await queue.claim_item("late")
+    assert claim is not None
+    assert claim.item.text == "a"
+    assert await counted(queue) == (1, 0, 0)
+
+
 @pytest.mark.frozen_clock(False)
 async def test_where_failed_is_of_another_type_late_items_are_handed_out(
     server: Server, queue: ReliableQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from claimq_bench.simulated.baselines import SHARE, Figures
-from claimq_bench.simulated.scenarios import CEILING, JUDGED_ON, SECONDS, TUNED_ON
+from claimq_bench.simulated.scenarios import CEILING, SECONDS, TUNED_ON
 from claimq_bench.simulated.study import Gate, Outcome, gates, rows
 
 BEGIN, END = "<!-- made by make simulate: begin -->", "<!-- made by make simulate: end -->"
@@ -32,15 +32,10 @@ def _table(columns: list[str], lines: Iterator[list[str]]) -> str:
 
 def _made(found: list[Outcome]) -> str:
     seeds = sorted({one.seed for one in found})
-    kind = (
-        "the rule was not tuned on them"
-        if set(seeds) <= set(JUDGED_ON)
-        else "not all of them new to the rule"
-    )
     shapes = len({one.shape for one in found})
     return (
-        f"{shapes} shapes of arrivals, {len(seeds)} seeds ({', '.join(map(str, seeds))}: {kind}; it was tuned on "
-        f"{' and '.join(map(str, TUNED_ON))}), traces of {SECONDS / 3600:.0f} h, at most 100 pods: "
+        f"{shapes} shapes of arrivals, {len(seeds)} seeds ({', '.join(map(str, seeds))}; settings were chosen on "
+        f"{' and '.join(map(str, TUNED_ON))}, see *Tuning*), traces of {SECONDS / 3600:.0f} h, at most 100 pods: "
         f"{len(found)} traces."
     )
 

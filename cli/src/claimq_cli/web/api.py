@@ -104,7 +104,7 @@ def routes(
 
     async def of_queue(request: Request) -> Response:
         if request.path_params["read"] not in READS:
-            raise HTTPException(404, "there is no such read")
+            raise HTTPException(404, f"no such path; write one of {', '.join(READS)} after the queue")
         right, one = READS[request.path_params["read"]]
         return answer({**await read(request, right, one), "queue": request.path_params["name"]})
 
@@ -156,5 +156,5 @@ def _state(query: Query) -> State:
 def _number(query: Query, name: str, default: int) -> int:
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise HTTPException(400, f"{name} is a number of items")
+        raise HTTPException(400, f"{name} must be a whole number of items")
     return int(text)

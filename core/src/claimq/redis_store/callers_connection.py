@@ -1,8 +1,8 @@
 """Calls in the thread of their caller, without an event loop and without a switch to its thread.
 
-A script is sent on a plain socket first. A normal reply is the end. Whatever else happens (an error, a lost
-connection, a script that the server does not have), the event loop makes the same call again, with the same identity:
-it runs once, and retries, failovers and errors are those of every other call.
+A script is first sent on a plain socket. If there is no normal reply (but an error, a lost connection, a script that
+the server does not have), the event loop makes the same call again, with the same identity: it runs once, and retries,
+failovers and errors are those of every other call.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from claimq.redis_store.settings import RedisSettings
 
 T = TypeVar("T")
 _IDLE_SECONDS = 0.01
-"""After so long without a call of the thread that used the socket, another one may use it."""
+"""Another thread may use the socket when the one that used it has made no call for so long."""
 _MOST_BYTES = 64 * 1024
-"""A longer command is left to the event loop, whose timeout is not for the whole of it."""
+"""Longer commands are sent on the event loop: its timeout does not limit the whole command."""
 _CLASSES: dict[Kind, Any] = {Kind.TCP: Socket, Kind.TLS: SSLConnection, Kind.UNIX: UnixDomainSocketConnection}
 _OWN_FILES = (__file__, str(Path(redis.__file__).parent), stdlib_socket.__file__, ssl.__file__)
 
@@ -57,7 +57,7 @@ class _Recoveries:
 
 
 class CallersConnection(Connection):
-    """Another way to the server of a connection, whose lanes and knowledge it shares. It only runs scripts.
+    """Another way to the server of a connection, whose lanes and state it shares. It only runs scripts.
 
     One thread at a time uses its socket. ``is_free`` is False for the others: their calls are better made on the event
     loop, where they share calls with each other.

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 class Presence:
     """The presence of one worker on one queue, from :meth:`begin` to :meth:`end`.
 
-    Where the server refuses or does not have the subscription, the leases decide alone.
+    Where the server refuses or does not have the subscription, only the leases count.
     """
 
     def __init__(self, settings: RedisSettings, main_key: str, instance: str, worker: str) -> None:
@@ -57,8 +57,8 @@ class Presence:
         threading.Thread(target=self._run, name="claimq-presence", daemon=True).start()
 
     async def end(self) -> None:
-        """Takes leave, then closes the connection; claims that are left are up to their leases. Waits a second at most:
-        in an outage the thread goes on trying for a minute, and the process is present as long."""
+        """Removes the announcement, then closes the connection; claims that are left end with their leases. Waits at
+        most a second: in an outage the thread retries for a minute, and the process counts as present until then."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def on_end() -> None:
@@ -163,8 +163,8 @@ class Presence:
         return bool(reply[1])
 
     async def _leave(self) -> bool:
-        """Takes leave if the server answers in a moment. The record of a process that cannot subscribe would say that
-        the process is gone."""
+        """Removes the announcement if the server answers soon. The record of a process that cannot subscribe would say
+        that the process is gone."""
         try:
             async with asyncio.timeout(_QUICK):
                 if self._is_announced:

@@ -75,7 +75,7 @@ class App:
 
         def made(function: Callable[..., Any]) -> Task[..., Any]:
             if not callable(function):
-                raise TypeError(f"a task is {function!r}; write @app.task above a function")
+                raise TypeError(f"{function!r} is no function; write @app.task above a function")
             own = getattr(function, "__name__", "") if name is None else arguments.text("name", name)
             if not own or own in self.tasks:
                 raise ValueError(f"the app has a task {own!r}; give another one with name=")
@@ -110,7 +110,7 @@ class App:
         is set, else with ``consume``. Tasks in progress are finished first.
 
         ``concurrency``: tasks at a time; by default the limit of the sidecar, else 1. ``die_on_error`` and
-        ``return_when_empty`` are those of :meth:`claimq.ReliableQueue.consume`; a sidecar does not know the latter.
+        ``return_when_empty`` are those of :meth:`claimq.ReliableQueue.consume`; the latter only without a sidecar.
         """
         asyncio.run(
             self.run_async(

@@ -96,7 +96,7 @@ class ScalingSpec:
         "minReplicas is 0.",
         least="0s",
         most="168h",
-        absent="6s; if the next item is likely to arrive soon, 15s or the start-up time of workers",
+        absent="6s; if the next item is likely to arrive soon, 25s or the start-up time of workers",
     )
     scale_up: ScaleUpSpec = nested("How fast workers are added.", ScaleUpSpec, absent="see the fields below")
     scale_down: ScaleDownSpec = nested(

@@ -32,7 +32,7 @@ class Readiness:
         changed: Callable[[], None],
         is_busy: Callable[[], bool],
     ) -> None:
-        """``changed`` is called when the app has become ready, or is ready no more. ``is_busy``: it works on items."""
+        """``changed`` is called when the app becomes ready, or is no longer ready. ``is_busy``: it works on items."""
         self.is_ready = False
         self._settings = settings
         self._connections = connections

@@ -4,6 +4,7 @@ action."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -134,7 +135,8 @@ async def move_claimed(
 ) -> None:
     """Moves an item that waited, and has been claimed, to another queue. If that refuses it, it is the next one."""
     try:
-        await copy_to(target, found)
+        # Since it was found, a worker may have taken it, and a producer may have enqueued another one of its id.
+        await copy_to(target, replace(found, item=claim.item))
     except (ClaimqError, CommandError):
         await queue.unclaim(claim, why="it could not be moved")
         raise

@@ -11,11 +11,12 @@ import pytest
 
 import claimq
 import claimq.blocking
-from claimq import NewItem, Verdict
+from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import ItemActions, recorded_in
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 Claimq = Callable[..., Any]
 STATES = ("main", "delayed", "busy", "failed")
@@ -291,3 +292,26 @@ def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Q
 
     with pytest.raises(CommandError, match="x changed its state at the same time; try again"):
         asyncio.run(cancel())
+
+
+def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) -> None:
+    queue.drop(queue.claim(2), "not needed")
+    queue.set_policy(Policy(id_window=1))
+    queue.enqueue("old", id="x")
+
+    class Late(claimq.ReliableQueue):
+        async def claim_item(self, *args: Any, **options: Any) -> Any:
+            await self.done(await self.claim())  # a worker is faster, and a producer enqueues the same id
+            async with asyncio.timeout(PATIENCE):
+                while (await self.enqueue("new", id="x")).is_duplicate:
+                    await asyncio.sleep(0.1)
+            return await super().claim_item(*args, **options)
+
+    async def move() -> None:
+        async with claimq.connect(valkey.url) as server:
+            late, other = server.queue("q", worker="w2"), server.queue("other")
+            late.__class__ = Late
+            await ItemActions(late, recorded_in(late, "ann")).move("x", other)
+            assert [item.text for item in await other.peek(2)] == ["new"]
+
+    asyncio.run(move())

@@ -23,7 +23,7 @@ HEADER_NAME: Final = "[a-z][a-z0-9-]*"
 HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
 """Pattern of a whole value. A space at an end would be lost in HTTP."""
 RESERVED: Final = "claimq-"
-"""The names that begin so are claimq's own."""
+"""Names with this prefix are reserved for claimq."""
 _LATEST_DEADLINE: Final = 9_999_999_999.0
 _NAME, _VALUE, _STORED_VALUE = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*"))
 
@@ -98,7 +98,7 @@ def read_limits(options: Mapping[str, Any]) -> tuple[float | None, int | None]:
 
 
 def are_options(options: object) -> bool:
-    """Whether a script can have written these options. Those of later releases are not looked at."""
+    """Whether a script can have written these options. Options of later releases are not checked."""
     if not isinstance(options, dict) or not options:
         return False
     found = cast("dict[str, object]", options)

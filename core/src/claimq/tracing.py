@@ -1,7 +1,7 @@
 """Spans and trace context in programs that use OpenTelemetry (``claimq[otel]``), by its conventions for messaging.
 
-A program that uses it has imported its API and set a tracer provider. Where it has not, nothing is imported and nothing
-happens here.
+A program that uses it has imported its API and set a tracer provider. In other programs this module imports and does
+nothing.
 """
 
 from __future__ import annotations

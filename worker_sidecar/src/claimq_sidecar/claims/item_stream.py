@@ -18,7 +18,7 @@ USUAL_WINDOW: Final = 100
 MOST_IN_LINE: Final = 250
 """Items in one line. The app works on one line while the next is claimed."""
 _WAIT_SECONDS = 10.0
-"""After so long without items a stream goes to the end of the line of the claims that wait."""
+"""After so long without items a stream goes to the end of the line of waiting claims."""
 _RETRY_SECONDS = 0.5
 """The pause after a claim that failed. The library has retried it with backoff."""
 
@@ -27,7 +27,7 @@ Claims = Callable[[ClaimRequest, Share, asyncio.Event], Awaitable[list[Claim]]]
 
 
 class ItemStream:
-    """The items of one stream. At most ``window`` claims of its session are unsettled."""
+    """The items of one stream. At most ``window`` claims of its session are without a verdict."""
 
     def __init__(self, session: str, window: Concurrency, claim: Claims, *stops: asyncio.Event) -> None:
         """``stops``: what ends a wait for room in the window."""

@@ -37,7 +37,8 @@ class Mail:
     def start(self) -> Process:
         command = [sys.executable, "-m", "claimq.tasks", "mail:app"]
         log = self.outbox.with_name("log")
-        env = {**self.env, "MAIL_OUTBOX": str(self.outbox)}
+        # `make` sets PYTHONSAFEPATH, with which the current directory is not searched.
+        env = {**self.env, "MAIL_OUTBOX": str(self.outbox), "PYTHONPATH": str(EXAMPLE)}
         return Process(command, log=log, env=env, cwd=EXAMPLE)
 
     def is_idle(self) -> bool:

@@ -31,6 +31,11 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         app = _app(given.app)
+    except ModuleNotFoundError as error:
+        unsearched = (
+            "; PYTHONSAFEPATH excludes the current directory: set PYTHONPATH=." if sys.flags.safe_path else ""
+        )
+        parser.error(f"{error}{unsearched}")
     except (ImportError, ValueError) as error:
         parser.error(str(error))
     try:

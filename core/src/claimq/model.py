@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -139,7 +139,7 @@ class NewItem:
     client: str | None = None
     delay: Duration | None = None
     at: Instant | None = None
-    headers: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = field(default=None, hash=False)
     deadline: Instant | timedelta | None = None
     max_requeues: int | None = None
 

@@ -158,6 +158,9 @@ class OpenSessions:
             await exchange.stream(body)
             del body
             await connection.flushed.wait()
+            await asyncio.sleep(
+                0
+            )  # a write that failed is reported to the protocol, which returns the items, before
             connection.handed = ()  # the client may have read it; what it does not end is counted as a crash
         finally:
             line.end()

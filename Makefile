@@ -35,15 +35,11 @@ setup-runtime:
 demo: setup-runtime ## runs the checksum example on this machine, on all files below DIR (default: Python's library); WEB=1: with the web page
 	@$(BIN)/python examples/checksums/demo.py $(if $(WEB),--web) $(if $(DIR),"$(DIR)")
 
-# The cluster tests come last and alone: they need all of the processor.
+# The cluster tests wait about half of their time; the others run beside them and yield the processor to them.
 .PHONY: test
 test: setup lint ## runs all checks and all tests, as continuous integration does
-	@echo "First the tests without a cluster, beside the type checks (some 9 minutes; the output of each appears when it ends)."
-	@failed=0; \
-	$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target tiers mypy pyright cluster-images || failed=1; \
-	echo "Now the tests on a real Kubernetes (some 15 minutes)."; \
-	$(MAKE) --no-print-directory test-cluster || failed=1; \
-	exit $$failed
+	@echo "All tests: those on a real Kubernetes beside the others (some 20 minutes; the output of each part appears when it ends)."
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target mypy pyright test-cluster tiers PYTEST='nice -n 10 $(PYTEST)'
 
 .PHONY: tiers
 tiers: setup ## runs all tests that need no cluster

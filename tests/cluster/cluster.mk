@@ -35,12 +35,6 @@ CLUSTER_JOBS ?= $(if $(KUBE_CONTEXT),0,3)
 cluster-programs: setup
 	@test -n "$(KUBE_CONTEXT)" || $(CLUSTERKIT) build >/dev/null || true
 
-# The images of this repository too, as the tests make them, so that they find them in the cache.
-.PHONY: cluster-images
-cluster-images: cluster-programs
-	@test -n "$(KUBE_CONTEXT)" || PYTHONPATH=tests/cluster/harness/src:tests/support \
-	  $(BIN)/python -m testkit.cluster_images || true # the tests report it
-
 .PHONY: test-cluster
 test-cluster: cluster-programs ## runs the tests on a real Kubernetes, which they start and stop
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit import Cluster
-from clusterkit.image_stores import image_store
-from clusterkit.images import BuiltImage, build_image
-from clusterkit.lifecycle import archives_of_nodes
+from clusterkit.images import BuiltImage
 from testkit import binaries
 from testkit.tree import ROOT
 
@@ -64,7 +62,3 @@ def build_images(build: Callable[..., BuiltImage], tag: str = TAG) -> Iterator[B
 
 def _version() -> str:
     return str(tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]["version"])
-
-
-if __name__ == "__main__":  # for a run of tests that follows
-    image_store(archives_of_nodes(build_images(build_image)))

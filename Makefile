@@ -35,7 +35,7 @@ setup-runtime:
 demo: setup-runtime ## runs the checksum example on this machine, on all files below DIR (default: Python's library); WEB=1: with the web page
 	@$(BIN)/python examples/checksums/demo.py $(if $(WEB),--web) $(if $(DIR),"$(DIR)")
 
-# The cluster tests wait about half of their time; the others run beside them and yield the processor to them.
+# The cluster tests wait for much of their time; the others run beside them and yield the processor to them.
 .PHONY: test
 test: setup lint ## runs all checks and all tests, as continuous integration does
 	@echo "All tests: those on a real Kubernetes beside the others (some 20 minutes; the output of each part appears when it ends)."

@@ -40,7 +40,6 @@ test-cluster: cluster-programs ## runs the tests on a real Kubernetes, which the
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
 	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 
-
 .PHONY: bench-cluster
 bench-cluster: setup ## runs the benchmarks on it; JSON=FILE also writes the figures, QUICK=1 takes half as long
 	@$(BIN)/python bench/run_cluster.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

@@ -274,6 +274,7 @@ class AppProtocol(BoundedProtocol):
         connection = self.connection
         if was_unread and connection.handed and connection.on_unread is not None:
             connection.on_unread(connection.handed)
+            connection.handed = ()
 
 
 class _HeadWithBody:

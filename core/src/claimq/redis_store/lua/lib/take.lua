@@ -19,13 +19,13 @@ local function adopt(q, got)
   local kept = {}
   q.adopted = 0
   for _, envelope in ipairs(got) do
-    local meta = nil
-    if not is_plain(envelope) then _, _, _, meta = read_header(envelope) end
+    local plain, meta = is_plain(envelope), nil
+    if not plain then _, _, _, meta = read_header(envelope) end
     if meta and is_past_deadline(meta, q.now) then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
     else
-      if not meta and not is_plain(envelope) then
+      if not (plain or meta) then
         q.adopted = q.adopted + 1
         envelope = format(parse(q, envelope, whole(q.first + #kept)))
       end

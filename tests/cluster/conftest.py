@@ -28,8 +28,8 @@ from testkit.release import (
 )
 from testkit.release import namespace as namespace_of
 
-# Bringing up may first build Kubernetes (once), and images are built on the way.
-BRING_UP_SECONDS = 1800
+# Bringing up may first build Kubernetes (once), and waits for the clusters of another run; images are built on the way.
+BRING_UP_SECONDS = 3600
 _numbers = itertools.count(1)
 # The tests of each of these files run in one process: they share a cluster's name or a module's fixture.
 TOGETHER = {"test_lifecycle.py", "test_invalid_queues.py", "test_images.py", "test_helm.py", "test_chart.py"}

@@ -312,8 +312,11 @@ def test_too_few_inotify_instances_are_reported_before_a_kubelet_fails() -> None
     assert "sysctl fs.inotify.max_user_instances=1024" in said.stdout
 
 
-def test_a_cluster_waits_for_the_inotify_instances_of_another_one() -> None:
-    wait = "from clusterkit.watches import wait_for_watches; wait_for_watches(2, 600); print('enough')"
+def test_a_cluster_waits_for_the_inotify_instances_of_another_one(tmp_path: Path) -> None:
+    wait = (
+        "import pathlib; from clusterkit.watches import reserved_watches\n"
+        f"with reserved_watches(pathlib.Path('{tmp_path}/mine.starting'), 2, 600): print('enough')"
+    )
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", sys.executable, "-c", _OTHERS_HOLD_MOST, wait],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
@@ -322,6 +325,37 @@ def test_a_cluster_waits_for_the_inotify_instances_of_another_one() -> None:
         check=False,
     )
     assert done.stdout.splitlines() == ["waits", "enough"], done.stderr
+
+
+def test_a_cluster_that_starts_has_reserved_its_inotify_instances(tmp_path: Path) -> None:
+    """Two that looked at the same moment would both find enough, and one of them would miss some in the end."""
+    both = f"""
+import pathlib
+from clusterkit.errors import HarnessError
+from clusterkit.watches import reserved_watches
+pathlib.Path("/proc/sys/user/max_inotify_instances").write_text("60")
+folder = pathlib.Path("{tmp_path}")
+(folder / "killed.starting").write_text("34")
+with reserved_watches(folder / "first.starting", 2, 600):
+    try:
+        with reserved_watches(folder / "second.starting", 2, 0):
+            print("both start")
+    except HarnessError as error:
+        print(error)
+with reserved_watches(folder / "second.starting", 2, 600):
+    print("the second starts")
+"""
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", sys.executable, "-c", both],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.fullmatch(
+        "a cluster with 2 nodes needs 34 inotify instances and the kernel has [12]?[0-9] left of .*\nthe second starts\n",
+        done.stdout,
+    ), done.stderr
 
 
 _OTHERS_HOLD_MOST = """

@@ -22,7 +22,7 @@ from clusterkit.processes import DAEMONS, Processes
 from clusterkit.spaces import Space, create_switch, join_switch
 from clusterkit.state import State, boot_id, read_state, write_state
 from clusterkit.toolchain import exclusively, helm, install_packages, say
-from clusterkit.watches import wait_for_watches
+from clusterkit.watches import reserved_watches
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
 API_PROXY = "api-proxy"
@@ -65,14 +65,14 @@ def up(
     archives = archives_of_nodes(images())
     if down(layout):
         say(f"cleared away what was left of the cluster {layout.name!r}")
-    wait_for_watches(nodes, wait)
-    try:
-        _bring_up(layout, nodes, programs, archives)
-    except BaseException:
-        # What failed is shown by the error; nothing of it stays but the logs.
-        _keep_logs(layout)
-        down(layout, keep_logs=True)
-        raise
+    with reserved_watches(layout.lock.with_suffix(".starting"), nodes, wait):
+        try:
+            _bring_up(layout, nodes, programs, archives)
+        except BaseException:
+            # What failed is shown by the error; nothing of it stays but the logs.
+            _keep_logs(layout)
+            down(layout, keep_logs=True)
+            raise
     return True
 
 

@@ -13,7 +13,7 @@ from clusterkit.layout import Layout
 from clusterkit.lock import locked
 from clusterkit.own_cluster import OwnCluster
 
-_PATIENCE = 900
+_PATIENCE = 2700
 """Seconds to wait for the clusters of other runs to go, if the kernel's limits do not allow one more."""
 
 

@@ -89,6 +89,19 @@ def test_a_wrong_line_is_named(
     assert queue.length() == 0
 
 
+def test_a_csv_file_that_ends_in_a_quoted_field_is_not_imported_in_silence(
+    on: Claimq, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text('payload,id\nx,1\n"y,2\nz,3\n')
+    said = "line 3: a quoted field begins in this record and does not end"
+    dry = on("import", "q", "--from", "a.csv", "--dry-run")
+    assert (dry.code, said in dry.out) == (1, True)
+    answer = on("import", "q", "--from", "a.csv")
+    assert (answer.code, said in answer.err) == (2, True)
+    assert "stopped after line 2, 1 enqueued; continue with --from-line 3" in answer.err
+    assert [item.id for item in queue.peek(9)] == ["1"]
+
+
 def test_items_come_from_a_pipe(valkey: Server, queue: BlockingQueue) -> None:
     words = ["import", "q", "--redis", valkey.url, "--from", "-", "--format", "jsonl", "--id-prefix", "p-"]
     for _ in range(2):

@@ -54,7 +54,7 @@ class CsvLines:
 
     async def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
         """Yields records as they arrive. A portion ends with its last whole record."""
-        done = 0
+        done = number = 0
         async for portion in self._source.portions(end, stop, trims=False):
             found: list[tuple[int, bytes]] = []
             last = done
@@ -66,6 +66,8 @@ class CsvLines:
             if found:
                 yield Portion(done + 1, last, tuple(found))
                 done = last
+        if not stop.is_set() and (record := self._csv.rest()):
+            yield Portion(done + 1, number, (record,))
 
 
 class ItemFile:

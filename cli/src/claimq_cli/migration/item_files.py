@@ -7,6 +7,7 @@ import binascii
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from claimq_cli.instants import parse_instant
 
 _FIELDS = ("payload", "payload_base64")
 _OWN_COLUMNS = ("id", "client", "at")
+_NO_END = "a quoted field begins in this record and does not end"
 _LONGEST_RECORD = 64 * 1024 * 1024
 csv.field_size_limit(_LONGEST_RECORD)
 
@@ -117,14 +119,19 @@ class CsvFile:
         self._quotes += line.count(b'"')
         if self._quotes % 2:
             if self._size > _LONGEST_RECORD:
-                raise ValueError(f"line {self._first}: a quoted field begins in this record and does not end")
+                raise ValueError(f"line {self._first}: {_NO_END}")
             return None
+        return self.rest()
+
+    def rest(self) -> tuple[int, bytes] | None:
+        """The record that has begun, as :meth:`record` returns it. At the end of the file it may lack the end of a quoted
+        field; then :meth:`item` refuses it."""
         whole = b"\n".join(self._parts)
         self._parts, self._size, self._quotes = [], 0, 0
         if not whole.strip():
             return None
         if self._columns is None:
-            self._columns = _row(whole.removeprefix(b"\xef\xbb\xbf"))
+            self._columns = _columns(self._first, whole.removeprefix(b"\xef\xbb\xbf"))
             return None
         return self._first, whole
 
@@ -151,10 +158,25 @@ def _json_of(cell: str | None) -> object:
         raise ValueError("headers is not a JSON object") from None
 
 
+def _columns(line: int, record: bytes) -> list[str]:
+    try:
+        found = _row(record)
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from error
+    if twice := [name for name, number in Counter(found).items() if number > 1]:
+        raise ValueError(f"line {line}: two columns have the name {twice[0]!r}; give each its own")
+    return found
+
+
 def _row(record: bytes) -> list[str]:
     try:
-        return next(csv.reader(io.StringIO(record.decode(), newline=""), strict=True))
+        first, *others = csv.reader(io.StringIO(record.decode(), newline=""), strict=True)
     except UnicodeDecodeError:
         raise ValueError("not UTF-8; put the payload into a column payload_base64") from None
     except csv.Error as error:
-        raise ValueError(f"not CSV ({error})") from None
+        raise ValueError(_NO_END if "unexpected end" in str(error) else f"not CSV ({error})") from None
+    if others:
+        raise ValueError(
+            "several records in one: quote a field with a quotation mark and write the mark twice; end lines with a newline"
+        )
+    return first

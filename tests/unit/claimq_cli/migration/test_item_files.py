@@ -16,6 +16,8 @@ def items_of(text: bytes) -> list[tuple[int, NewItem]]:
         record = file.record(number, line)
         if record is not None:
             found.append((record[0], file.item(record[1])))
+    if (rest := file.rest()) is not None:
+        found.append((rest[0], file.item(rest[1])))
     return found
 
 
@@ -78,6 +80,9 @@ def test_other_columns_of_csv_become_a_json_object() -> None:
         (b"y,1,2", "number of fields: 3, but the first line has 2"),
         (b"\xff,1", "not UTF-8"),
         (b'"x"y,1', "not CSV"),
+        (b'x,1\n"y,2\nz,3', "a quoted field begins in this record and does not end"),
+        (b'5" pipe,1\n6" pipe,2', "several records in one"),
+        (b"x,1\ry,2", "several records in one"),
     ],
 )
 def test_a_wrong_csv_record_is_refused_with_its_problem(row: bytes, problem: str) -> None:
@@ -92,3 +97,16 @@ def test_a_quoted_field_that_does_not_end_is_refused() -> None:
     assert file.record(3, part + b"x") is None
     with pytest.raises(ValueError, match="line 2: a quoted field begins in this record"):
         file.record(4, b"x")
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        (b"payload,id,payload", "line 1: two columns have the name 'payload'"),
+        (b'payload,"id', "line 1: a quoted field begins in this record and does not end"),
+        (b"payload,id\rx,1", "line 1: several records in one"),
+    ],
+)
+def test_wrong_columns_are_refused_before_any_record(columns: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        items_of(columns + b"\nx,1")

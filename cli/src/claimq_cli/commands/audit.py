@@ -20,6 +20,9 @@ async def audit(context: Context, name: str, number: int, offset: int) -> None:
     """List who changed the queue NAME by hand, latest first.
 
     Every change by a command of claimq or the web page is recorded before it is made. The queue keeps the last 1,000.
+
+    \b
+    claimq audit thumbnails --limit 100
     """
     async with context.read_queue(name) as queue:
         found = await queue.audit_log(number, offset=offset)

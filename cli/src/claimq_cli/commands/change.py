@@ -22,7 +22,11 @@ from claimq_cli.output.owners import owner_note
 @queue_argument
 @with_context
 async def pause(context: Context, name: str) -> None:
-    """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished."""
+    """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished.
+
+    \b
+    claimq pause thumbnails
+    """
     if changes := changes_of(context, name):
         await changes.queue("pause")
         context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
@@ -40,7 +44,11 @@ async def pause(context: Context, name: str) -> None:
 @queue_argument
 @with_context
 async def resume(context: Context, name: str) -> None:
-    """Allow claims from the queue NAME again."""
+    """Allow claims from the queue NAME again.
+
+    \b
+    claimq resume thumbnails
+    """
     if changes := changes_of(context, name):
         await changes.queue("resume")
     else:
@@ -61,7 +69,11 @@ async def resume(context: Context, name: str) -> None:
 async def release(context: Context, name: str, worker: str, interrupted: bool, error: str) -> None:
     """Give back the items of the dead WORKER in the queue NAME.
 
-    Their claims end at once, so use it only if the worker does not run any more."""
+    Their claims end at once, so use it only if the worker does not run any more. `claimq workers` shows the names.
+
+    \b
+    claimq release thumbnails thumbnails-6c9d-x7k2p
+    """
     reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
     async with context.changed_queue(name) as queue:
         await queue.record_action(
@@ -96,6 +108,10 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     Items are removed in every state, and claims in progress are lost.
 
     With --client only the items of CLIENT that wait in main are removed.
+
+    \b
+    claimq flush thumbnails
+    claimq flush thumbnails --client acme --yes
     """
     which = "every item" if client is None else f"all items of the client {client} in main"
     async with context.changed_queue(name) as queue:

@@ -155,6 +155,9 @@ async def done(context: Context, name: str, tokens: tuple[str, ...]) -> int:
     """End claims of the queue NAME as done.
 
     The work is finished, and the items are removed. The tokens are those that `claimq claim` prints.
+
+    \b
+    claimq done thumbnails "$token"
     """
     return await _settle(context, name, "done", tokens, lambda queue: queue.done(tokens))
 

@@ -62,6 +62,11 @@ async def enqueue(
     """Add items to the queue NAME. The first item creates the queue.
 
     Each ITEM is one payload. With --lines each line is one, with --file the whole file.
+
+    \b
+    claimq enqueue thumbnails cat.png dog.png --client acme
+    find . -name '*.png' | claimq enqueue thumbnails --lines -
+    claimq enqueue thumbnails --file photo.json --id order-4711 --delay 30s
     """
     if sum((bool(items), lines is not None, file is not None)) != 1:
         raise CommandError(

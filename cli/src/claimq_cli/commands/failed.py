@@ -65,7 +65,11 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
 @offset_option
 @with_context
 async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
-    """List items of the queue NAME that were dropped or removed by the policy, latest first."""
+    """List items of the queue NAME that were dropped or removed by the policy, latest first.
+
+    \b
+    claimq failed removed thumbnails
+    """
     async with context.read_queue(name) as queue:
         found = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
@@ -85,7 +89,11 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
 @click.argument("id")
 @with_context
 async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
-    """Show one failed item of the queue NAME with all details."""
+    """Show one failed item of the queue NAME with all details.
+
+    \b
+    claimq failed show thumbnails order-4711
+    """
     async with context.read_queue(name) as queue:
         found = await queue.failed_item(id)
     if found is None:

@@ -19,7 +19,12 @@ from claimq_cli.selected_items import SelectedItems
 async def requeue(context: Context, name: str, chosen: Selection) -> int:
     """Send failed items of the queue NAME back to main.
 
-    Name the items by their IDS, or select all that pass the filters with --all.
+    Name the items by their ids, or select all that pass the filters with --all.
+
+    \b
+    claimq failed requeue thumbnails order-4711
+    claimq failed requeue thumbnails --all --error timeout --dry-run
+    claimq failed requeue thumbnails --all --error timeout --rate 50
     """
     if changes := changes_of(context, name):
         return await changes.selected(chosen, "requeue", "requeued")
@@ -35,7 +40,11 @@ async def requeue(context: Context, name: str, chosen: Selection) -> int:
 async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> int:
     """Remove failed items of the queue NAME permanently.
 
-    Name the items by their IDS, or select all that pass the filters with --all.
+    Name the items by their ids, or select all that pass the filters with --all.
+
+    \b
+    claimq failed remove thumbnails order-4711
+    claimq failed remove thumbnails --all --min-age 168h --dry-run
     """
     if changes := changes_of(context, name):
         return await changes.selected(chosen, "remove", "removed", yes=yes)

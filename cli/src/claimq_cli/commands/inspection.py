@@ -31,7 +31,13 @@ STATES = click.Choice([state.value for state in State])
 @optional_queue_argument
 @with_context
 async def status(context: Context, name: str | None) -> None:
-    """Show lengths, ages and workers of one queue or all queues."""
+    """Show lengths, ages and workers of one queue or all queues.
+
+    \b
+    claimq status
+    claimq status thumbnails -o json
+    claimq -n shop status
+    """
 
     async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
         names = [name] if name is not None else [*chosen.queues] or await server.queues()
@@ -77,6 +83,10 @@ async def queues(context: Context) -> None:
     """List the known queues of the server.
 
     The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
+
+    \b
+    claimq queues
+    claimq queues -o name | xargs -n 1 claimq status
     """
 
     async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot]]:
@@ -112,7 +122,12 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 @click.option("--client", metavar="CLIENT", help="Only the items of this client.")
 @with_context
 async def peek(context: Context, name: str, number: int, client: str | None) -> None:
-    """Show the items of the queue NAME that are claimed next."""
+    """Show the items of the queue NAME that are claimed next.
+
+    \b
+    claimq peek thumbnails
+    claimq peek thumbnails --client acme --limit 100
+    """
     async with context.read_queue(name) as queue:
         found = await queue.peek(number, client=client)
         length = await (queue.length() if client is None else queue.client_length(client))
@@ -140,6 +155,10 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
 
     Items in main are in claim order, busy ones ordered by lease end, delayed ones by due time, failed ones by the time
     of the failure.
+
+    \b
+    claimq items thumbnails delayed
+    claimq items thumbnails main --limit 100 --offset 200 -o ndjson
     """
     async with context.read_queue(name) as queue:
         found = await queue.items(state, number, offset=offset)
@@ -259,7 +278,14 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
 @click.argument("id")
 @with_context
 async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
-    """Show the item ID of the queue NAME: state, holder, history."""
+    """Show the item ID of the queue NAME: state, holder, history.
+
+    `claimq find` and `claimq item show` are the same.
+
+    \b
+    claimq find thumbnails order-4711
+    claimq item show thumbnails order-4711 -o json
+    """
     async with context.read_queue(name) as queue:
         found = await queue.find(id)
     if found is None:
@@ -312,7 +338,11 @@ def _block(heading: str, lines: Sequence[str]) -> list[str]:
 async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME.
 
-    Those that hold claims or were seen within the last hour."""
+    Those that hold claims or were seen within the last hour.
+
+    \b
+    claimq workers thumbnails
+    """
     async with context.read_queue(name) as queue:
         found = await queue.workers()
     context.answers.give_table(
@@ -333,7 +363,9 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
 
     With NAME: of the server of this queue, which must exist there if the server answers.
 
-    For a program: export CLAIMQ_REDIS_URL="$(claimq url)"
+    \b
+    export CLAIMQ_REDIS_URL="$(claimq url)"    # for a program
+    claimq url thumbnails
     """
     if context.cluster is not None:
         raise CommandError(

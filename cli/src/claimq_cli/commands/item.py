@@ -76,6 +76,10 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
     """Remove items of the queue NAME permanently.
 
     `claimq failed removed NAME` lists the latest ones that were removed from main, delayed and busy.
+
+    \b
+    claimq item remove thumbnails order-4711
+    claimq item remove thumbnails --all --state delayed --min-age 168h --dry-run
     """
     if changes := changes_of(context, name):
         if chosen.ids:
@@ -98,6 +102,7 @@ async def run_now(context: Context, name: str, chosen: Selection) -> int:
     They may be delayed, in main, or failed. Of several clients each still has its turn.
 
     \b
+    claimq item run-now thumbnails order-4711
     claimq item run-now thumbnails --all --state delayed --last-error timeout
     """
     if changes := changes_of(context, name):
@@ -119,6 +124,10 @@ async def requeue(context: Context, name: str, chosen: Selection, delay: float |
     """Send items of the queue NAME to the tail of main, or delay them.
 
     A worker that has the item loses its claim.
+
+    \b
+    claimq item requeue thumbnails order-4711 --delay 1h
+    claimq item requeue thumbnails --all --state delayed --last-error timeout
     """
     if delay is not None and not chosen.ids:
         raise CommandError("--delay does not go with --all; name the items by their ids", USAGE)
@@ -144,6 +153,10 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
     """Move items of the queue NAME to the queue TARGET.
 
     They keep id, client, headers and due time, and lose counters and history. An item that a worker has is not moved.
+
+    \b
+    claimq item move thumbnails photos order-4711
+    claimq item move thumbnails photos --all --state main --json '$.kind=photo'
     """
     if name == target:
         raise CommandError("NAME and TARGET are the same queue", USAGE)

@@ -22,6 +22,10 @@ def validate(file: Path, local: bool, output: str) -> None:
 
     It applies the rules of the operator, or with --local those of `claimq up`. Prints every error with its field; the
     exit code is 5 then. What only a cluster knows, such as existing Secrets, is not checked.
+
+    \b
+    claimq validate
+    claimq validate queue.yaml --local
     """
     manifests = load_manifests(file, local=local)
     names = [manifest.spec.queue_name for manifest in manifests]

@@ -35,6 +35,10 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
     """Show why the queue NAME has its number of workers.
 
     NAME is a queue of a running `claimq up`, or else a ReliableQueue, which is read with kubectl.
+
+    \b
+    claimq why thumbnails
+    claimq -n shop why orders -o json
     """
     kubectl = selected(namespace, kube_context)
     decisions = local_decisions(data) if kubectl is None else {}

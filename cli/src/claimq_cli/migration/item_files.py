@@ -124,8 +124,8 @@ class CsvFile:
         return self.rest()
 
     def rest(self) -> tuple[int, bytes] | None:
-        """The record that has begun, as :meth:`record` returns it. At the end of the file it may lack the end of a quoted
-        field; then :meth:`item` refuses it."""
+        """The record that has begun, as :meth:`record` returns it. At the end of the file a quoted field in it may not
+        have ended; then :meth:`item` refuses the record."""
         whole = b"\n".join(self._parts)
         self._parts, self._size, self._quotes = [], 0, 0
         if not whole.strip():
@@ -177,6 +177,6 @@ def _row(record: bytes) -> list[str]:
         raise ValueError(_NO_END if "unexpected end" in str(error) else f"not CSV ({error})") from None
     if others:
         raise ValueError(
-            "several records in one: quote a field with a quotation mark and write the mark twice; end lines with a newline"
+            "several records in one: quote a field with a quotation mark, and write the mark twice; end lines with \\n"
         )
     return first

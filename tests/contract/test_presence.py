@@ -215,6 +215,22 @@ async def test_a_sweep_ends_as_many_claims_as_it_is_asked_for_and_the_next_goes_
     assert ([one.token for one in rest.expired], rest.more) == (tokens[2:], False)
 
 
+async def test_a_record_that_no_process_has_written_is_forgotten_and_stops_no_sweep(
+    server: Server, queue: ReliableQueue, process: Process
+) -> None:
+    await queue.enqueue("a")
+    await process.announce()
+    await queue.claim(wait=0)
+    look_at = server.call("ZSCORE", PRESENT, f"{process.instance} w1")
+    assert isinstance(look_at, bytes)
+    for forged in ("", " ", "x", " w1", "x w2"):
+        server.call("ZADD", PRESENT, look_at, forged)
+    await process.die()
+    assert await sweep(queue, 1.0) == []
+    assert await sweep(queue, 3.001) == [Verdict.REQUEUED]
+    assert server.call("EXISTS", PRESENT) == 0
+
+
 async def test_a_user_without_the_right_looks_at_nothing_and_is_asked_for_nothing(
     server: Server, queue: ReliableQueue, other_worker: ReliableQueue, process: Process
 ) -> None:

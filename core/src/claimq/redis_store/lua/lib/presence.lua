@@ -46,7 +46,8 @@ local function look(q, policy, want)
     elseif not was_absent then found.at[member] = q.now + ABSENT_MS + 0.5
     else
       local instance, worker = string.match(member, '^(%S+) (.*)$')
-      local mine = claims_of(q, found, instance, worker)
+      local mine = {}  -- a member that no process has written is forgotten
+      if instance then mine = claims_of(q, found, instance, worker) end
       for n = 1, math.min(#(mine or {}), want - #found.tokens) do found.tokens[#found.tokens + 1] = mine[n] end
       if not mine or (#found.tokens == want and #mine > 0) then found.more = true
       else found.away[#found.away + 1] = member end

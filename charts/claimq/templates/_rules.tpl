@@ -30,6 +30,15 @@ really asks the API server for. */}}
 - apiGroups: [""]
   resources: [events]
   verbs: [list{{ if .Values.web.actions }}, create{{ end }}]
+{{- if .Values.web.actions }}
+# To drain a worker: which pod it is, and its eviction.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+{{- end }}
 {{- end -}}
 {{- define "claimq.secretRules" -}}
 # Single Secrets by name; never a list.

@@ -5,6 +5,7 @@ The names of environment variables are in ``claimq.address.variables``.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 API_VERSION: Final = "claimq.dev/v1alpha1"
@@ -37,3 +38,11 @@ LIFECYCLE_KEY_HEADER: Final = "Claimq-Lifecycle-Key"
 
 GRACE_MARGIN: Final = 10
 """Seconds of a pod's grace period after drainTimeout: for the app to exit, then for the sidecar to return items."""
+
+_WORKER_OF_A_POD: Final = re.compile(r"([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)\.([0-9a-f-]{36})\.[0-9]+")
+
+
+def pod_of_worker(worker: str) -> tuple[str, str] | None:
+    """Name and uid of the pod in which a worker of this name runs; None if the name has another form."""
+    found = _WORKER_OF_A_POD.fullmatch(worker)
+    return (found[1], found[2]) if found else None

@@ -23,6 +23,7 @@ LOOK = {"reliablequeues": "get"}
 READ = {**LOOK, "reliablequeues/items": "get"}
 CHANGE = {**LOOK, "reliablequeues/items": "get,update"}
 SUSPEND = {"reliablequeues": "get,patch"}
+DRAIN = {**LOOK, "pods/eviction": "create"}
 
 
 class Web:
@@ -58,7 +59,7 @@ def token_of(world: World, name: str, permissions: Mapping[str, str]) -> str:
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
             "metadata": {"name": role, "namespace": world.namespace},
-            "rules": [{"apiGroups": ["claimq.dev"], "resources": [resource], "verbs": verbs.split(",")}],
+            "rules": [{"apiGroups": ["claimq.dev", ""], "resources": [resource], "verbs": verbs.split(",")}],
         }
         world.api.create(body)
         world.api.kubectl("create", "rolebinding", role, f"--role={role}", account, *where)
@@ -188,6 +189,41 @@ def test_suspending_changes_the_object(web: Web) -> None:
     assert world.get("rq", "thumbs")["spec"]["suspend"] is False
 
 
+def worker_in(world: World, name: str, queue: str = "thumbs") -> str:
+    """The name of a worker in a new pod of a queue; it has a claim on `thumbs`."""
+    pod = world.pod(
+        name, queue, phase="Pending"
+    )  # an eviction asks no budget about it; no controller runs here
+    worker = f"{name}.{pod['metadata']['uid']}.1795232291850"
+    with claimq.blocking.connect(world.redis.tcp_url) as server:
+        thumbs = server.queue(f"{world.namespace}.thumbs", worker=worker)
+        thumbs.enqueue("cat.png")
+        assert len(thumbs.claim(1, wait=0)) == 1
+    return worker
+
+
+def test_a_worker_is_drained_by_an_eviction_of_its_pod(web: Web) -> None:
+    world, path = web.world, web.path()
+    worker, other = worker_in(world, "first"), worker_in(world, "other", "videos")
+    gone = worker.replace("first.", "gone.")
+    drains = web.user("drains", DRAIN)
+    page = drains.get(path)[1]
+    assert {worker, other} < set(re.findall('name="worker" value="([^"]+)"', page))
+    assert web.user("changes", CHANGE).act(path, action="drain", worker=worker)[0] == 403
+    for wrong, why in (
+        (other, "the pod other is not a worker of"),
+        (gone, "the pod gone of this worker has ended"),
+        ("../secrets/db", "does not run in a pod of Kubernetes"),
+    ):
+        assert f"not done: {why}" in drains.act(path, action="drain", worker=wrong)[1].replace(
+            f"{wrong} ", ""
+        )
+    assert "deletionTimestamp" not in world.get("pod", "first")["metadata"]
+    assert "is drained" in drains.act(path, action="drain", worker=worker)[1]
+    assert "deletionTimestamp" in world.get("pod", "first")["metadata"]
+    assert "deletionTimestamp" not in world.get("pod", "other")["metadata"]
+
+
 def test_a_permission_that_is_taken_away_ends_within_seconds(web: Web) -> None:
     reads = web.user("reads", READ)
     assert reads.get(f"{web.path()}/failed")[0] == 200
@@ -266,7 +302,8 @@ def test_headers_of_another_peer_than_the_proxy_are_not_believed(thumbs: World, 
 
 
 def test_the_page_asks_for_what_the_chart_lets_it_and_for_nothing_else(web: Web) -> None:
-    everything = web.user("everything", {**CHANGE, **SUSPEND})
+    everything = web.user("everything", {**CHANGE, **SUSPEND, **DRAIN, "reliablequeues": "get,patch"})
+    everything.act(web.path(), action="drain", worker=worker_in(web.world, "first"))
     everything.act(web.path(), action="suspend")
     everything.get(web.path())
     wanted, refused = rights.asked(web.world.api.audit_log(), web.account)

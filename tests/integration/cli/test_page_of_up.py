@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from testkit.waiting import eventually_sync
+from testkit.web_user import WebUser
 
 Claimq = Callable[..., Any]
 StartUp = Callable[..., Any]
@@ -99,6 +100,49 @@ def test_changes_on_the_page_need_the_token_in_the_state_directory(
     ) as answer:
         assert "trial is paused" in answer.read().decode()
     assert claimq("audit", "trial", "-o", "json").json["records"][0]["action"] == "pause"
+
+
+HOLDS = """
+import pathlib, sys, time
+import claimq.worker
+folder = pathlib.Path(sys.argv[1])
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            (folder / f"held-{item.text}").touch()
+            while not (folder / "go").exists():
+                time.sleep(0.01)
+"""
+
+
+def test_a_worker_that_is_drained_finishes_its_item_and_is_replaced(
+    start_up: StartUp, claimq: Claimq, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    spec = {
+        "worker": {"command": command, "drainTimeout": "10m", "concurrency": 1},
+        "scaling": {"minReplicas": 1, "maxReplicas": 1},
+    }
+    up = start_up(spec, "--web", "127.0.0.1:0", "--web-actions")
+    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
+    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
+    user = WebUser(url)
+    assert user.log_in(Path(file).read_text().strip()) == 303
+    assert claimq("enqueue", "trial", "first", "second").code == 0
+    eventually_sync((tmp_path / "held-first").exists)
+
+    (worker,) = re.findall(r'name="worker" value="([^"]+)"', user.get("/queues/trial")[1])
+    assert "not done: trial has no worker w0" in user.act("/queues/trial", action="drain", worker="w0")[1]
+    assert f"{worker} is drained" in user.act("/queues/trial", action="drain", worker=worker)[1]
+    eventually_sync((tmp_path / "held-second").exists)
+    assert len(up.pids("app")) == 2
+    (tmp_path / "go").touch()
+    up.until_pids("app", 1)
+    status = claimq("status", "trial", "-o", "json").json
+    counters = status["counters"]
+    assert (counters["claimed"], counters["done"], counters["crashes"]) == (2, 2, 0)
+    actions = claimq("audit", "trial", "-o", "json").json["records"]
+    assert ("drain", worker) in [(one["action"], one["target"]) for one in actions]
 
 
 def test_without_login_does_not_go_with_a_login(claimq: Claimq) -> None:

@@ -29,6 +29,7 @@ CHANGES = [
 ]
 WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media", {"action": "explode"}, 400),
+    ("/queues/media", {"action": "drain", "worker": "w1"}, 403),
     ("/queues/media/item", {"action": "", "id": "waits"}, 400),
     ("/queues/media/item", {"action": "requeue", "id": "waits", "delay": "soon"}, 400),
     ("/queues/media/item", {"action": "move", "id": "waits", "target": "nothing"}, 404),

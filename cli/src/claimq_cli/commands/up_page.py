@@ -11,6 +11,7 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq_cli.commands.web import DEFAULT_ADDRESS
+from claimq_cli.errors import CommandError
 from claimq_cli.local.local_mode import LocalMode
 from claimq_cli.web.listening import opened, url_of
 from claimq_cli.web.queues import QueuesWithoutObjects
@@ -36,6 +37,11 @@ class LocalQueues(QueuesWithoutObjects):
     def decisions(self) -> Mapping[str, dict[str, Any]]:
         """The last decision on each queue."""
         return {name: runner.decision for name, runner in self._runners.items()}
+
+    async def drain(self, name: str, worker: str) -> None:
+        """Begins to drain a worker; if the queue needs it, another one starts. CommandError for an unknown one."""
+        if not self._runners[name].drain_worker(worker):
+            raise CommandError(f"{name} has no worker {worker}; it may have ended")
 
     def servers(self) -> Iterable[claimq.Server]:
         """The servers of the queues, each once."""
@@ -63,6 +69,7 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
 async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
+    from claimq_cli.web.access import SameForAll
     from claimq_cli.web.login import Logins, of_local_user
     from claimq_cli.web.server import served
     from claimq_cli.web.website import Site
@@ -72,7 +79,8 @@ async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_ac
         authenticate, token = of_local_user()
         logins = Logins(authenticate, hint="The token is in the file web-token of the state directory.")
         where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
-    site = Site(LocalQueues(mode), logins, may_act=may_act)
+    access = SameForAll(may_act=may_act, may_drain=may_act)
+    site = Site(LocalQueues(mode), logins, may_act=may_act, access=access)
     async with site.running(), served(site.app(host), listening):
         mode.note(f"web page: {url_of(listening)}{where}")
         await asyncio.Event().wait()

@@ -102,6 +102,18 @@ class QueueRunner:
         self.look()
         return len(there)
 
+    def drain_worker(self, claim_name: str) -> bool:
+        """Begins to drain the worker that claims under this name. The next pass starts another if one is needed.
+
+        False if there is none.
+        """
+        for worker in self.workers.values():
+            if worker.claim_name == claim_name:
+                worker.begin_drain()
+                self.look()
+                return True
+        return False
+
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until ``stop`` is set, then drains all workers and returns when they are gone."""
         maintenance = asyncio.Event()

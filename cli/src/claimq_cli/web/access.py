@@ -16,6 +16,7 @@ class Right(Enum):
     READ = "read its items"
     CHANGE = "change its items, pause and resume it"
     SUSPEND = "suspend it"
+    DRAIN = "drain its workers"
 
 
 class Access(Protocol):
@@ -33,9 +34,10 @@ class Access(Protocol):
 class SameForAll:
     """Everyone who can open the page has the same rights on all queues."""
 
-    def __init__(self, *, may_act: bool) -> None:
-        """``may_act``: users who have logged in may change items."""
+    def __init__(self, *, may_act: bool, may_drain: bool = False) -> None:
+        """``may_act``, ``may_drain``: users who have logged in may change items, and drain workers."""
         self._may_act = may_act
+        self._may_drain = may_drain
 
     async def may(self, session: Session | None, right: Right, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
         """Whether the user of the session has this right."""
@@ -46,6 +48,8 @@ class SameForAll:
                 return self._may_act and session is not None
             case Right.SUSPEND:
                 return False
+            case Right.DRAIN:
+                return self._may_drain and session is not None
 
     async def visible(self, session: Session | None, names: Sequence[str]) -> set[str]:  # noqa: ARG002 - likewise
         """All of them."""

@@ -39,8 +39,9 @@ _QUEUE_ACTIONS = {
     "resume": (Right.CHANGE, "is not paused any more"),
     "suspend": (Right.SUSPEND, "is suspended: its workers end after what they have"),
     "end-suspension": (Right.SUSPEND, "is not suspended any more"),
+    "drain": (Right.DRAIN, "is drained: it claims nothing more, finishes its items and ends"),
 }
-"""What a user can do with a queue: the right that it needs, and the notice after it."""
+"""What a user can do with a queue, or a worker: the right that it needs, and the notice after it."""
 
 
 class Actions:
@@ -61,23 +62,29 @@ class Actions:
         ]
 
     async def _change_queue(self, request: Request) -> Response:
-        """Pauses, resumes or suspends a queue, or ends its suspension."""
+        """Pauses, resumes or suspends a queue, ends its suspension, or drains a worker."""
         session, form = await checked_form(request)
         name, action = str(request.path_params["name"]), form.get("action", "")
         if action not in _QUEUE_ACTIONS:
             raise HTTPException(400, "there is no such action")
         right, result = _QUEUE_ACTIONS[action]
         queue = await self._queue(session, name, right)
-        await self._queues.recorder(name, session.user)(action)
-        match action:
-            case "pause":
-                await queue.pause()
-            case "resume":
-                await queue.resume()
-            case _:
-                await self._queues.suspend(name, action == "suspend")
+        worker = form.get("worker", "")[:LONGEST_TEXT] if action == "drain" else ""
+        await self._queues.recorder(name, session.user)(action, worker)
+        try:
+            match action:
+                case "pause":
+                    await queue.pause()
+                case "resume":
+                    await queue.resume()
+                case "drain":
+                    await self._queues.drain(name, worker)
+                case _:
+                    await self._queues.suspend(name, action == "suspend")
+        except CommandError as error:
+            return _not_done(request, error, _path(name))
         await queue.add_to_index()
-        return done(request, f"{name} {result}", _path(name))
+        return done(request, f"{worker or name} {result}", _path(name))
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""
@@ -100,9 +107,7 @@ class Actions:
         try:
             return done(request, await acts[action](), path)
         except CommandError as error:
-            if request.state.is_api:
-                raise HTTPException(409, str(error)) from error
-            return done(request, f"not done: {error}", path)
+            return _not_done(request, error, path)
 
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
         return await items.move(item_id, await self._target(session, name, form))
@@ -231,6 +236,12 @@ def done(request: Request, text: str, path: str, **fields: object) -> Response:
     if text:
         session.note(text)
     return RedirectResponse(path, 303)
+
+
+def _not_done(request: Request, error: CommandError, path: str) -> Response:
+    if request.state.is_api:
+        raise HTTPException(409, str(error)) from error
+    return done(request, f"not done: {error}", path)
 
 
 def answer(document: Mapping[str, Any], status: int = 200) -> Response:

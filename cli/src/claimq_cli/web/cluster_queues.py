@@ -22,8 +22,19 @@ from claimq_cli.output.answers import count as counted
 from claimq_cli.web.queues import Json
 from claimq_spec.certificates import Certificates
 from claimq_spec.kubernetes_api.events import event, queue_reference
-from claimq_spec.kubernetes_api.port import EVENTS, QUEUES, SECRETS, Cluster, ClusterError, part
+from claimq_spec.kubernetes_api.port import (
+    EVENTS,
+    PODS,
+    QUEUES,
+    SECRETS,
+    ClusterError,
+    Conflict,
+    EvictingCluster,
+    NotFound,
+    part,
+)
 from claimq_spec.manifest import parse_manifest
+from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
 
 _PERIOD = 10.0
 _SETTINGS_SECONDS = 300.0
@@ -62,7 +73,7 @@ class ClusterQueues:
 
     when_empty = "There is no ReliableQueue that you may see."
 
-    def __init__(self, cluster: Cluster, directory: Path, namespaces: Sequence[str] = ()) -> None:
+    def __init__(self, cluster: EvictingCluster, directory: Path, namespaces: Sequence[str] = ()) -> None:
         """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all."""
         self._cluster = cluster
         self._certificates = Certificates(directory)
@@ -168,6 +179,27 @@ class ClusterQueues:
         """Sets ``spec.suspend`` of the ReliableQueue. ClusterError."""
         namespace, _, resource = name.partition(".")
         await self._cluster.patch(QUEUES, namespace, resource, {"spec": {"suspend": suspended}})
+
+    async def drain(self, name: str, worker: str) -> None:
+        """Evicts the pod of a worker. CommandError if it is no pod of this queue, or is not evicted.
+
+        Workers choose their own names, so the pod has to be one of this queue by its labels as well.
+        """
+        namespace, _, resource = name.partition(".")
+        found = pod_of_worker(worker)
+        if found is None:
+            raise CommandError(f"{worker} does not run in a pod of Kubernetes; stop it where it runs")
+        pod, uid = found
+        try:
+            body = await self._cluster.get(PODS, namespace, pod)
+            labels = part(body["metadata"], "labels")
+            if (labels.get(QUEUE_LABEL), labels.get(COMPONENT_LABEL)) != (resource, WORKER_COMPONENT):
+                raise CommandError(f"the pod {pod} is not a worker of {name}")
+            await self._cluster.evict(namespace, pod, uid)
+        except (NotFound, Conflict) as error:
+            raise CommandError(f"the pod {pod} of this worker has ended") from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
 
     async def _step(self) -> bool:
         try:

@@ -59,6 +59,10 @@ class Queues(Protocol):
         """Sets ``spec.suspend`` of the ReliableQueue of a queue."""
         ...
 
+    async def drain(self, name: str, worker: str) -> None:
+        """Begins to drain a worker of a queue: it claims nothing more, finishes its items and ends."""
+        ...
+
 
 class QueuesWithoutObjects:
     """What queues that no ReliableQueue of Kubernetes stands for have in common."""
@@ -95,6 +99,10 @@ class QueuesWithoutObjects:
     async def suspend(self, name: str, suspended: bool) -> None:  # noqa: ARG002 - likewise
         """Refused."""
         raise CommandError(f"{name} has no ReliableQueue that could be suspended; pause it")
+
+    async def drain(self, name: str, worker: str) -> None:  # noqa: ARG002 - likewise
+        """Refused."""
+        raise CommandError(f"claimq did not start {worker}; send SIGTERM to it")
 
 
 class ServerQueues(QueuesWithoutObjects):

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from claimq_cli.web.access import Right
 from claimq_cli.web.login import Session, User
-from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, QUEUES, TOKEN_REVIEWS, Cluster, part
+from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, part
 
 Json = dict[str, Any]
 _REMEMBERED_SECONDS = 20.0
@@ -28,12 +28,16 @@ _MOST_SECONDS = 3600.0
 """The longest session of a token that does not say when it expires."""
 _EVERYONE = "system:authenticated"
 _NEEDED = {
-    Right.LOOK: ("get", ""),
-    Right.READ: ("get", "items"),
-    Right.CHANGE: ("update", "items"),
-    Right.SUSPEND: ("patch", ""),
+    Right.LOOK: ("get", QUEUES, ""),
+    Right.READ: ("get", QUEUES, "items"),
+    Right.CHANGE: ("update", QUEUES, "items"),
+    Right.SUSPEND: ("patch", QUEUES, ""),
+    Right.DRAIN: ("create", PODS, "eviction"),
 }
-"""Verb and subresource of ReliableQueues. ``items`` exists only in roles: no request to the API server has it."""
+"""Verb, kind and subresource. ``items`` exists only in roles: no request to the API server has it. Workers are drained
+by who may evict all pods of the namespace.
+"""
+_READING = (Right.LOOK, Right.READ)
 
 
 class TokenLogin:
@@ -75,12 +79,13 @@ class ReviewedAccess:
 
     async def may(self, session: Session | None, right: Right, name: str) -> bool:
         """Whether the user of the session has this right on the ReliableQueue ``NAMESPACE.NAME``. ClusterError."""
-        if session is None or (right in (Right.CHANGE, Right.SUSPEND) and not self._may_act):
+        if session is None or not (right in _READING or self._may_act):
             return False
         namespace, _, resource = name.partition(".")
-        return bool(namespace and resource) and await self._reviewed(
-            session.identity, right, namespace, resource
-        )
+        if not (namespace and resource):
+            return False
+        reviewed = "" if right is Right.DRAIN else resource
+        return await self._reviewed(session.identity, right, namespace, reviewed)
 
     async def visible(self, session: Session | None, names: Sequence[str]) -> set[str]:
         """The queues whose numbers the user may see: those of a whole namespace, or single ones. ClusterError."""
@@ -115,10 +120,10 @@ class ReviewedAccess:
         return answer
 
     async def _review(self, user: User, right: Right, namespace: str, name: str) -> bool:
-        verb, subresource = _NEEDED[right]
+        verb, kind, subresource = _NEEDED[right]
         attributes = {
-            "group": QUEUES.api_version.partition("/")[0],
-            "resource": QUEUES.plural,
+            "group": kind.api_version.rpartition("/")[0],
+            "resource": kind.plural,
             "subresource": subresource,
             "verb": verb,
             "namespace": namespace,

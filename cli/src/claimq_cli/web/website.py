@@ -301,11 +301,12 @@ class Site:
         self, request: Request, template: str, name: str, tab: str, **values: object
     ) -> Response:
         session = request.state.session
-        may_read, may_change, may_suspend = [
+        may_read, may_change, may_suspend, may_drain = [
             await self._access.may(session, right, name)
-            for right in (Right.READ, Right.CHANGE, Right.SUSPEND)
+            for right in (Right.READ, Right.CHANGE, Right.SUSPEND, Right.DRAIN)
         ]
-        values |= {"may_read": may_read, "may_act": may_change, "may_suspend": may_suspend}
+        values |= {"may_read": may_read, "may_act": may_change}
+        values |= {"may_suspend": may_suspend, "may_drain": may_drain}
         return self._page(request, template, {"name": name, "tab": tab, **values})
 
     def _page(

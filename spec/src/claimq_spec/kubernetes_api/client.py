@@ -20,6 +20,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 
 from claimq_spec.kubernetes_api.port import (
     BY_KIND,
+    PODS,
     ClusterUnavailable,
     Conflict,
     Json,
@@ -115,6 +116,16 @@ class KubernetesClient:
         """Creates an object."""
         path = kind.path(part(body, "metadata").get("namespace"))
         return await self._request("create", kind, path, body=body, query={"fieldManager": self._manager})
+
+    async def evict(self, namespace: str, name: str, uid: str) -> None:
+        """Creates an eviction of the pod with that uid."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        await self._request("create", PODS, PODS.path(namespace, name, "eviction"), body=body)
 
     async def _request(
         self,

@@ -114,3 +114,14 @@ class Cluster(Protocol):
     async def create(self, kind: Kind, body: Json) -> Json:
         """Creates an object; returns it. Raises Conflict if the name exists. A review comes back with its status."""
         ...
+
+
+class EvictingCluster(Cluster, Protocol):
+    """The requests of the web page, which also drains workers."""
+
+    async def evict(self, namespace: str, name: str, uid: str) -> None:
+        """Asks for the end of a pod within its grace period, as far as its disruption budget allows.
+
+        Raises NotFound, Conflict if the pod of that name has another uid, ClusterUnavailable if the budget is used up.
+        """
+        ...

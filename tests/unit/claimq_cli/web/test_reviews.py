@@ -53,7 +53,21 @@ async def test_a_right_is_a_permission_of_that_user_on_that_object() -> None:
     assert spec["groups"] == ["dev", "system:authenticated"]
 
 
-@pytest.mark.parametrize("right", [Right.CHANGE, Right.SUSPEND])
+async def test_who_may_evict_all_pods_of_the_namespace_may_drain_workers() -> None:
+    found, reviews = access(lambda attributes: attributes["verb"] == "create")
+    assert await found.may(ANN, Right.DRAIN, "shop.orders")
+    assert reviews.specs[0]["resourceAttributes"] == {
+        "group": "",
+        "resource": "pods",
+        "subresource": "eviction",
+        "verb": "create",
+        "namespace": "shop",
+        "name": "",
+    }
+    assert not await found.may(ANN, Right.SUSPEND, "shop.orders")
+
+
+@pytest.mark.parametrize("right", [Right.CHANGE, Right.SUSPEND, Right.DRAIN])
 async def test_without_actions_no_user_may_change_anything(right: Right) -> None:
     found, reviews = access(lambda _: True, may_act=False)
     assert not await found.may(ANN, right, "shop.orders")
@@ -174,5 +188,8 @@ async def test_without_kubernetes_all_users_have_the_same_rights(may_act: bool) 
     same = SameForAll(may_act=may_act)
     assert await same.visible(None, NAMES) == set(NAMES)
     rights = [await same.may(ANN, right, "q") for right in Right]
-    assert rights == [True, True, may_act, False]
+    assert rights == [True, True, may_act, False, False]
     assert not await same.may(None, Right.CHANGE, "q")
+    local = SameForAll(may_act=may_act, may_drain=may_act)
+    assert await local.may(ANN, Right.DRAIN, "q") == may_act
+    assert not await local.may(None, Right.DRAIN, "q")

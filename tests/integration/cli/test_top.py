@@ -45,6 +45,7 @@ def test_queues_are_listed_opened_and_closed(two_queues: None, valkey: Server) -
     with top(valkey) as terminal:
         terminal.read_until("2 queues")
         terminal.read_until("1,234")
+        terminal.read_until("1 (1 busy)")
         terminal.type(b"/phot\r")
         terminal.read_until("1 of 2 queues")
         terminal.type(b"\r")

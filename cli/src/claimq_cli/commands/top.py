@@ -22,7 +22,7 @@ from claimq_cli.commands.option_types import Duration
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, CommandError, text_of
-from claimq_cli.queue_reads import longest_claims
+from claimq_cli.queue_reads import live_workers, longest_claims
 from claimq_cli.server_choice import Chosen
 from claimq_cli.top.screen import frame
 from claimq_cli.top.view import QueueRow, View, keys_in
@@ -39,8 +39,10 @@ _SHOWN_CLAIMS = 100
 async def top(context: Context, name: str | None, interval: float) -> int | None:
     """Show queues live on a terminal.
 
-    Lengths, age of the oldest item, rates, and what is in progress; with NAME of this queue alone. Keys: arrows select
-    a queue and Enter opens it, `s` sorts by the next column, `/` filters by name, `q` ends. It changes no queue.
+    Lengths, age of the oldest item, rates, workers, and what is in progress; with NAME of this queue alone.
+
+    Keys: arrows select a queue and Enter opens it, `s` sorts by the next column, `/` filters by name, `q` ends. It
+    changes no queue.
 
     \b
     claimq top
@@ -124,9 +126,10 @@ async def _read_one(view: View, chosen: Chosen, server: claimq.Server, name: str
     row = view.rows.setdefault(name, QueueRow(name))
     queue = server.queue(chosen.queue_name(name))
     try:
-        row.see(await queue.snapshot())
-        if name == view.opened and row.snapshot:
-            claims = await longest_claims(queue, _SHOWN_CLAIMS, row.snapshot.lengths[State.BUSY])
+        snapshot = await queue.snapshot()
+        row.see(snapshot, live_workers(await queue.workers(), snapshot.now))
+        if name == view.opened:
+            claims = await longest_claims(queue, _SHOWN_CLAIMS, snapshot.lengths[State.BUSY])
             if name == view.opened:
                 view.claims = claims
     except ClaimqError as error:

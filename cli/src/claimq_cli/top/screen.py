@@ -17,7 +17,7 @@ _GAP = "   "
 """Between texts that are not columns of a table."""
 _INDENT = "  "
 """Before the lines of a block, except for the first one."""
-_COLUMNS = ("queue", ">main", ">oldest", ">busy", ">delayed", ">failed", ">in/s", ">done/s")
+_COLUMNS = ("queue", ">main", ">oldest", ">busy", ">delayed", ">failed", ">in/s", ">done/s", ">workers")
 _CLAIM_COLUMNS = ("in progress", "worker", ">for", ">requeued", ">crashed", "~payload")
 
 
@@ -52,6 +52,7 @@ def _cells(row: QueueRow) -> list[Text]:
         _text(f"{failed:,}", "red" if failed else ""),
         _text(f"{row.rate('enqueued'):,.1f}"),
         _text(f"{row.rate('done'):,.1f}"),
+        _text(row.workers_text),
     ]
 
 
@@ -67,6 +68,7 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
         f"oldest {age(row.snapshot.ages[State.MAIN])}",
         f"in {row.rate('enqueued'):,.1f}/s",
         f"done {row.rate('done'):,.1f}/s",
+        f"workers {row.workers_text}",
     ]
     table = (_CLAIM_COLUMNS, [_claim_cells(one, now) for one in view.claims])
     return _screen(view, console, [title, [Text(one) for one in figures]], table, keys=keys)

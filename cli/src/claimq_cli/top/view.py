@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from claimq.model import Located, Snapshot, State
+from claimq.model import Located, Snapshot, State, WorkerInfo
 from claimq_cli.recent_snapshots import RecentSnapshots
 
 RATE_SECONDS = 10.0
@@ -14,16 +14,17 @@ RATE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class QueueRow:
-    """A queue as it was last read. ``problem`` is set if its server does not answer."""
+    """A queue as it was last read, with its live workers. ``problem`` is set if its server does not answer."""
 
     name: str
     snapshot: Snapshot | None = None
+    workers: Sequence[WorkerInfo] = ()
     problem: str = ""
     _recent: RecentSnapshots = field(default_factory=lambda: RecentSnapshots(RATE_SECONDS))
 
-    def see(self, snapshot: Snapshot) -> None:
+    def see(self, snapshot: Snapshot, workers: Sequence[WorkerInfo] = ()) -> None:
         """Records a reading. After a loss of the server's data the rates start over."""
-        self.snapshot, self.problem = snapshot, ""
+        self.snapshot, self.workers, self.problem = snapshot, workers, ""
         self._recent.add(snapshot)
 
     def rate(self, counter: str) -> float:
@@ -33,6 +34,12 @@ class QueueRow:
     def length(self, state: State) -> int:
         """Items in a state; 0 if unknown."""
         return self.snapshot.lengths[state] if self.snapshot else 0
+
+    @property
+    def workers_text(self) -> str:
+        """How many workers are live, and how many of them hold claims."""
+        busy = sum(one.busy > 0 for one in self.workers)
+        return f"{len(self.workers):,} ({busy:,} busy)" if busy else f"{len(self.workers):,}"
 
     @property
     def oldest(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from rich.console import Console
 
-from claimq.model import COUNTERS, Item, Located, Snapshot, State
+from claimq.model import COUNTERS, Item, Located, Snapshot, State, WorkerInfo
 from claimq_cli.top.screen import frame
 from claimq_cli.top.view import SORTS, QueueRow, View, keys_in
 
@@ -147,11 +147,19 @@ def test_the_screen_shows_each_queue_with_its_numbers() -> None:
     shown = lines(view(*rows))
     assert shown[0] == "claimq top   3 queues   sorted by main"
     (mail,) = [line for line in shown if "mail" in line]
-    assert mail.split() == ["mail", "1,200", "65", "s", "0", "0", "0", "15.0", "10.0"]
+    assert mail.split() == ["mail", "1,200", "65", "s", "0", "0", "0", "15.0", "10.0", "0"]
     assert any("old (paused)" in line for line in shown)
     (gone,) = [line for line in shown if "gone" in line]
-    assert gone.split() == ["gone", *"-------"]
+    assert gone.split() == ["gone", *"--------"]
     assert shown[-1].strip() == "the server does not answer"
+
+
+def test_live_workers_and_those_with_claims_are_counted_in_both_views() -> None:
+    one = QueueRow("mail")
+    one.see(snapshot(), [WorkerInfo("a", 2, 0.0), WorkerInfo("b", 1, 0.0), WorkerInfo("c", 0, 0.0)])
+    (mail,) = [line for line in lines(view(one)) if "mail" in line]
+    assert mail.endswith("  3 (2 busy)")
+    assert "   workers 3 (2 busy)" in lines(view(one, opened="mail"), width=120)[1]
 
 
 def test_the_screen_is_never_higher_than_the_terminal_and_shows_the_selected_row() -> None:

@@ -22,6 +22,7 @@ from claimq_operator.reconcile.server import QueueServer
 from claimq_spec.kubernetes_api.port import ClusterError, Json, Refused
 from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, ScalingMode
+from claimq_spec.queue_metrics import QueueMetrics
 
 PASS_TIMEOUT = 120.0
 """Each step of a pass has a shorter timeout, so only a defect exceeds this one."""
@@ -112,7 +113,7 @@ class Reconciler:
         await self._apply(planned, observed, loop.time())
         self._memory = planned.memory
         await self._write_status(planned.status, resource, loop.time())
-        self._update_metrics(observed, planned)
+        update_metrics(context.metrics, observed, planned)
         await emit_events(context, self._event_state, observed, planned, server.maintained)
         self._waits_for_work = _may_wait_for_work(observed, planned)
         return self._pause(observed, planned)
@@ -152,17 +153,6 @@ class Reconciler:
             # The changes of this pass stay; the next pass writes the status.
             _log.warning(LogEvent("status_not_written", queue=self._shown, error=error))
 
-    def _update_metrics(self, observed: Observed, planned: Plan) -> None:
-        workers = planned.status["workers"]
-        counts = {kind: workers[kind] for kind in ("desired", "ready", "busy")}
-        self._context.metrics.set_queue(self.key, observed.snapshot, counts)
-        spec = observed.resource.spec
-        target_age = None if spec is None else spec.scaling.target_age
-        self._context.metrics.set_status(self.key, planned.status, target_age)
-        if planned.decision is not None:
-            self._context.metrics.decisions.labels(*self.key, planned.decision.rule.value).inc()
-            self._context.metrics.set_scaling(self.key, planned.decision)
-
     def _pause(self, observed: Observed, planned: Plan) -> float:
         """Seconds until the next pass."""
         settings, snapshot = self._context.settings, observed.snapshot
@@ -199,6 +189,17 @@ class Reconciler:
 
     async def _wait_until_dirty(self) -> bool:
         return await self._dirty.wait()
+
+
+def update_metrics(metrics: QueueMetrics, observed: Observed, planned: Plan) -> None:
+    """Sets the metrics of a queue to what a pass has observed and planned."""
+    key, spec = observed.resource.key, observed.resource.spec
+    workers = planned.status["workers"]
+    metrics.set_queue(key, observed.snapshot, {kind: workers[kind] for kind in ("desired", "ready", "busy")})
+    metrics.set_status(key, planned.status, None if spec is None else spec.scaling.target_age)
+    if planned.decision is not None:
+        metrics.decisions.labels(*key, planned.decision.rule.value).inc()
+        metrics.set_scaling(key, planned.decision)
 
 
 def _refusal(error: Refused) -> Fault:

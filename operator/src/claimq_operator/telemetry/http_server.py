@@ -11,8 +11,9 @@ from http import HTTPStatus
 from typing import Final
 
 from claimq_operator.telemetry.liveness import Liveness
-from claimq_operator.telemetry.metrics import CONTENT_TYPE, Metrics
+from claimq_operator.telemetry.metrics import Metrics
 from claimq_spec.log_lines import LogEvent
+from claimq_spec.queue_metrics import CONTENT_TYPE
 
 PATHS: Final = ("/livez", "/readyz", "/metrics")
 _TEXT: Final = "text/plain; charset=utf-8"

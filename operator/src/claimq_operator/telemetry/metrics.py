@@ -1,52 +1,21 @@
-"""Prometheus metrics. All labels are bounded: queues are removed with their objects, other values are fixed sets."""
+"""Prometheus metrics: those of queues, and those of the operator itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
-from claimq.model import COUNTERS, Snapshot, State
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_spec.scaling import Decision
+from claimq_spec.queue_metrics import QueueMetrics
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
-_QUEUE = ("namespace", "name")
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_ATTEMPTS = ("fails", "crashes", "expired")
-"""Counters that are exported as failed attempts, by reason; the others are exported under their own names."""
-_ATTEMPT_FAILED = "attempt_failed"
 
 
-class Metrics:
-    """The operator's metrics, in a registry of their own."""
+class Metrics(QueueMetrics):
+    """The metrics of queues that local mode has too, and those of the operator itself."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._per_queue: list[Gauge | Counter] = []
+        super().__init__()
         ProcessCollector(registry=self.registry)
-        self.items = self._gauge("claimq_queue_items", "Items by state.", "state")
-        self.age = self._gauge(
-            "claimq_queue_oldest_age_seconds", "Age of the oldest item, by state.", "state"
-        )
-        self._transitions = _Transitions()
-        self.registry.register(self._transitions)
-        self.workers = self._gauge("claimq_queue_workers", "Workers, by kind: desired, ready, busy.", "kind")
-        self.reachable = self._gauge(
-            "claimq_queue_redis_reachable", "1 while the queue's server is reachable, else 0."
-        )
-        self.decisions = self._counter(
-            "claimq_scaling_decisions_total", "Scaling decisions, by rule.", "rule"
-        )
-        self._of_scaling()
-        self.released = self._counter(
-            "claimq_claims_given_back_total", "Claims of terminated containers that were returned.", "reason"
-        )
         self.passes = self._counter(
             "claimq_passes_total", "Reconcile passes over a queue, by outcome.", "outcome"
         )
@@ -62,40 +31,7 @@ class Metrics:
             registry=self.registry,
             buckets=_SECONDS,
         )
-        self._of_the_status()
         self._of_the_process()
-
-    def _of_scaling(self) -> None:
-        self.arrivals = self._gauge(
-            "claimq_scaling_arrivals_per_second", "Estimated items that arrive per second."
-        )
-        self.service = self._gauge("claimq_scaling_service_seconds", "Estimated seconds that an item takes.")
-        self.start = self._gauge(
-            "claimq_scaling_start_seconds", "Estimated seconds until a new worker claims its first item."
-        )
-        self.wanted = self._gauge(
-            "claimq_scaling_wanted_workers",
-            "Workers that a rule of the scaling asks for: deadlines, arrivals, items_per_replica.",
-            "rule",
-        )
-        self.needed = self._gauge(
-            "claimq_scaling_needed_workers",
-            "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
-        )
-
-    def _of_the_status(self) -> None:
-        self.conditions = self._gauge(
-            "claimq_queue_condition",
-            "1 while the condition is True, 0 while it is False, NaN while it is Unknown.",
-            "condition",
-        )
-        self.redis_warnings = self._gauge(
-            "claimq_queue_redis_warnings",
-            "Settings of the queue's server that weaken the guarantees; replication is not counted.",
-        )
-        self.target_age = self._gauge(
-            "claimq_queue_target_age_seconds", "The target of spec.scaling.targetAge."
-        )
 
     def _of_the_process(self) -> None:
         self.requests = Counter(
@@ -115,100 +51,6 @@ class Metrics:
             registry=self.registry,
         )
 
-    def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
-        made = Gauge(name, doc, (*_QUEUE, *labels), registry=self.registry)
-        self._per_queue.append(made)
-        return made
-
-    def _counter(self, name: str, doc: str, *labels: str) -> Counter:
-        made = Counter(name, doc, (*_QUEUE, *labels), registry=self.registry)
-        self._per_queue.append(made)
-        return made
-
     def count_request(self, verb: str, resource: str, code: str) -> None:
         """Counts a request to the API server."""
         self.requests.labels(verb, resource, code).inc()
-
-    def set_queue(self, key: Key, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
-        """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
-        self.reachable.labels(*key).set(snapshot is not None)
-        for kind, count in workers.items():
-            self.workers.labels(*key, kind).set(count)
-        for state in State:
-            age = None if snapshot is None else snapshot.ages[state]
-            self.items.labels(*key, state.value).set(_nan if snapshot is None else snapshot.lengths[state])
-            self.age.labels(*key, state.value).set(_nan if snapshot is None else age or 0.0)
-        if snapshot is not None:
-            self._transitions.counts[key] = snapshot.counters
-
-    def set_scaling(self, key: Key, decision: Decision) -> None:
-        """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
-        why = decision.explanation
-        self.needed.labels(*key).set(decision.needed)
-        self.arrivals.labels(*key).set(_nan if why is None else why.arrivals.value)
-        self.service.labels(*key).set(_nan if why is None else why.service.value)
-        self.start.labels(*key).set(_nan if why is None else why.start.value)
-        for field, rule in _RULES.items():
-            count = None if why is None else getattr(why, field)
-            self.wanted.labels(*key, rule).set(_nan if count is None else count)
-
-    def set_status(self, key: Key, status: Mapping[str, Any], target_age: float | None) -> None:
-        """Sets the gauges that come from the status. ``target_age``: seconds; None if the spec is invalid."""
-        for condition in status["conditions"]:
-            value = _CONDITION_VALUES[condition["status"]]
-            self.conditions.labels(*key, condition["type"]).set(value)
-        warnings = status.get("redis", {}).get("warnings", ())
-        settings = [one for one in warnings if not one.startswith(_OF_EVERY_REPLICATED_SERVER)]
-        self.redis_warnings.labels(*key).set(len(settings))
-        if target_age is not None:
-            self.target_age.labels(*key).set(target_age)
-
-    def forget_queue(self, key: Key) -> None:
-        """Removes every series of a queue that is gone."""
-        self._transitions.counts.pop(key, None)
-        for metric in self._per_queue:
-            metric.remove_by_labels(dict(zip(_QUEUE, key, strict=True)))
-
-    def render(self) -> bytes:
-        """All metrics in the text format."""
-        return generate_latest(self.registry)
-
-
-class _Transitions(Collector):
-    """Exports the counters that the server keeps for each queue; they outlive this process."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Key, Mapping[str, int]] = {}
-
-    def collect(self) -> Iterable[Metric]:
-        """One series for each queue, kind and reason."""
-        family = CounterMetricFamily(
-            "claimq_queue_transitions",
-            "Transitions of items since the queue was created; failed attempts by reason.",
-            labels=(*_QUEUE, "kind", "reason"),
-        )
-        for key, counts in self.counts.items():
-            for kind in COUNTERS:
-                if kind not in _ATTEMPTS:
-                    family.add_metric((*key, kind, ""), counts[kind])
-            for reason, count in _failed_attempts(counts).items():
-                family.add_metric((*key, _ATTEMPT_FAILED, reason), count)
-        yield family
-
-
-def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Failed attempts by reason. The queue counts an expired lease as a crash as well."""
-    expired = counts["expired"]
-    return {
-        "fail": counts["fails"],
-        "crash": max(counts["crashes"] - expired, 0),
-        "expired": expired,
-    }
-
-
-_OF_EVERY_REPLICATED_SERVER = "AsynchronousReplication: "
-"""Beginning of the warning that no setting ends; an alert on it would never end either."""
-_nan = float("nan")
-_RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
-"""Fields of an explanation, and the rules under which they are exported."""
-_CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}

@@ -14,6 +14,7 @@ from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.explanation import document
 from claimq_spec.scaling.values import (
     MOST_WANTED,
+    NOT_AUTO,
     Decision,
     Explanation,
     Limit,
@@ -26,6 +27,7 @@ from claimq_spec.scaling.values import (
 __all__ = [
     "LONGEST_GAP",
     "MOST_WANTED",
+    "NOT_AUTO",
     "Decision",
     "Estimates",
     "Explanation",

@@ -30,6 +30,10 @@ class ScalingRule(StrEnum):
     STEP_DOWN = "StepDown"
 
 
+NOT_AUTO = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN)
+"""Rules under which the number of workers does not follow the queue."""
+
+
 class Limit(StrEnum):
     """Why no decision can meet the target."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 from claimq_operator.kubernetes_api.labels import child_name
-from claimq_spec.scaling import ScalingRule
+from claimq_spec.scaling import NOT_AUTO, ScalingRule
 
 TYPE = "ScalingActive"
 CONTESTED = "Contested"
-_NOT_AUTO = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN)
 
 
 def scaling_active(view: View) -> Condition:
@@ -23,9 +22,9 @@ def scaling_active(view: View) -> Condition:
         return Condition(TYPE, UNKNOWN, "SpecInvalid", "no decision: the spec is invalid, see Stalled")
     decision = view.decision
     if view.contested_by:
-        status = FALSE if decision.rule in _NOT_AUTO else TRUE
+        status = FALSE if decision.rule in NOT_AUTO else TRUE
         return Condition(TYPE, status, CONTESTED, _contested(view))
-    if decision.rule in _NOT_AUTO:
+    if decision.rule in NOT_AUTO:
         return Condition(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_first_worker(view)}")
     # The rule and its numbers change with every item; they are in status.scaling.
     message = "the number of workers follows the queue; see status.scaling for the last decision"

@@ -46,6 +46,17 @@ def test_two_queues_of_one_name_are_a_mistake(tmp_path: Path) -> None:
         load(tmp_path, "---".join([QUEUE % ("one", 2), QUEUE % ("one", 3)]))
 
 
+def test_two_objects_of_one_name_are_an_error(tmp_path: Path) -> None:
+    other = (QUEUE % ("one", 3)).replace("spec: {", "spec: {queueName: other, ")
+    with pytest.raises(InvalidSpec) as raised:
+        load(tmp_path, "---".join([QUEUE % ("one", 2), other]))
+    (problem,) = raised.value.problems
+    assert problem.field == "metadata.name"
+    assert problem.message == (
+        "is one in several documents of the namespace default; give each ReliableQueue a unique name"
+    )
+
+
 def test_a_command_replaces_the_manifests(tmp_path: Path) -> None:
     (tmp_path / "queue.yaml").write_text(QUEUE % ("one", 1))
     (found,) = load_manifests(tmp_path / "queue.yaml", url="redis://h/0", command="app 'with spaces'")

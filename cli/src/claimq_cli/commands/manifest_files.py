@@ -36,6 +36,14 @@ def load_manifests(
             found = error.problems
         before = f"document {number}: " if len(documents) > 1 else ""
         problems += [Problem(f"{before}{one.field}", one.message) for one in found]
+    objects = [(manifest.namespace, manifest.name) for manifest in manifests]
+    for namespace, name in sorted({one for one in objects if objects.count(one) > 1}):
+        problems.append(
+            Problem(
+                "metadata.name",
+                f"is {name} in several documents of the namespace {namespace}; give each ReliableQueue a unique name",
+            )
+        )
     names = [manifest.spec.queue_name for manifest in manifests]
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(

@@ -1,25 +1,18 @@
 """Alerts and dashboard beside real scrapes of an operator and a sidecar, by a real Prometheus."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import pytest
-import yaml
 
 import claimq.blocking
 from testkit import debian, tiers
-from testkit.chart import FOLDER
+from testkit.expressions import expressions, selectors
 from testkit.operator_world import World
 from testkit.prometheus import Prometheus, programs, promtool
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
-
-SELECTOR = re.compile(r"(claimq_\w+)(\{[^}]*\})?")
-VARIABLES = {"$namespace": ".*", "$queue": ".*", "$__rate_interval": "5m"}
-Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -55,22 +48,12 @@ def scraped(
         sidecar.close()
 
 
-def expressions() -> list[str]:
-    """Those of all alerts, and those of all panels with their variables replaced."""
-    (group,) = yaml.safe_load((FOLDER / "files/alerts.yaml").read_text())["groups"]
-    panels = json.loads((FOLDER / "files/dashboard.json").read_text())["panels"]
-    drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    for name, value in VARIABLES.items():
-        drawn = [expression.replace(name, value) for expression in drawn]
-    return [*(rule["expr"] for rule in group["rules"]), *drawn]
-
-
 def test_each_expression_reads_series_that_exist(scraped: tuple[Prometheus, str, str]) -> None:
     server, *pages = scraped
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)", "\n".join(pages), re.MULTILINE))
     for expression in expressions():
         server.query(expression)
-        for name, labels in SELECTOR.findall(expression):
+        for name, labels in selectors(expression):
             family = re.sub(r"_bucket$", "", name)
             assert family in kinds, f"{expression}: no {name}"
             if family not in ("claimq_claims_given_back_total", "claimq_sidecar_store_errors_total"):

@@ -3,6 +3,7 @@
 import re
 import stat
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_the_page_of_local_mode_listens_on_loopback_only(
     assert "other machines can reach 0.0.0.0" in up.text
 
 
-def test_changes_on_the_page_need_the_token_in_the_state_directory(
+def test_changes_and_metrics_need_the_token_in_the_state_directory(
     start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
 ) -> None:
     up = start_up(idle_spec, "--web", "127.0.0.1:0", "--web-actions")
@@ -100,6 +101,11 @@ def test_changes_on_the_page_need_the_token_in_the_state_directory(
     ) as answer:
         assert "trial is paused" in answer.read().decode()
     assert claimq("audit", "trial", "-o", "json").json["records"][0]["action"] == "pause"
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        opener.open(f"{url}metrics")
+    request = urllib.request.Request(f"{url}metrics", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request) as answer:
+        assert b"claimq_queue_items{" in answer.read()
 
 
 HOLDS = """

@@ -33,6 +33,22 @@ def draining(number: int = 1, **drain: object) -> WorkerSeen:
     return replace(ready(number, 3), drain=replace(Drain(since=NOW), **drain))  # type: ignore[arg-type]  # fields of Drain by name
 
 
+@pytest.mark.parametrize(
+    ("worker", "waits"),
+    [
+        (ready(1), False),
+        (starting(1), False),
+        (WorkerSeen(1, Part.RUNNING, Part.ABSENT, app_retry_at=NOW + 1), True),
+        (WorkerSeen(1, Part.RUNNING, Part.ABSENT, app_retry_at=NOW), False),
+        (WorkerSeen(1, Part.ABSENT, Part.RUNNING, sidecar_retry_at=NOW + 1), True),
+        (WorkerSeen(1, Part.ABSENT, Part.ABSENT, app_retry_at=NOW + 1), False),
+        (replace(ready(1), app_retry_at=NOW + 1), False),
+    ],
+)
+def test_a_worker_waits_while_a_process_has_ended(worker: WorkerSeen, waits: bool) -> None:
+    assert worker.waits_to_restart(NOW) is waits
+
+
 def test_what_is_missing_is_started() -> None:
     assert change([ready(1)], 3) == Change(start=2)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from claimq_cli.local.sidecar_client import NoAnswer, get
+from claimq_cli.local.sidecar_client import LONGEST_ANSWER, NoAnswer, get
 from testkit.waiting import PATIENCE
 
+LONG = 300 * 1024
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnot\r\n4\r\n now\r\n0\r\n\r\n"
 
@@ -47,6 +48,17 @@ async def test_an_answer_is_its_status_and_its_body(
     async with serving(tmp_path / "s", answer) as asked:
         assert await get(tmp_path / "s", "/readyz") == found
     assert asked[0].startswith(b"GET /readyz HTTP/1.1\r\nHost: ")
+
+
+async def test_a_long_answer_is_read_to_its_end(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n" + b"m" * LONG):
+        assert await get(tmp_path / "s", "/metrics") == (200, b"m" * LONG)
+
+
+async def test_an_answer_beyond_the_limit_is_an_error(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n" + b"m" * (LONGEST_ANSWER + 1)):
+        with pytest.raises(NoAnswer, match="the answer is too long"):
+            await get(tmp_path / "s", "/metrics")
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n", CHUNKED[:-9]])

@@ -60,7 +60,8 @@ from claimq_spec.manifest import Manifest
     "--web",
     "page",
     metavar="HOST:PORT",
-    help=f"Address of the web page (default: {DEFAULT_ADDRESS}, or a free port if that one is in use; off: no page).",
+    help=f"Address of the web page and of /metrics (default: {DEFAULT_ADDRESS}, or a free port if that one is in use; "
+    "off: neither).",
 )
 @click.option(
     "--web-actions",

@@ -69,6 +69,7 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
 async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
+    from claimq_cli.local.metrics_page import MetricsPage
     from claimq_cli.web.access import SameForAll
     from claimq_cli.web.login import Logins, of_local_user
     from claimq_cli.web.server import served
@@ -79,8 +80,8 @@ async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_ac
         authenticate, token = of_local_user()
         logins = Logins(authenticate, hint="The token is in the file web-token of the state directory.")
         where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
-    access = SameForAll(may_act=may_act, may_drain=may_act)
-    site = Site(LocalQueues(mode), logins, may_act=may_act, access=access)
+    access, metrics = SameForAll(may_act=may_act, may_drain=may_act), MetricsPage(mode.runners).render
+    site = Site(LocalQueues(mode), logins, may_act=may_act, access=access, metrics=metrics)
     async with site.running(), served(site.app(host), listening):
         mode.note(f"web page: {url_of(listening)}{where}")
         await asyncio.Event().wait()

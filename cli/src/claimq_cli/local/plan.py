@@ -84,6 +84,12 @@ class WorkerSeen:
         """Whether it can claim."""
         return self.sidecar is Part.RUNNING and self.app is Part.RUNNING and self.drain is None
 
+    def waits_to_restart(self, now: float) -> bool:
+        """Whether one of its processes has ended and is not restarted yet."""
+        if self.is_ready:
+            return False
+        return (self.sidecar_retry_at if self.sidecar is Part.ABSENT else self.app_retry_at) > now
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

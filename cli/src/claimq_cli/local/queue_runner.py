@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,24 +16,27 @@ from typing import Any
 
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
-from claimq.errors import ClaimqError
-from claimq.model import Snapshot
+from claimq.errors import ClaimqError, StoreMisused
+from claimq.model import ServerReport, Snapshot
 from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
 from claimq_cli.local import plan
 from claimq_cli.local.ownership import ensure_ownership
-from claimq_cli.local.plan import Part, Patience, Step
+from claimq_cli.local.plan import Patience, Step
 from claimq_cli.local.screen.board import QueueBoard, WorkerRow
+from claimq_cli.local.status import Observation, lasting_limit
 from claimq_cli.local.worker import ToRelease, Worker, WorkerContext
 from claimq_cli.output.answers import count
 from claimq_cli.server_choice import settings_for
 from claimq_spec.manifest import Manifest
-from claimq_spec.scaling import ScalingState, Seen, decide, document
+from claimq_spec.scaling import Decision, Limit, ScalingState, Seen, decide, document
 
 PERIOD = 1.0
 """Seconds between two observations of the queue."""
 _WITHOUT_WORKERS = 0.2
 """Seconds between two observations while there is no worker that would notice the first item."""
+_REPORT_SECONDS = 60.0
+"""Time between two reads of the server's settings."""
 _RELEASE_RETRY = 1.0
 _WHILE_STARTING = 0.1
 _GENERATIONS = 3
@@ -60,6 +64,14 @@ class QueueRunner:
         self.queue = self.server.queue(spec.queue_name)
         self.decision: dict[str, Any] = {}
         """The last scaling decision, as `claimq why` shows it."""
+        self.rules: Counter[str] = Counter()
+        """Scaling decisions by rule."""
+        self.given_back: Counter[str] = Counter()
+        """Claims of processes that have ended, by reason."""
+        self._decided: Decision | None = None
+        self._limit: Limit | None = None
+        self._report: ServerReport | None = None
+        self._is_misused = False
         self._scaling = ScalingState()
         self._busy: dict[str, int] = {}
         self._patience = Patience(drain=spec.worker.drain_timeout)
@@ -123,6 +135,10 @@ class QueueRunner:
                 run_every(5.0, self._check_for_stuck_items, name="stuck items", stop=maintenance),
                 name="stuck items",
             ),
+            in_background(
+                run_every(_REPORT_SECONDS, self._read_report, name="server settings", stop=maintenance),
+                name="server settings",
+            ),
             in_background(self._wake_at(stop), name="stop"),
         ]
         try:
@@ -183,9 +199,11 @@ class QueueRunner:
                 self.snapshot = await self.queue.snapshot()
                 infos = await self.queue.workers() if self.workers else []
             self._busy = {info.worker: info.busy for info in infos}
+            self._is_misused = False
             self.board.see(self.snapshot)
         except (ClaimqError, TimeoutError) as error:
             self.snapshot, self._busy = None, {}
+            self._is_misused = isinstance(error, StoreMisused)
             self.board.see(None, str(error) or "the server does not answer")
 
     def _seen(self) -> list[plan.WorkerSeen]:
@@ -195,7 +213,9 @@ class QueueRunner:
         workers = self._seen()
         seen = None if self.snapshot is None else self._seen_for_scaling(self.snapshot, workers)
         decision = decide(self.manifest.spec.scaling, seen, self._scaling, time.monotonic())
-        self._scaling = decision.state
+        self._scaling, self._decided = decision.state, decision
+        self._limit = lasting_limit(decision, self._limit, self.manifest.spec.scaling.max_replicas)
+        self.rules[decision.rule.value] += 1
         self._keep({**document(decision, seen), "targetAge": self.manifest.spec.scaling.target_age})
         before = sum(worker.drain is None for worker in workers)
         change = plan.change(workers, decision.replicas)
@@ -208,6 +228,25 @@ class QueueRunner:
             self._add_worker()
         for number in change.drain:
             self.workers[number].begin_drain()
+
+    def observation(self) -> Observation | None:
+        """What the last pass observed and decided; None before the first one. It reads nothing."""
+        if self._decided is None:
+            return None
+        return Observation(
+            spec=self.manifest.spec,
+            snapshot=self.snapshot,
+            decision=self._decided,
+            workers=tuple(one for one in self._seen() if one.drain is None),
+            now=time.monotonic(),
+            limit=self._limit,
+            report=self._report,
+            is_misused=self._is_misused,
+        )
+
+    async def _read_report(self) -> bool:
+        self._report = await self.server.report()
+        return False
 
     def _keep(self, decided: dict[str, Any]) -> None:
         """Saves the decision for `claimq why` if it differs from the last one."""
@@ -276,6 +315,7 @@ class QueueRunner:
             except ClaimqError:
                 await asyncio.sleep(_RELEASE_RETRY)
         if released.total:
+            self.given_back[what.reason.value] += released.total
             self._context.note(f"{what.worker}: {count(released.total)} given back: {what.error}")
         self.look()
 
@@ -287,9 +327,11 @@ class QueueRunner:
         for pause in _EXPLAIN_AFTER:
             await asyncio.sleep(pause)
             with suppress(ClaimqError):
-                if await internals(self.queue).explain(
+                explained = await internals(self.queue).explain(
                     what.claim_name, what.error, within=time.monotonic() - began + 1.0
-                ):
+                )
+                if explained:
+                    self.given_back[what.reason.value] += explained
                     return
 
     def release_leftovers(self, claim_names: list[str]) -> None:
@@ -326,8 +368,7 @@ def stage_of(seen: plan.WorkerSeen, now: float) -> str:
         return "draining"
     if seen.is_ready:
         return "ready"
-    retry_at = seen.sidecar_retry_at if seen.sidecar is Part.ABSENT else seen.app_retry_at
-    return "waiting" if retry_at > now else "starting"
+    return "waiting" if seen.waits_to_restart(now) else "starting"
 
 
 def connection_settings(url: str, manifest: Manifest) -> claimq.RedisSettings:

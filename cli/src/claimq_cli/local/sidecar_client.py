@@ -55,9 +55,18 @@ async def _exchange(address: Path | int, request: str, headers: str) -> tuple[in
         reply = (await reader.readuntil(b"\r\n\r\n")).lower()
         status = int(reply.split(b" ", 2)[1])
         is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in reply
-        return status, await (_chunks(reader) if is_chunked else reader.read(LONGEST_ANSWER))
+        return status, await (_chunks(reader) if is_chunked else _rest(reader))
     finally:
         writer.close()
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while part := await reader.read(LONGEST_ANSWER):
+        body += part
+        if len(body) > LONGEST_ANSWER:
+            raise ValueError("the answer is too long")
+    return body
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:

@@ -33,6 +33,8 @@ HEALTH = "/healthz"
 """The path that says whether the process serves; the only one that needs no login."""
 API = "/api/v1/"
 """Paths of the JSON API: requests have a token, and no cookie."""
+METRICS = "/metrics"
+"""The path of the metrics of local mode, for programs as well."""
 FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
 _LONGEST_FORM = 64 * 1024
@@ -72,7 +74,7 @@ class Guarded:
 
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
-        state["is_api"] = scope["path"].startswith(API)
+        state["is_api"] = scope["path"].startswith(API) or scope["path"] == METRICS
         answer = self._refusal(scope["method"], headers)
         if answer is None and state["is_api"]:
             state["session"], answer = await self._of_token(headers)

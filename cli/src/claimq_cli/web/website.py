@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -36,7 +36,7 @@ from claimq_cli.web.rendering import HERE, no_queue, page
 from claimq_cli.web.runs import Runs
 from claimq_cli.web.sampler import Sampler
 from claimq_cli.web.samples import Samples, per_second, recent
-from claimq_cli.web.security import HEALTH, STATIC, Guarded
+from claimq_cli.web.security import HEALTH, METRICS, STATIC, Guarded
 from claimq_spec.kubernetes_api.port import ClusterError, part
 
 _READS_AT_ONCE = 16
@@ -54,7 +54,8 @@ class Site:
     """The web page over some queues.
 
     With ``logins`` users must log in, or come through ``proxy``; then they may also change items and queues if
-    ``may_act`` is set. ``access``: what each of them may do; by default all may do the same.
+    ``may_act`` is set. ``access``: what each of them may do; by default all may do the same. ``metrics``: renders the
+    metrics of the queues, with their content type, for those who may use the API.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class Site:
         may_act: bool = False,
         access: Access | None = None,
         proxy: ProxyHeaders | None = None,
+        metrics: Callable[[], Awaitable[tuple[bytes, str]]] | None = None,
     ) -> None:
         self._queues = queues
         self._logins = logins
         self._proxy = proxy
         self._may_act = may_act
+        self._metrics = metrics
         self._access = access or SameForAll(may_act=may_act)
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
@@ -91,6 +94,7 @@ class Site:
         """The ASGI app. ``hosts``: the address that its server listens on, and other names by which it is opened."""
         routes = [
             Route(HEALTH, self._health),
+            *self._metrics_pages(),
             Route("/", self._overview),
             *self._login_pages(),
             Route("/queues/{name}", self._summary),
@@ -106,6 +110,17 @@ class Site:
         app.add_exception_handler(ClusterError, self._cluster_error)
         app.add_exception_handler(HTTPException, self._http_error)
         return Guarded(app, hosts, self._logins, self._proxy)
+
+    def _metrics_pages(self) -> list[Route]:
+        render = self._metrics
+        if render is None:
+            return []
+
+        async def metrics(request: Request) -> Response:  # noqa: ARG001 - as Starlette calls it
+            body, content_type = await render()
+            return Response(body, headers={"content-type": content_type})
+
+        return [Route(METRICS, metrics)]
 
     def _login_pages(self) -> list[Route]:
         if self._logins is None or self._proxy is not None:

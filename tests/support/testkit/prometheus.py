@@ -40,15 +40,25 @@ def promtool(*arguments: str | Path, given: str | None = None) -> subprocess.Com
 class Prometheus:
     """A server that scrapes what it is given every second. It keeps its data until the end of the test."""
 
-    def __init__(self, jobs: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
-        """`jobs`: name to the port on loopback and the labels of its target."""
+    def __init__(self, jobs: Mapping[str, tuple[int, Mapping[str, str]]], history: str = "") -> None:
+        """`jobs`: name to the port on loopback and the labels of its target. `history`: samples of the past, as
+        OpenMetrics.
+        """
         self._jobs = jobs
+        self._history = history
         self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
         self.log = new_directory() / "log"
         self._process: Process | None = None
 
     def __enter__(self) -> Self:
         folder = new_directory()
+        if self._history:
+            (folder / "history").write_text(self._history)
+            made = promtool(
+                "tsdb", "create-blocks-from", "openmetrics", folder / "history", folder / "data", "--quiet"
+            )
+            assert made.returncode == 0, made.stderr
         scrapes = [
             {
                 "job_name": name,
@@ -74,6 +84,10 @@ class Prometheus:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it."""
         if self._process is not None:
             self._process.kill9()
 
@@ -81,9 +95,7 @@ class Prometheus:
         """The series of an instant query; AssertionError with the server's words if it refuses the expression."""
         query = urllib.parse.urlencode({"query": expression})
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}/api/v1/query?{query}", timeout=30
-            ) as answer:
+            with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=30) as answer:
                 body = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{expression}: {error.read().decode()}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from claimq_cli.web.samples import Sample, per_second
 
 WIDTH, HEIGHT = 640.0, 160.0
 _MOST_POINTS = 240
+_HALF_A_DAY = 12 * 3600.0
 Points = Sequence[tuple[float, float]]
-"""Instants with values."""
+"""Instants with values. NaN is an unknown value: the curve has a gap there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,17 @@ class Plot:
 
 
 def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[float], str]) -> Plot | None:
-    """A plot of curves over the same time. ``shown``: a value as text. None for fewer than two points."""
+    """A plot of curves over the same time. ``shown``: a value as text. None for fewer than two points, and if no value
+    is known.
+    """
     thinned = [(label, _thinned(points)) for label, points in curves]
-    if any(len(points) < 2 for _, points in thinned):
+    known = [value for _, points in thinned for _, value in points if not math.isnan(value)]
+    if not known or any(len(points) < 2 for _, points in thinned):
         return None
     begin, end = thinned[0][1][0][0], thinned[0][1][-1][0]
-    top = max(value for _, points in thinned for _, value in points)
+    top, written = max(known), _clock if end - begin < _HALF_A_DAY else _day_and_clock
     drawn = tuple(
-        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), shown(points[-1][1]))
+        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), _last(points, shown))
         for number, (label, points) in enumerate(thinned, 1)
     )
     words = "; ".join(f"{one.label} now {one.now}" for one in drawn)
@@ -53,9 +58,9 @@ def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[f
         title,
         drawn,
         shown(top),
-        _clock(begin),
-        _clock(end),
-        f"{title} from {_clock(begin)} to {_clock(end)}: {words}; highest {shown(top)}",
+        written(begin),
+        written(end),
+        f"{title} from {written(begin)} to {written(end)}: {words}; highest {shown(top)}",
     )
 
 
@@ -63,7 +68,14 @@ def path_of(points: Points, top: float, width: float, height: float) -> str:
     """The path of a curve in a box, from 0 at the bottom to ``top``."""
     begin, end = points[0][0], points[-1][0]
     across, up = width / ((end - begin) or 1.0), height / (top or 1.0)
-    return "M" + "L".join(f"{(at - begin) * across:.1f} {height - value * up:.1f}" for at, value in points)
+    path, pen = "", "M"
+    for at, value in points:
+        if math.isnan(value):
+            pen = "M"
+        else:
+            path += f"{pen}{(at - begin) * across:.1f} {height - value * up:.1f}"
+            pen = "L"
+    return path
 
 
 def spark_path(samples: Sequence[Sample], width: float, height: float) -> str:
@@ -89,9 +101,22 @@ def _thinned(points: Points, most: int = _MOST_POINTS) -> Points:
     if len(points) <= most:
         return points
     size = -(-len(points) // most)
-    found = [max(points[n : n + size], key=lambda one: one[1]) for n in range(0, len(points), size)]
+    found = [max(points[n : n + size], key=_height) for n in range(0, len(points), size)]
     return [*found[:-1], points[-1]]
+
+
+def _height(point: tuple[float, float]) -> float:
+    return -1.0 if math.isnan(point[1]) else point[1]
+
+
+def _last(points: Points, shown: Callable[[float], str]) -> str:
+    value = points[-1][1]
+    return "-" if math.isnan(value) else shown(value)
 
 
 def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def _day_and_clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -9,39 +9,41 @@ from urllib.parse import urlencode
 import claimq
 from claimq.model import Located, State
 from claimq_cli.item_filter import reason_of
-from claimq_cli.output.answers import age
 from claimq_cli.output.decisions import decision_rows
 from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes
-from claimq_cli.web import plot
+from claimq_cli.web.curves import RATES, curves_of, plots_of, up_to_now
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
+from claimq_cli.web.prometheus.history import Prometheus
+from claimq_cli.web.prometheus.queries import SPANS, NoCurves
 from claimq_cli.web.queues import Json
-from claimq_cli.web.rendering import rate
 from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second, recent
 
 _MOST_GROUPED = 1000
 _MOST_CLIENTS = 50
 _MOST_WORKERS = 100
 MOST_RECORDS = 200
-_RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
 _RECENT_SECONDS = 300.0
+_HOURS = 6
 
 
 async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
     """Lengths, rates, times, plots, workers and the scaling decision."""
     workers = live_workers(await queue.workers(), sample.at)
-    samples = ring.samples() if ring is not None else [sample]
+    samples = samples_of(sample, ring)
     ends = recent(samples)
     last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)
     return {
         "sample": sample,
         "warnings": warnings_of(sample, target, len(workers)),
-        "rates": {name: per_second(*ends, field) for name, field in _RATES.items()} if ends else None,
+        "rates": {name: per_second(*ends, field) for name, field in RATES.items()} if ends else None,
         "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),
         "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
         "target": target,
-        "plots": _plots(samples),
+        "plots": plots_of(curves_of(samples)),
+        "plot_spans": (),
+        "plot_note": "",
         "workers": workers[:_MOST_WORKERS],
         "worker_count": len(workers),
         "busy_workers": sum(one.busy > 0 for one in workers),
@@ -56,16 +58,24 @@ def target_of(decision: Mapping[str, Any]) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def _plots(samples: Sequence[Sample]) -> list[plot.Plot]:
-    lengths = [(name, plot.values(samples, name)) for name in ("main", "busy", "delayed")]
-    made = (
-        plot.plot_of("Items", lengths, lambda value: f"{value:,.0f}"),
-        plot.plot_of("Age of the oldest waiting item", [("age", plot.values(samples, "oldest_age"))], age),
-        plot.plot_of(
-            "Items per second", [(name, plot.rates(samples, field)) for name, field in _RATES.items()], rate
-        ),
-    )
-    return [one for one in made if one is not None]
+def samples_of(sample: Sample, ring: Ring | None) -> Sequence[Sample]:
+    """Our samples of a queue; the last one is ``sample``."""
+    return ring.samples() if ring is not None else [sample]
+
+
+async def plots(prometheus: Prometheus, name: str, hours: str, samples: Sequence[Sample]) -> Json:
+    """The plots with the curves of Prometheus, or a note why there are none. ``hours``: the user's choice."""
+    chosen = int(hours) if hours in map(str, SPANS) else _HOURS
+    shown: Json = {"plot_spans": SPANS, "plot_hours": chosen}
+    try:
+        curves = await prometheus.curves(name, chosen, samples[-1].at)
+    except NoCurves as error:
+        return {**shown, "plot_note": f"{error}. The plots have the samples of this page."}
+    return {
+        **shown,
+        "plots": plots_of(up_to_now(curves, samples)),
+        "plot_note": "The plots are from Prometheus.",
+    }
 
 
 async def waiting(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:

@@ -1,0 +1,1 @@
+"""Curves of queues from a Prometheus that scrapes the operator."""

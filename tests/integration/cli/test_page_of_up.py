@@ -1,6 +1,8 @@
 """The web page of `claimq up`."""
 
+import os
 import re
+import signal
 import stat
 import sys
 import urllib.error
@@ -50,6 +52,23 @@ def test_local_mode_serves_its_queues_with_target_and_decision(
     assert "target 90 s" in text
     assert "workers to start every item in time" in text
     assert "1 wanted" in get(url)
+    assert "trial: 0 -&gt; 1 workers (FromZero): 2 items waiting" in text
+
+
+def test_local_mode_shows_ready_workers_and_the_ends_of_processes(
+    start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
+) -> None:
+    up = start_up(idle_spec, "--web", "127.0.0.1:0")
+    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
+    url = re.findall(r"web page: (http://\S+)", up.text)[0]
+    assert claimq("enqueue", "trial", "a").code == 0
+    eventually_sync(lambda: "1 of 1 workers are ready." in get(f"{url}queues/trial"))
+    assert ", 1 ready" in get(url)
+    (app,) = up.until_pids("app", 1)
+    os.kill(app, signal.SIGKILL)
+
+    said = f'Warning</th><td class="number">1</td><td>trial-1: its app (pid {app}) was killed by SIGKILL'
+    eventually_sync(lambda: said in get(f"{url}queues/trial"))
 
 
 def test_a_second_local_mode_chooses_a_free_port(

@@ -14,7 +14,7 @@ from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.errors import CommandError
 from claimq_cli.local.local_mode import LocalMode
 from claimq_cli.web.listening import opened, url_of
-from claimq_cli.web.queues import QueuesWithoutObjects
+from claimq_cli.web.queues import MOST_EVENTS, QueuesWithoutObjects
 
 OFF = "off"
 
@@ -24,6 +24,7 @@ class LocalQueues(QueuesWithoutObjects):
 
     def __init__(self, mode: LocalMode) -> None:
         self._runners = {runner.board.name: runner for runner in mode.runners}
+        self._board = mode.board
 
     async def names(self) -> Sequence[str]:
         """The queues of the manifest."""
@@ -37,6 +38,25 @@ class LocalQueues(QueuesWithoutObjects):
     def decisions(self) -> Mapping[str, dict[str, Any]]:
         """The last decision on each queue."""
         return {name: runner.decision for name, runner in self._runners.items()}
+
+    def status(self, name: str) -> dict[str, Any]:
+        """How many workers there are, and how many of them can claim; empty for an unknown queue."""
+        runner = self._runners.get(name)
+        if runner is None:
+            return {}
+        return {"workers": {"ready": runner.board.ready, "desired": len(runner.board.workers)}}
+
+    async def events(self, name: str) -> list[dict[str, Any]]:
+        """What `claimq up` has shown about the queue, newest first, in the form of Events of Kubernetes."""
+        lines = [line for line in reversed(self._board.lines) if line.queue == name]
+        return [
+            {
+                "lastTimestamp": one.at,
+                "reason": "Warning" if one.is_trouble else "Normal",
+                "message": one.text,
+            }
+            for one in lines[:MOST_EVENTS]
+        ]
 
     async def drain(self, name: str, worker: str) -> None:
         """Begins to drain a worker; if the queue needs it, another one starts. CommandError for an unknown one."""

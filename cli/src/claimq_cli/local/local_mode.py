@@ -116,9 +116,9 @@ class LocalMode:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
-    def note(self, text: str, *, is_trouble: bool = False) -> None:
-        """Shows a line."""
-        self.board.note(text, is_trouble=is_trouble)
+    def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
+        """Shows a line, which may be about a queue."""
+        self.board.note(text, is_trouble=is_trouble, queue=queue)
 
     def changed(self) -> None:
         """A process was started or has ended: saves the state and triggers the next pass."""

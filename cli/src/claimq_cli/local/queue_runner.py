@@ -221,7 +221,7 @@ class QueueRunner:
         change = plan.change(workers, decision.replicas)
         self.board.decide(decision, before)
         if change.start or change.drain:
-            self._context.note(
+            self._note(
                 f"{self.board.name}: {before} -> {decision.replicas} workers ({decision.rule}): {decision.reason}"
             )
         for _ in range(change.start):
@@ -247,6 +247,9 @@ class QueueRunner:
     async def _read_report(self) -> bool:
         self._report = await self.server.report()
         return False
+
+    def _note(self, text: str) -> None:
+        self._context.note(text, queue=self.board.name)
 
     def _keep(self, decided: dict[str, Any]) -> None:
         """Saves the decision for `claimq why` if it differs from the last one."""
@@ -316,7 +319,7 @@ class QueueRunner:
                 await asyncio.sleep(_RELEASE_RETRY)
         if released.total:
             self.given_back[what.reason.value] += released.total
-            self._context.note(f"{what.worker}: {count(released.total)} given back: {what.error}")
+            self._note(f"{what.worker}: {count(released.total)} given back: {what.error}")
         self.look()
 
     async def _explain(self, what: ToRelease) -> None:

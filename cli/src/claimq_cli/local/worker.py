@@ -38,8 +38,8 @@ class WorkerContext(Protocol):
     sockets: Path
     logs: Path
 
-    def note(self, text: str, *, is_trouble: bool = False) -> None:
-        """Shows a line."""
+    def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
+        """Shows a line, which may be about a queue."""
         ...
 
     def changed(self) -> None:
@@ -159,9 +159,7 @@ class Worker:
             return
         if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
             self.is_stuck = True
-            self.context.note(
-                f"{self.name}: an item is over processingTimeout; killing the app", is_trouble=True
-            )
+            self._note(f"{self.name}: an item is over processingTimeout; killing the app")
             self.context.changed()
 
     async def sidecar_metrics(self) -> str:
@@ -190,7 +188,7 @@ class Worker:
         except OSError as error:
             for restarts in (self._sidecar_restarts, self._app_restarts):
                 restarts.add_exit(ran_for=0.0, now=time.monotonic())
-            self.context.note(f"{self.name}: cannot start a process: {error.strerror}", is_trouble=True)
+            self._note(f"{self.name}: cannot start a process: {error.strerror}")
 
     async def _start_sidecar(self) -> None:
         self._starts += 1
@@ -284,14 +282,16 @@ class Worker:
     def _report_exit(self, child: Child, restarts: Restarts) -> None:
         self.restarts += 1
         restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
-        self.context.note(
+        self._note(
             f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
-            f"restarting in {readable_duration(restarts.delay)}",
-            is_trouble=True,
+            f"restarting in {readable_duration(restarts.delay)}"
         )
         if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:
             for line in child.log_tail():
-                self.context.note(f"    {line}", is_trouble=True)
+                self.context.note(f"    {line}", is_trouble=True)  # not for the web page: it can be secret
+
+    def _note(self, text: str) -> None:
+        self.context.note(text, is_trouble=True, queue=self.manifest.spec.queue_name)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = in_background(work, name=self.name)

@@ -19,7 +19,7 @@ from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of
 from claimq_cli.errors import CommandError, lines_of
 from claimq_cli.item_actions import Record
 from claimq_cli.output.answers import count as counted
-from claimq_cli.web.queues import Json
+from claimq_cli.web.queues import MOST_EVENTS, Json
 from claimq_spec.certificates import Certificates
 from claimq_spec.kubernetes_api.events import event, queue_reference
 from claimq_spec.kubernetes_api.port import (
@@ -42,7 +42,6 @@ _SETTINGS_SECONDS = 300.0
 _RETRY_SECONDS = 1.0
 _LARGEST_REPLY = 16 * 1024 * 1024
 """Bytes: of a page of items, or of a single item with its payload."""
-_MOST_EVENTS = 50
 _COMPONENT = "claimq-web"
 _log = logging.getLogger(__name__)
 
@@ -160,7 +159,7 @@ class ClusterQueues:
             _log.warning("the Events of %s cannot be read: %s", name, error)
             return []
         found.sort(key=lambda one: one.get("lastTimestamp") or "", reverse=True)
-        return found[:_MOST_EVENTS]
+        return found[:MOST_EVENTS]
 
     def recorder(self, name: str, actor: str) -> Record:
         """Records actions of a user in the audit log of the queue and as an Event about its object."""

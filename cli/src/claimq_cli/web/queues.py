@@ -10,6 +10,8 @@ from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import Record, recorded_in
 
 Json = dict[str, Any]
+MOST_EVENTS = 50
+"""Events that the page of a queue shows."""
 
 
 class Queues(Protocol):

@@ -18,11 +18,12 @@ _KEPT_DECISIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event. ``at``: the local time of day."""
+    """An event. ``at``: the local time of day; ``queue``: empty if it is about no particular one."""
 
     at: str
     text: str
     is_trouble: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ class Board:
     lines: deque[Line] = field(default_factory=lambda: deque[Line](maxlen=_KEPT_LINES))
     on_line: Callable[[Line], None] | None = None
 
-    def note(self, text: str, *, is_trouble: bool = False) -> None:
+    def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
         """Adds an event."""
-        line = Line(clock(), text, is_trouble)
+        line = Line(clock(), text, is_trouble, queue)
         self.lines.append(line)
         if self.on_line is not None:
             self.on_line(line)

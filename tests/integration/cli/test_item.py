@@ -262,6 +262,7 @@ def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queu
     assert lines[1] == everything[301:306]
     assert set(lines[0]) == set(everything[:300])
     assert all(int(name[1:]) % 2 for name in lines[2])
+    assert on("failed", "list", "q", "--min-age", "1h").out == "q: no failed item passes the filters\n"
 
 
 def test_an_item_of_a_paused_queue_can_be_removed(on: Claimq, queue: Queue) -> None:

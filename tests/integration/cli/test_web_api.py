@@ -197,10 +197,12 @@ def test_the_api_knows_tokens_only_and_a_foreign_site_gets_nothing(through: Any,
     assert not queue.snapshot().paused
     for path, status in (
         ("queues/nothing/status", 404), ("queues/q/nothing", 404), ("queues/q/items?limit=-1", 400),
-        ("queues/q/items?state=x", 400), ("queues/q/runs/x", 404),
+        ("queues/q/items?state=x", 400), ("queues/q/runs/x", 404), ("queues/q/items?offset=1000000001", 400),
     ):  # fmt: skip
         status_found, text = request(through.address, path, **good)
         assert (status_found, "message" in json.loads(text)) == (status, True), path
+    said = json.loads(request(through.address, "queues/q/items?state=x", **good)[1])["message"]
+    assert said == "state is 'x'; give one of: main, busy, delayed, failed"
 
 
 def test_a_change_whose_filter_the_page_cannot_apply_changes_nothing(through: Any, queue: Queue) -> None:

@@ -75,6 +75,17 @@ def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any,
     ]  # fmt: skip
 
 
+def test_the_overview_is_filtered_by_namespace(start_page: Any, valkey: Server) -> None:
+    for name in ("shop.a", "media.b", "media.c"):
+        do(valkey, name, ("enqueue", ("x",)))
+    page = start_page()
+    eventually_sync(lambda: "<option>shop</option>" in page.get().text)
+    text = page.get("/?namespace=media&sort=name").text
+    assert [one.split()[0] for one in rows(text)[1:]] == ["media.b", "media.c"]
+    assert "<option selected>media</option>" in text
+    assert "namespace=media" in text.partition("<th ")[2].partition("</a>")[0]
+
+
 def test_only_the_named_queues_are_shown(start_page: Any, media: str, valkey: Server) -> None:
     do(valkey, "mail", ("enqueue", ("a",)))
     page = start_page("mail")

@@ -50,11 +50,12 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
         else:
             found = await first_matching(queue, lambda one: wanted.passes(one, snapshot.now), number, offset)
         total = snapshot.lengths[State.FAILED]
+    is_filtered = total and wanted != ItemFilter()
     context.answers.give_table(
         {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
         COLUMNS[State.FAILED],
         [row_of(one) for one in found],
-        nothing=f"{name}: no failed items",
+        nothing=f"{name}: " + ("no failed item passes the filters" if is_filtered else "no failed items"),
         each="items",
     )
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 import claimq
+from claimq.arguments import choice
 from claimq.model import Located, State
 from claimq_cli.output import documents
 from claimq_cli.queue_reads import live_workers, within_bytes
@@ -148,13 +149,13 @@ def progress(run: Run) -> dict[str, Any]:
 
 def _state(query: Query) -> State:
     try:
-        return State(query.get("state", "main"))
+        return choice("state", query.get("state", "main"), State)
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
 
 
 def _number(query: Query, name: str, default: int) -> int:
     text = query.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise HTTPException(400, f"{name} must be a whole number of items")
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise HTTPException(400, f"{name} must be a whole number of items, at most 999,999,999")
     return int(text)

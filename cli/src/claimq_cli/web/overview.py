@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from claimq_cli.web.samples import Sample
 
 PAGE = 50
-_MOST_REASONS, _MOST_NAMES = 20, 10
+_MOST_REASONS, _MOST_NAMES, _MOST_NAMESPACES = 20, 10, 500
 SHOW = {"all": "all", "waiting": "with waiting items", "failed": "with failed items", "paused": "paused"}
 _COLUMNS: Mapping[str, Callable[[Sample], float]] = {
     "main": lambda one: one.main,
@@ -32,6 +32,7 @@ class Selection:
     """Which queues are asked for, in which order. Invalid values are replaced by the defaults."""
 
     text: str = ""
+    namespace: str = ""
     show: str = "all"
     sort: str = "name"
     is_descending: bool = False
@@ -45,6 +46,7 @@ class Selection:
         order = query.get("order", "down" if sort in _COLUMNS else "up")
         return Selection(
             query.get("text", "")[:200],
+            query.get("namespace", "")[:200],
             show if show in _SHOWN else "all",
             sort,
             order == "down",
@@ -54,7 +56,8 @@ class Selection:
     def query(self, **changes: str | int) -> str:
         """The query of a link to this selection with changes; without the defaults."""
         order = "down" if self.is_descending else "up"
-        fields = {"text": self.text, "show": self.show, "sort": self.sort, "order": order, "page": self.page}
+        kept = {"text": self.text, "namespace": self.namespace, "show": self.show, "sort": self.sort}
+        fields = {**kept, "order": order, "page": self.page}
         return "?" + urlencode({name: value for name, value in (fields | changes).items() if value != ""})
 
     def page_link(self, number: int) -> str:
@@ -95,7 +98,9 @@ def selected(samples: Mapping[str, Sample], selection: Selection) -> tuple[list[
     names = [
         name
         for name, sample in samples.items()
-        if selection.text.lower() in name.lower() and _SHOWN[selection.show](sample)
+        if selection.text.lower() in name.lower()
+        and selection.namespace in ("", namespace_of(name))
+        and _SHOWN[selection.show](sample)
     ]
     names.sort()
     if selection.sort in _COLUMNS:
@@ -105,6 +110,18 @@ def selected(samples: Mapping[str, Sample], selection: Selection) -> tuple[list[
         names.reverse()
     page = Page.of(selection.page, len(names))
     return names[page.begin : page.begin + PAGE], page
+
+
+def namespace_of(name: str) -> str:
+    """The namespace in the name of a queue, ``NAMESPACE.NAME``; empty for a name without one."""
+    first, dot, _ = name.partition(".")
+    return first if dot else ""
+
+
+def namespaces_of(names: Iterable[str]) -> Sequence[str]:
+    """The namespaces to choose from; none if there is no choice, or too many to list."""
+    found = sorted({namespace_of(name) for name in names} - {""})
+    return found if 1 < len(found) <= _MOST_NAMESPACES else []
 
 
 def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequence[str]:

@@ -29,7 +29,7 @@ from claimq_cli.web.answering import answering
 from claimq_cli.web.filter_forms import CHANGED, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
-from claimq_cli.web.overview import SHOW, Selection, grouped, notes_of, selected, warnings_of
+from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, notes_of, selected, warnings_of
 from claimq_cli.web.payload import shown_payload
 from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.queues import Json, Queues
@@ -188,6 +188,7 @@ class Site:
             page=part,
             page_link=selection.page_link,
             selection=selection,
+            namespaces=namespaces_of(latest),
             show=SHOW,
             queue_count=len(latest),
             server_warnings=self.sampler.warnings,

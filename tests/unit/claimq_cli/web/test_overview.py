@@ -2,7 +2,16 @@
 
 import pytest
 
-from claimq_cli.web.overview import PAGE, Page, Selection, grouped, notes_of, selected, warnings_of
+from claimq_cli.web.overview import (
+    PAGE,
+    Page,
+    Selection,
+    grouped,
+    namespaces_of,
+    notes_of,
+    selected,
+    warnings_of,
+)
 from claimq_cli.web.samples import WIDTH, Sample
 
 EMPTY = Sample(*[0.0] * WIDTH)
@@ -32,6 +41,15 @@ def test_queues_are_filtered_by_name_and_state() -> None:
     assert names(show="paused", text="media") == []
 
 
+def test_queues_are_filtered_by_namespace() -> None:
+    assert names(namespace="media") == ["media.thumbs", "media.videos"]
+    assert names(namespace="media", show="failed") == ["media.videos"]
+    assert names(namespace="med") == names(namespace="mail") == []
+    assert namespaces_of(["shop.a", "media.thumbs", "mail", "media.x.y"]) == ["media", "shop"]
+    assert namespaces_of(["media.thumbs", "media.videos", "mail"]) == []
+    assert namespaces_of(f"n{number}.q" for number in range(501)) == []
+
+
 def test_ten_thousand_queues_are_divided_into_pages() -> None:
     many = {f"q{n:05}": EMPTY for n in range(10_000)}
     shown, page = selected(many, Selection.of({"page": "200"}))
@@ -51,6 +69,7 @@ def test_a_page_behind_the_last_one_is_the_last_one() -> None:
 
 def test_a_link_keeps_the_selection_and_escapes_it() -> None:
     selection = Selection.of({"text": '"><b>&', "sort": "main"})
+    assert "namespace=a%3Cb" in Selection.of({"namespace": "a<b"}).sorted_by("main")
     assert selection.query(page=2) == "?text=%22%3E%3Cb%3E%26&show=all&sort=main&order=down&page=2"
     assert "order=up" in selection.sorted_by("main")
     assert "order=down" in selection.sorted_by("busy")

@@ -41,6 +41,7 @@ def test_every_file_is_accounted_for_though_an_app_a_sidecar_and_the_server_die(
     text = (tmp_path / "log").read_text()
     assert code == 0, text
     assert "All accounted for: no result is missing, invented or wrong." in text
+    assert text.endswith("make demo WEB=1 shows the queue in a web page.\n")
     for words in (
         "the app of checksums-",
         "the sidecar of checksums-",

@@ -15,7 +15,7 @@ from claimq_cli.web.curves import RATES, curves_of, plots_of, up_to_now
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.prometheus.history import Prometheus
-from claimq_cli.web.prometheus.queries import SPANS, NoCurves
+from claimq_cli.web.prometheus.queries import NoCurves
 from claimq_cli.web.queues import Json
 from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second, recent
 
@@ -24,7 +24,9 @@ _MOST_CLIENTS = 50
 _MOST_WORKERS = 100
 MOST_RECORDS = 200
 _RECENT_SECONDS = 300.0
-_HOURS = 6
+_HOURS = (1, 6, 24)
+"""Hours that the curves of Prometheus can reach back."""
+_USUAL_HOURS = 6
 
 
 async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
@@ -65,8 +67,8 @@ def samples_of(sample: Sample, ring: Ring | None) -> Sequence[Sample]:
 
 async def plots(prometheus: Prometheus, name: str, hours: str, samples: Sequence[Sample]) -> Json:
     """The plots with the curves of Prometheus, or a note why there are none. ``hours``: the user's choice."""
-    chosen = int(hours) if hours in map(str, SPANS) else _HOURS
-    shown: Json = {"plot_spans": SPANS, "plot_hours": chosen}
+    chosen = int(hours) if hours in map(str, _HOURS) else _USUAL_HOURS
+    shown: Json = {"plot_spans": _HOURS, "plot_hours": chosen}
     try:
         curves = await prometheus.curves(name, chosen, samples[-1].at)
     except NoCurves as error:

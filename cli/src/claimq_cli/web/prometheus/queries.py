@@ -11,14 +11,11 @@ from urllib.parse import urlencode
 
 from claimq_cli.web.curves import Curves
 
-SPANS: Final = (1, 6, 24)
-"""Hours that plots can reach back."""
 COUNT: Final = 239
 """Instants of a curve: with the latest sample 240, which a plot shows without leaving any out."""
-_LATE_SECONDS: Final = 600
+_LATE_MINUTES: Final = 10
 _SHORTEST_WINDOW: Final = 240
 """Seconds over which rates are means: four scrapes, if there is one in a minute."""
-_MOST: Final = 1e15
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _nan = float("nan")
 
@@ -118,8 +115,8 @@ def curves_in(replies: Mapping[str, bytes], reach: Range) -> Curves:
     except _UNREADABLE as error:
         raise NoCurves("the answer of Prometheus cannot be read") from error
     known = [n for n, value in enumerate(found["items"]["main"]) if not math.isnan(value)]
-    if not known or (COUNT - 1 - known[-1]) * reach.step > _LATE_SECONDS:
-        raise NoData(f"Prometheus has no data of this queue from the last {_LATE_SECONDS // 60} minutes")
+    if not known or (COUNT - 1 - known[-1]) * reach.step > _LATE_MINUTES * 60:
+        raise NoData(f"Prometheus has no data of this queue from the last {_LATE_MINUTES} minutes")
     instants = range(reach.begin, reach.end + 1, reach.step)
     return {
         plot: {name: [*zip(instants, values, strict=True)][known[0] :] for name, values in curves.items()}
@@ -137,6 +134,6 @@ def _values(query: Query, reply: bytes, reach: Range) -> dict[str, list[float]]:
         values = curves[query.curves[series["metric"][query.label]]]
         for at, text in series["values"]:
             n, value = round((at - reach.begin) / reach.step), float(text)
-            if 0 <= n < COUNT and 0 <= value < _MOST:
+            if 0 <= n < COUNT and 0 <= value < math.inf:
                 values[n] = value
     return curves

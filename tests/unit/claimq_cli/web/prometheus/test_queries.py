@@ -55,8 +55,8 @@ def test_a_query_is_about_one_object_and_adds_no_replicas() -> None:
 
 
 def test_a_name_cannot_leave_its_quotes() -> None:
-    query = query_of(paths('shop.a"} or up{x="\\\n', REACH)["age"])["query"]
-    assert r'name="a\"} or up{x=\"\\\n",state=~"main"})' in query
+    query = query_of(paths('shop.a"} or up{x="\\\né', REACH)["age"])["query"]
+    assert r'name="a\"} or up{x=\"\\\né",state=~"main"})' in query
 
 
 @pytest.mark.parametrize("name", ["orders", "orders.", ".orders"])
@@ -86,17 +86,25 @@ def _text(points: Any) -> list[str]:
 
 
 def test_the_age_is_that_of_the_oldest_waiting_item() -> None:
-    found = curves_in(replies(age=matrix("state", ("main", [(REACH.end, "12.5")]))), REACH)
-    assert _text(found["age"]["age"][-2:]) == ["nan", "12.5"]
+    found = curves_in(
+        replies(age=matrix("state", ("main", [(REACH.end - 90, "0"), (REACH.end, "12.5")]))), REACH
+    )
+    assert _text(found["age"]["age"][-2:]) == ["0.0", "12.5"]
+
+
+def test_curves_reach_from_the_first_to_the_last_instant() -> None:
+    main = curves_in(replies(), REACH)["items"]["main"]
+    assert [main[0], main[-1], len(main)] == [(REACH.begin, 7.0), (REACH.end, 7.0), COUNT]
 
 
 def test_curves_that_end_more_than_ten_minutes_ago_are_not_shown() -> None:
     def found(age: int) -> Curves:
-        return curves_in(replies(items=matrix("state", ("main", [(REACH.end - age, "7")]))), REACH)
+        return curves_in(replies(items=matrix("state", ("main", [(reach.end - age, "7")]))), reach)
 
-    assert found(540)["items"]["main"][:1] == [(REACH.end - 540, 7.0)]
+    reach = Range.of(1, 1_000_000.0)
+    assert found(600)["items"]["main"][:1] == [(reach.end - 600, 7.0)]
     with pytest.raises(NoData, match="no data of this queue from the last 10 minutes"):
-        found(630)
+        found(615)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +115,7 @@ def test_curves_that_end_more_than_ten_minutes_ago_are_not_shown() -> None:
         b"[" * 100_000,
         b"null",
         b'{"status": "error", "error": "<b>"}',
+        replies()["items"].replace(b"success", b"error"),
         b'{"status": "success", "data": {"resultType": "scalar", "result": [1, "2"]}}',
         b'{"status": "success", "data": {"resultType": "matrix", "result": 5}}',
         matrix("state", ("unknown", [])),

@@ -20,8 +20,8 @@ import claimq.worker
 from claimq_bench.meter import Bed, Spread, must
 from claimq_bench.rivals import new_payloads
 from testkit.places import new_directory
+from testkit.ports import free_port
 from testkit.processes import Process
-from testkit.server import free_port
 
 SIZE = 100
 ROUNDS = 3

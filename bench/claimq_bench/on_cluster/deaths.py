@@ -54,9 +54,9 @@ def measure(release: Release, samples: int, deletions: int) -> Found:
         if release.cluster.is_own:
             for kind, containers in KINDS.items():
                 found.killed[kind] = [_kill_one(queue, containers) for _ in range(samples)]
-        _settled(queue, PODS)
+        settled(queue, PODS)
         found.deleted = [_delete_one(queue) for _ in range(deletions)]
-        _settled(queue, PODS)
+        settled(queue, PODS)
         accounted_for(queue)
         found.plain = _after_the_lease(plain, claim)
     return found
@@ -98,7 +98,7 @@ def _delete_one(queue: QueueOnCluster) -> float:
 
 def _hold(queue: QueueOnCluster) -> tuple[dict[str, Any], str]:
     """A fresh pod that holds the only item of the queue, and the name of its claim."""
-    _settled(queue, PODS)
+    settled(queue, PODS)
     queue.enqueue(1)
     held: list[tuple[str, str]] = []
 
@@ -130,7 +130,7 @@ def _done(queue: QueueOnCluster) -> None:
     queue.wait("the item is done", lambda: queue.counters()["done"] >= len(queue.known), timeout=LONGEST)
 
 
-def _settled(queue: QueueOnCluster, count: int) -> None:
+def settled(queue: QueueOnCluster, count: int) -> None:
     """So many pods, all of them ready, none of them ever restarted."""
 
     def are() -> bool:

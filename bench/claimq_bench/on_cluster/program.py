@@ -11,14 +11,20 @@ from pathlib import Path
 
 from claimq_bench.figures import Report, writable
 from claimq_bench.meter import WrongResult
-from claimq_bench.on_cluster import crowd, deaths, reaction
+from claimq_bench.on_cluster import crowd, deaths, reaction, scale_downs
 from claimq_bench.on_cluster.operator_process import OperatorProcess
 from claimq_bench.on_cluster.place import delete_queues, release
-from claimq_bench.on_cluster.reporting import report_deaths, report_reaction, report_rest, report_wake
+from claimq_bench.on_cluster.reporting import (
+    report_deaths,
+    report_reaction,
+    report_rest,
+    report_scale_downs,
+    report_wake,
+)
 from clusterkit import HarnessError, at_hand
 from testkit.release import Release
 
-PARTS = ("reaction", "deaths", "crowd")
+PARTS = ("reaction", "deaths", "scale-downs", "crowd")
 
 
 @dataclass(frozen=True)
@@ -28,12 +34,27 @@ class Plan:
     reactions: int
     kills: int
     deletions: int
+    scale_downs: int
     windows: tuple[tuple[int, float], ...]
     wakes: int
 
 
-FULL = Plan(reactions=10, kills=10, deletions=3, windows=((1, 15.0), (100, 120.0), (1000, 60.0)), wakes=10)
-QUICK = Plan(reactions=4, kills=3, deletions=1, windows=((1, 10.0), (100, 30.0), (1000, 20.0)), wakes=5)
+FULL = Plan(
+    reactions=10,
+    kills=10,
+    deletions=3,
+    scale_downs=200,
+    windows=((1, 15.0), (100, 120.0), (1000, 60.0)),
+    wakes=10,
+)
+QUICK = Plan(
+    reactions=4,
+    kills=3,
+    deletions=1,
+    scale_downs=10,
+    windows=((1, 10.0), (100, 30.0), (1000, 20.0)),
+    wakes=5,
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +135,13 @@ def _deaths(report: Report, made: Release, plan: Plan) -> None:
     report_deaths(report, deaths.measure(made, plan.kills, plan.deletions))
 
 
+def _scale_downs(report: Report, made: Release, plan: Plan) -> None:
+    report.heading(
+        f"{plan.scale_downs} scale-downs from {scale_downs.WORKERS} workers to the {scale_downs.BUSY} that have an item"
+    )
+    report_scale_downs(report, scale_downs.measure(made, plan.scale_downs))
+
+
 def _crowd(report: Report, made: Release, plan: Plan) -> None:
     operator, known = OperatorProcess.restarted(made), 0
     for queues, seconds in plan.windows:
@@ -123,4 +151,4 @@ def _crowd(report: Report, made: Release, plan: Plan) -> None:
     delete_queues(made.cluster)
 
 
-_PARTS = {"reaction": _reaction, "deaths": _deaths, "crowd": _crowd}
+_PARTS = {"reaction": _reaction, "deaths": _deaths, "scale-downs": _scale_downs, "crowd": _crowd}

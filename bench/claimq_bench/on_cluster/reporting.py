@@ -2,7 +2,7 @@
 
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Spread
-from claimq_bench.on_cluster import deaths, peers, reaction
+from claimq_bench.on_cluster import deaths, peers, reaction, scale_downs
 from claimq_bench.on_cluster.crowd import Rest
 
 
@@ -51,6 +51,17 @@ def report_deaths(report: Report, found: deaths.Found) -> None:
     report.add(Figure("plain_lease_to_reclaim_s", plain, found.plain, "s"))
     for peer, took_so_long in peers.AFTER_A_KILL:
         report.note(f"to compare, defaults after kill -9 on one machine: {peer}: {took_so_long}")
+
+
+def report_scale_downs(report: Report, found: scale_downs.Found) -> None:
+    count = len(found.took)
+    says = f"workers with an item that were stopped in {count} scale-downs"
+    report.add(Figure("scale_down_busy_stopped", says, found.busy_stopped, most=0))
+    says = "that a ReplicaSet would have stopped by age"
+    report.add(Figure("scale_down_busy_newest", says, found.newest_busy))
+    report.of_rounds(
+        "scale_down_p50_s", "manifest changed to idle workers ending", Spread.of(found.took), unit="s"
+    )
 
 
 def report_wake(report: Report, queues: int, took: list[float]) -> None:

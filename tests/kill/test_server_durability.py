@@ -11,8 +11,9 @@ import claimq.blocking
 from claimq import StoreFull
 from claimq.blocking import BlockingQueue
 from testkit.plugin import ServerFactory
+from testkit.ports import free_port
 from testkit.resp import Connection
-from testkit.server import DURABLE, Server, free_port
+from testkit.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 
 APPENDING = {"appendonly": "yes"}

@@ -17,8 +17,9 @@ from testkit.chart import Chart, of_kind
 from testkit.forked import ForkedProcess
 from testkit.kubernetes_objects import replica_set
 from testkit.plugin import ServerFactory
+from testkit.ports import free_port
 from testkit.processes import Process
-from testkit.server import Server, free_port
+from testkit.server import Server
 from testkit.waiting import eventually_sync
 
 ACCOUNT = "system:serviceaccount:ns:release-claimq"

@@ -8,8 +8,9 @@ import redis.asyncio
 import claimq
 from claimq import ReliableQueue, StoreUnavailable
 from testkit.plugin import ServerFactory
+from testkit.ports import free_port
 from testkit.sentinel import Sentinel
-from testkit.server import Server, free_port
+from testkit.server import Server
 
 READS: dict[str, Callable[[ReliableQueue], Awaitable[object]]] = {
     "snapshot": lambda queue: queue.snapshot(),

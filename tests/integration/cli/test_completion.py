@@ -12,7 +12,8 @@ import pytest
 
 import claimq
 from claimq_cli.commands.queue_argument import known_queues
-from testkit.server import Server, free_port
+from testkit.ports import free_port
+from testkit.server import Server
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from claimq.policy import Policy
-from testkit.server import Server, free_port
+from testkit.ports import free_port
+from testkit.server import Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]

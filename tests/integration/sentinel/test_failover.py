@@ -13,8 +13,9 @@ import claimq
 from claimq import Verdict
 from claimq.errors import StoreUnavailable
 from testkit.plugin import started
+from testkit.ports import free_port
 from testkit.sentinel import Sentinel
-from testkit.server import Server, free_port
+from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
 
 ITEMS = 300

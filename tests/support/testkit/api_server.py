@@ -19,8 +19,8 @@ from typing import Any, Self
 from clusterkit import build
 from clusterkit.commands import LESS_COLLECTING
 from testkit.places import new_directory
+from testkit.ports import free_port
 from testkit.processes import Process
-from testkit.server import free_port
 from testkit.started import Started
 from testkit.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync

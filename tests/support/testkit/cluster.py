@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Self
 
+from testkit.ports import free_port
 from testkit.resp import Reply, ReplyError
-from testkit.server import Server, free_port
+from testkit.server import Server
 from testkit.started import Started
 from testkit.waiting import eventually_sync
 

@@ -12,7 +12,8 @@ from testkit.api_server import ApiServer
 from testkit.forked import ForkedProcess
 from testkit.kubernetes_objects import replica_set
 from testkit.places import new_directory
-from testkit.server import Server, free_port
+from testkit.ports import free_port
+from testkit.server import Server
 from testkit.waiting import eventually_sync
 
 Json = dict[str, Any]

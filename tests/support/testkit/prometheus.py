@@ -14,8 +14,8 @@ import yaml
 
 from testkit import debian
 from testkit.places import new_directory
+from testkit.ports import free_port
 from testkit.processes import Process
-from testkit.server import free_port
 from testkit.waiting import eventually_sync
 
 

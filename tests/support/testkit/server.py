@@ -1,9 +1,6 @@
 """One real server: its own directory, its own socket, started in milliseconds, killed without mercy."""
 
-import os
-import random
 import shutil
-import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from testkit import binaries
 from testkit.places import new_directory
+from testkit.ports import free_port
 from testkit.processes import Process
 from testkit.resp import Connection, Reply, ReplyError
 from testkit.started import Started
@@ -229,27 +227,3 @@ def _new_certificates(place: Path) -> "Certificates":
     from testkit.certificates import Certificates
 
     return Certificates(place)
-
-
-_ANY = random.SystemRandom()
-"""Not seeded by any test: two suites beside each other would look for the same ports."""
-_PORTS = 1000
-"""Ports of one process of pytest-xdist."""
-
-
-def free_port() -> int:
-    """A free loopback port, of those of this process of pytest-xdist, so that no other one takes it before it is used.
-
-    Below those that local mode chooses (20000 to 31999) and that the kernel gives to outgoing connections.
-    """
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw9").removeprefix("gw")) % 10
-    first = 10000 + _PORTS * number
-    for _ in range(200):
-        port = _ANY.randrange(first, first + _PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no free loopback port from {first}")

@@ -15,7 +15,7 @@ from claimq_cli.web.prometheus.client import PrometheusClient, parse_url
 from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.prometheus.queries import NoCurves
 from testkit.certificates import Certificates
-from testkit.server import free_port
+from testkit.ports import free_port
 
 NOW = 1_000_000.0
 TOKEN = "a-secret-token"

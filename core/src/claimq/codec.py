@@ -59,7 +59,7 @@ def check_name(kind: str, name: str) -> str:
     longest = _LONGEST[kind]
     text(kind, name)
     if not name or len(name) > longest:
-        raise InvalidName(f"a {kind} name has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
+        raise InvalidName(f"the {kind} name has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
     if not (name.isascii() and name.isprintable() and " " not in name):
         raise InvalidName(f"the {kind} name {name!r} may only have printable ASCII characters without spaces")
     if kind == "queue" and not (name[0].isalnum() and all(c.isalnum() or c in "._-" for c in name)):

@@ -70,6 +70,7 @@ def test_a_wrong_change_is_refused_with_the_fix(
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert words in answer.err
     assert queue_do(lambda queue: queue.policy()).failed.max_items is None
+    assert queue_do(lambda queue: queue.audit_log()) == []
 
 
 def test_a_field_given_twice_is_refused(q: Claimq) -> None:

@@ -216,6 +216,8 @@ def test_a_change_whose_filter_the_page_cannot_apply_changes_nothing(through: An
         status, text = request(through.address, f"queues/q/{page}", "POST", f"action=remove&{fields}", **good)
         assert (status, why in text) == (400, True), text
     assert request(through.address, "queues/q/selected?worker=w1", **good)[0] == 400
+    status, text = request(through.address, "queues/q/selected?min_given_up_count=-1", **good)
+    assert (status, "min_given_up_count is '-1'; give a whole number" in text) == (400, True), text
     assert queue.lengths() == before
     assert queue.audit_log() == []
 

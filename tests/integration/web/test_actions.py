@@ -278,6 +278,12 @@ def test_failed_items_are_counted_before_they_are_changed(user: User, queue: Blo
     assert "fail2" in text
     assert queue.audit_log() == []
     assert "<strong>0</strong> of 3" in user.get("/queues/media/selected?client=ann")
+    assert 'name="min_given_up_count"' in user.get("/queues/media/failed")
+    assert 'name="min_given_up_count"' not in user.get("/queues/media/delayed")
+    more = user.get("/queues/media/selected?min_given_up_count=1")
+    assert "<strong>3</strong> of 3" in more
+    assert 'type="hidden" name="min_given_up_count" value="1"' in more
+    assert "<strong>0</strong> of 3" in user.get("/queues/media/selected?min_given_up_count=2")
 
 
 def test_selected_failed_items_are_requeued_with_a_record(user: User, queue: BlockingQueue) -> None:

@@ -70,7 +70,7 @@ def test_a_queue_name_of_letters_digits_and_some_marks_is_taken(name: str) -> No
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("", "1 to 200 characters"), ("a" * 300, "has 300"), ("{q}", "braces and colons"),
+        ("", "the queue name has 1 to 200 characters"), ("a" * 300, "has 300"), ("{q}", "braces and colons"),
         ("a:b", "braces and colons"),
         ("a b", "without spaces"), ("a\nb", "printable"), ("grün", "ASCII"), ("-a", "begins with a letter"),
         (".", "begins with"),

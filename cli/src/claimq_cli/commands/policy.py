@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges
+from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges, changed_fields
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
 from claimq_cli.commands.context import Context, with_context
@@ -114,6 +114,7 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
         # Read first: if the owner cannot be read, the command ends before it changes anything.
         owner = await internals(queue).owner()
         if changed:
+            changed_fields(changed)  # raises ValueError before anything is recorded
             await queue.record_action(local_user(), "policy", " ".join(changes))
             await queue.update_policy(**changed)
         now = fields_of(await queue.policy())

@@ -35,6 +35,12 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
             raise ValueError(f"{name} has {len(found)} characters; give at most {LONGEST_FILTER}")
         return found
 
+    def number(name: str) -> int | None:
+        found = text(name)
+        if found and not (found.isascii() and found.isdigit()):
+            raise ValueError(f"{name} is {found[:100]!r}; give a whole number")
+        return int(found) if found else None
+
     try:
         if unknown := sorted(fields.keys() - _FIELDS):
             raise ValueError(f"this page does not know {unknown[0][:100]!r}")
@@ -44,8 +50,8 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
             client=text("client") or None,
             header=parse_header_filter(text("header")) if text("header") else None,
             min_age=parse_duration(text("min_age")) if text("min_age") else 0.0,
-            min_given_up_count=int(text("min_given_up_count") or 0),
-            max_given_up_count=int(text("max_given_up_count")) if text("max_given_up_count") else None,
+            min_given_up_count=number("min_given_up_count") or 0,
+            max_given_up_count=number("max_given_up_count"),
         )
     except ValueError as error:
         raise HTTPException(400, f"the filter cannot be used: {error}") from error

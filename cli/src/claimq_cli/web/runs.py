@@ -57,6 +57,9 @@ class Run:
             await self.items.run(self.change, self.record, Pace(self.rate), self.stop)
         except ClaimqError as error:
             self.problem = str(error)
+        except Exception as error:  # logged as a defect
+            self.problem = f"it ended with an unexpected error: {error!r}"
+            raise
         finally:
             self.is_running = False
             checking.cancel()

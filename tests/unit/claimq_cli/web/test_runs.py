@@ -20,12 +20,19 @@ class Endless:
         await stop.wait()
 
 
-def run_of(user: str, *, allowed: bool = True) -> Run:
+class Broken:
+    """An action whose server sends an answer that cannot be read."""
+
+    async def run(self, *_: object) -> None:
+        raise ValueError("no number")
+
+
+def run_of(user: str, *, allowed: bool = True, action: object | None = None) -> Run:
     async def is_allowed() -> bool:
         return allowed
 
-    action = cast("SelectedItems", Endless())
-    return Run("orders", user, cast("Record", "record"), action, cast("Change", "change"), 1.0, is_allowed)
+    items = cast("SelectedItems", action or Endless())
+    return Run("orders", user, cast("Record", "record"), items, cast("Change", "change"), 1.0, is_allowed)
 
 
 async def test_a_run_ends_when_its_user_loses_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +49,16 @@ async def test_a_run_ends_when_its_user_loses_the_permission(monkeypatch: pytest
     assert not kept.stop.is_set()
     await found.close()
     assert (lost.state, kept.state) == ("failed", "stopped")
+
+
+async def test_a_run_that_ends_with_a_defect_is_not_done() -> None:
+    found, broken = Runs(), run_of("ann", action=Broken())
+    found.start(broken)
+    await found.close()
+    assert (broken.state, broken.problem) == (
+        "failed",
+        "it ended with an unexpected error: ValueError('no number')",
+    )
 
 
 async def test_one_user_does_not_use_all_that_may_run() -> None:

@@ -108,7 +108,7 @@ def test_reads_through_a_page_print_what_reads_of_the_server_print(
             assert (there.code, there.err) == (here.code, here.err) == (0, ""), words
             if "busy for" not in here.out and '"now"' not in here.out:
                 assert there.out == here.out, words
-    live: tuple[tuple[str, ...], ...] = (("busy", "q"), ("status", "q"), ("status",))
+    live: tuple[tuple[str, ...], ...] = (("busy", "q"), ("status", "q"), ("status",), ("queues",))
     for words in live:
         found = [claimq(*words, "-o", "json", "--redis", valkey.url).json, through(*words, "-o", "json").json]
         for one in found:
@@ -116,6 +116,8 @@ def test_reads_through_a_page_print_what_reads_of_the_server_print(
                 for moving in ("now", "ages", "next_due_in"):
                     queue.pop(moving, None)
         assert found[0] == found[1], words
+    checked = through("check", "q", "--crit-failed", "0")
+    assert (checked.code, checked.out.partition(" | ")[2][:6]) == (2, "main=2")
     missing = through("find", "q", "nothing")
     assert (missing.code, missing.err.partition(":")[0]) == (1, "claimq")
 
@@ -244,6 +246,9 @@ def test_errors_of_a_page_say_what_to_do(
     ):
         answer = claimq(*words)
         assert (answer.code, why in answer.err) == (2, True), words
+    for more in (("--web-api", "svc/x"), ("--web-api", address, "--warn-memory", "80")):
+        answer = claimq("check", "q", *more)
+        assert (answer.code, answer.out.partition(" - ")[0], answer.err) == (3, "UNKNOWN", ""), more
     monkeypatch.setenv("CLAIMQ_WEB_TOKEN", f"{TOKEN}\n")
     assert claimq("peek", "q", "--web-api", address).code == 0
     monkeypatch.setenv("CLAIMQ_WEB_TOKEN", f"{TOKEN}\nx")

@@ -14,10 +14,12 @@ from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of
 from claimq_cli.output import documents
+from claimq_cli.remote.remote_queue import RemoteQueue
 
 _NO_MAXMEMORY = (
     "memory unknown: the server has no maxmemory, so set it or omit --warn-memory and --crit-memory"
 )
+_NO_MEMORY = "--warn-memory and --crit-memory need the server itself; with --web-api omit them"
 _OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
     "length": (click.IntRange(0), "more items in main than this"),
     "age": (Duration(), "an item that has waited longer in main than this (30s, 5m)"),
@@ -27,7 +29,10 @@ _OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
 
 
 class CheckCommand(click.Command):
-    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL."""
+    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL.
+
+    The same for a wrong address of a web page, which is read before the command begins.
+    """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -41,6 +46,16 @@ class CheckCommand(click.Command):
                 raise
             text = " ".join(error.format_message().split())
             click.echo(Finding(Result.UNKNOWN, f"{text} (see `claimq check --help`)").line)
+            raise click.exceptions.Exit(Result.UNKNOWN) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; ends it with UNKNOWN if the check of a queue cannot begin."""
+        try:
+            return super().invoke(ctx)
+        except EXPECTED as error:
+            if not ctx.params.get("name"):
+                raise
+            click.echo(Finding(Result.UNKNOWN, "; ".join(lines_of(error))).line)
             raise click.exceptions.Exit(Result.UNKNOWN) from error
 
     def _names_a_queue(self, args: list[str]) -> bool:
@@ -118,9 +133,11 @@ def _thresholds(name: str, limits: Mapping[str, float | None]) -> Thresholds:
 
 async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresholds]) -> Finding:
     share = None
-    async with context.queue(name) as queue:
+    async with context.read_queue(name) as queue:
         snapshot = await queue.snapshot()
         if thresholds["memory"].are_set:
+            if isinstance(queue, RemoteQueue):
+                raise CommandError(_NO_MEMORY, USAGE)
             share = await queue.memory_share()
     return finding_of(
         name,

@@ -94,7 +94,10 @@ async def queues(context: Context) -> None:
         names = sorted({*chosen.queues, *others})
         return [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
 
-    found = await context.from_servers(None, read)
+    if context.page is None:
+        found = await context.from_servers(None, read)
+    else:
+        found = [(name, snapshot) for name, snapshot, _ in await _through(context.page, None)]
     context.answers.give_table(
         {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],

@@ -13,6 +13,14 @@ from testkit.frozen_clock import FrozenClock
 if TYPE_CHECKING:
     from claimq.queue.reliable_queue import ReliableQueue
 
+MOVE = """
+for i = 2, #ARGV do
+    if i == 2 or redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
+        redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[1])
+    end
+end
+"""
+"""Adds to the fields in one step: another call in between would see a gap."""
 Near = Callable[[float], Any]
 """The fixture `near`: what a number of seconds is compared with, give or take the duration of the test."""
 
@@ -28,10 +36,8 @@ async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False)
         client.move(queue.name, round(seconds * 1000), gap=gap)
         return
     milliseconds = before_slewing(round(seconds * 1000)) if gap else round(seconds * 1000)
-    connection, stats = queue._connection, queue._keys.stats
-    await connection.command("HINCRBY", stats, "clock_offset", milliseconds)
-    if seconds > 0 and not gap and await connection.command("HGET", stats, "seen_at"):
-        await connection.command("HINCRBY", stats, "seen_at", milliseconds)
+    fields = ["clock_offset"] if gap or seconds < 0 else ["clock_offset", "seen_at"]
+    await queue._connection.command("EVAL", MOVE, 1, queue._keys.stats, milliseconds, *fields)
 
 
 def before_slewing(milliseconds: int) -> int:

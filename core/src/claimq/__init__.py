@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
     from claimq.queue.consume_options import Consumed, OnFailure
+    from claimq.queue.observing import ConsumeObserver
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done
@@ -109,6 +110,7 @@ _HOMES = {
         "WorkerInfo",
     ),
     "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
+    "claimq.queue.observing": ("ConsumeObserver",),
     "claimq.queue.reaper": ("Reaper",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.queue.reliable_queue": ("ReliableQueue",),
@@ -123,6 +125,7 @@ __all__ = [
     "Claim",
     "ClaimqError",
     "ClientInfo",
+    "ConsumeObserver",
     "Consumed",
     "CrossSlot",
     "Done",

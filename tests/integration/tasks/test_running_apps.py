@@ -1,6 +1,7 @@
 """App.run() in the test's own process, through a sidecar and without one, and the connections of producers."""
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from claimq import Policy, State, StoreMisused
+from claimq.metrics import ConsumerMetrics
 from claimq.tasks import App, Requeue, current_item
 from claimq.testing import EmbeddedServer, assert_enqueued
 from testkit.tree import ROOT
@@ -106,6 +109,20 @@ def test_an_exit_ends_the_run_and_a_sidecar_sets_the_concurrency(
     with claimq_server.sidecar("q", {"CLAIMQ_CONCURRENCY": "2"}), pytest.raises(SystemExit, match="3"):
         app.run()
     assert queue.length(State.BUSY) == 0
+
+
+def test_an_app_without_a_sidecar_can_have_metrics(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
+    """A sidecar counts for itself."""
+
+    @app.task
+    def work() -> None:
+        pass
+
+    registry = CollectorRegistry()
+    claimq_server.queue("q").enqueue_many([work.item()])
+    run(observer=ConsumerMetrics(registry=registry))
+    done = registry.get_sample_value("claimq_consumer_verdicts_total", {"queue": "q", "verdict": "done"})
+    assert done == (1 if "CLAIMQ_REDIS_URL" in os.environ else None)
 
 
 def test_a_sidecar_of_another_queue_is_refused(claimq_server: EmbeddedServer) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,18 +14,12 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.metrics_core import HistogramMetricFamily
-from prometheus_client.registry import Collector
 
+from claimq.metrics import ItemHistogram, ItemSeconds, processing_histogram, waiting_histogram
 from claimq.model import Claim
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-_ITEM_BUCKETS = (
-    0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0,
-)  # fmt: skip
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
@@ -68,27 +60,6 @@ class PushMetrics:
         self._seconds.observe(seconds)
 
 
-class ItemHistogram(Collector):
-    """A histogram of seconds of items. An observation takes a tenth of the time that the library's takes, and there are
-    tens of thousands a second."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self._name, self._text = name, text
-        self._counts = [0] * (len(_ITEM_BUCKETS) + 1)
-        self._sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Adds an item. A negative value counts as 0: clocks were compared a moment apart."""
-        self._counts[bisect_left(_ITEM_BUCKETS, seconds)] += 1
-        self._sum += max(seconds, 0.0)
-
-    def collect(self) -> Iterable[HistogramMetricFamily]:
-        """The present counts, for a scrape."""
-        bounds = (*map(str, _ITEM_BUCKETS), "+Inf")
-        buckets = list(zip(bounds, accumulate(self._counts), strict=True))
-        yield HistogramMetricFamily(self._name, self._text, buckets=buckets, sum_value=self._sum)
-
-
 class Metrics:
     """The metrics of one sidecar, in a registry of its own."""
 
@@ -127,8 +98,8 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._item_waiting = self._item_histogram("waiting", "From when an item entered main to its claim.")
-        self._item_processing = self._item_histogram("processing", "From an item's claim to its verdict.")
+        self._item_waiting = self._series(waiting_histogram("claimq_sidecar"))
+        self._item_processing = self._series(processing_histogram("claimq_sidecar"))
         self._of_requests: dict[tuple[str, int], Histogram] = {}
         self._of_verdicts: dict[str, Counter] = {}
 
@@ -156,10 +127,9 @@ class Metrics:
         """Adds an item on which the app has given its verdict."""
         self._item_processing.observe(seconds)
 
-    def _item_histogram(self, name: str, text: str) -> ItemHistogram:
-        made = ItemHistogram(f"claimq_sidecar_item_{name}_seconds", text)
-        self.registry.register(made)
-        return made
+    def _series(self, histogram: ItemHistogram) -> ItemSeconds:
+        self.registry.register(histogram)
+        return histogram.series()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"claimq_sidecar_{name}", text, labels, registry=self.registry)

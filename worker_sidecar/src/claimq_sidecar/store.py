@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.metrics import kind_of
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
@@ -133,13 +134,7 @@ class Store:
         self._last_error = ""
 
     def _note_error(self, error: ClaimqError) -> None:
-        kind = (
-            "unavailable"
-            if isinstance(error, StoreUnavailable)
-            else "misused"
-            if isinstance(error, StoreMisused)
-            else "refused"
-        )
+        kind = kind_of(error)
         self._metrics.store_errors.labels(kind).inc()
         if kind != "refused" and not self._last_error:
             event = "store_misused" if kind == "misused" else "store_unavailable"

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from claimq.errors import StoreUnavailable
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.claiming import Claimed
 from claimq.queue.consume_options import RETRY_SECONDS, Options, wait
@@ -125,7 +125,7 @@ class ClaimsAhead:
         self._in_hand.take(claims)
         self.taken += len(claims)
         if self._in_hand.stop.is_set():
-            self._in_hand.give_back(claims)
+            self._in_hand.give_back(claims, "stopped")
             return
         self.waiting.extend(claims)
         arrived, self._arrived = self._arrived, asyncio.Event()
@@ -162,8 +162,9 @@ class ClaimsAhead:
             self._claiming = None
         try:
             return Claimed([]) if claiming.cancelled() else claiming.result()
-        except StoreUnavailable as error:
-            if self._in_hand.queue.is_closed:
+        except ClaimqError as error:
+            self._in_hand.call_failed(error)
+            if not isinstance(error, StoreUnavailable) or self._in_hand.queue.is_closed:
                 raise
             _log.warning("cannot claim from %s: %s", self._in_hand.queue.name, error)
             return None

@@ -15,6 +15,7 @@ from claimq.queue.claims_ahead import ClaimsAhead
 from claimq.queue.consume_options import Consumed, Options, QueueCalls, wait
 from claimq.queue.handling import handler_caller
 from claimq.queue.in_hand import InHand
+from claimq.queue.observing import Reports
 from claimq.queue.settling import Settling
 from claimq.queue.shared_verdicts import SharedVerdicts
 from claimq.tracing import Processing
@@ -28,12 +29,17 @@ class ConsumeRun:
     """The loops of one run, and what they share."""
 
     def __init__(
-        self, queue: Settling, calls: QueueCalls, options: Options, threads: ThreadPoolExecutor
+        self,
+        queue: Settling,
+        calls: QueueCalls,
+        options: Options,
+        threads: ThreadPoolExecutor,
+        reports: Reports | None,
     ) -> None:
         self.threads = threads
         self._call = handler_caller(options.handler, threads)
         self.error: BaseException | None = None
-        self.in_hand = InHand(queue, calls)
+        self.in_hand = InHand(queue, calls, reports)
         self.ahead = ClaimsAhead(self.in_hand, options)
         self.verdicts = SharedVerdicts(self.in_hand, options.on_failure, self.end_with)
         self._options = options
@@ -55,7 +61,7 @@ class ConsumeRun:
 
     def _end_claiming(self) -> None:
         if rest := self.ahead.end():
-            self.in_hand.give_back(rest)
+            self.in_hand.give_back(rest, "stopped")
 
     async def finish(self) -> None:
         """When the loops have ended, however: waits until every claim has its verdict or is back. Without an answer
@@ -96,10 +102,10 @@ class ConsumeRun:
                 error, interrupted = await self._call(argument)
                 work.note(error)
         except BaseException:
-            self.in_hand.give_back(list(claims))
+            self.in_hand.give_back(list(claims), "interrupted")
             raise
         if isinstance(error, SystemExit | KeyboardInterrupt):
-            self.in_hand.give_back(list(claims))
+            self.in_hand.give_back(list(claims), "interrupted")
             self.end_with(error)
             return
         is_failure = error is not None and not isinstance(error, Requeue)

@@ -17,6 +17,7 @@ from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCall
 from claimq.queue.consume_run import ConsumeRun
 from claimq.queue.handling import Handler
 from claimq.queue.internals import internals
+from claimq.queue.observing import ConsumeObserver, Reports
 from claimq.queue.settling import Settling
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.presence import Presence
@@ -42,6 +43,7 @@ class Consuming(Claiming, Settling):
         on_failure: OnFailure | str = OnFailure.REQUEUE,
         handle_signals: bool = True,
         stop: asyncio.Event | threading.Event | None = None,
+        observer: ConsumeObserver | None = None,
     ) -> Consumed:
         """Claims items and calls ``handler(item)`` for each, in ``concurrency`` loops, until there is a reason to end.
 
@@ -65,6 +67,8 @@ class Consuming(Claiming, Settling):
         "empty"), or when the queue is paused ("paused": items may be left). A cancellation interrupts coroutines,
         waits for plain functions, and gives claims back the same way.
 
+        ``observer`` is called with claims and verdicts, for example a :class:`claimq.metrics.ConsumerMetrics`.
+
         Outages of the server are waited out; a lease that ran out in between counts in ``lost``. Raises StoreMisused,
         and StoreUnavailable if the server object is closed. If the process is killed, its items can be claimed again
         within six seconds, or when their leases end (docs/operations.md#working).
@@ -78,6 +82,7 @@ class Consuming(Claiming, Settling):
             arguments.of_type(
                 "stop", stop, (asyncio.Event, threading.Event), "an asyncio.Event or a threading.Event"
             )
+        reports = None if observer is None else Reports(observer, self.name)
         limit, between = optional_seconds("max_seconds", max_seconds), seconds("pause", pause)
         options = Options(
             handler, min(chunk, BATCH), max_items, return_when_empty, process_all, between, die_on_error,
@@ -85,7 +90,7 @@ class Consuming(Claiming, Settling):
         )  # fmt: skip
         calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
-        run = ConsumeRun(self, calls, options, threads)
+        run = ConsumeRun(self, calls, options, threads, reports)
         async with self._presence():
             await _run_loops(run, concurrency, limit, stop, handle_signals=handle_signals)
         if run.error is not None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from claimq.errors import StoreUnavailable
-from claimq.model import Claim
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.model import Claim, Outcome
 from claimq.queue.consume_options import QueueCalls
 from claimq.queue.lease_keeper import LeaseKeeper
+from claimq.queue.observing import Cause, Reports
 from claimq.queue.settling import Settling
 
 _log = logging.getLogger("claimq.queue.consuming")
 
 
 class InHand:
-    """Counts the claims in progress, keeps their leases, and gives back those that no handler has finished."""
+    """Counts the claims in progress, keeps their leases, and gives back those that no handler has finished.
+    ``reports``: to the observer of the run, if there is one."""
 
-    def __init__(self, queue: Settling, calls: QueueCalls) -> None:
+    def __init__(self, queue: Settling, calls: QueueCalls, reports: Reports | None) -> None:
         self.queue = queue
         self.calls = calls
-        self.keeper = LeaseKeeper(queue)
+        self.reports = reports
+        self.keeper = LeaseKeeper(queue, on_error=self.call_failed)
         self.stop = asyncio.Event()
         """Set when the run ends: no handler begins, and running ones finish."""
         self.count = 0
@@ -37,6 +40,23 @@ class InHand:
         self.count += len(claims)
         self.suspects += sum(claim.item.crash_count > 0 for claim in claims)
         self.keeper.hold(claims)
+        if self.reports is not None:
+            self.reports.claimed(claims)
+
+    def settled(self, claims: Sequence[Claim], outcomes: Sequence[Outcome]) -> None:
+        """Holds these no longer: they have a verdict, or without outcomes the server has not answered."""
+        self.release(claims)
+        if self.reports is None:
+            return
+        if outcomes:
+            self.reports.settled(outcomes)
+        else:
+            self.reports.given_back(claims, "unanswered")
+
+    def call_failed(self, error: ClaimqError) -> None:
+        """Reports that a call failed."""
+        if self.reports is not None:
+            self.reports.call_failed(error)
 
     def release(self, claims: Iterable[Claim]) -> None:
         """Holds these no longer: they have a verdict, or are on their way back."""
@@ -57,20 +77,25 @@ class InHand:
         while self.version == version:
             await self._changed.wait()
 
-    def give_back(self, claims: list[Claim]) -> asyncio.Task[None]:
+    def give_back(self, claims: list[Claim], cause: Cause) -> asyncio.Task[None]:
         """Gives claims back uncounted and in order, also if the caller is cancelled.
 
         Give-backs run one after another: a later one holds items that were claimed earlier, which go before the others.
         """
         before = self._last_give_back
         self.release(claims)
+        if self.reports is not None:
+            self.reports.given_back(claims, cause)
 
         async def give_back() -> None:
             if before is not None:
                 await asyncio.wait({before})
             try:
                 await self.queue.unclaim(claims)
-            except StoreUnavailable as error:
+            except ClaimqError as error:
+                self.call_failed(error)
+                if not isinstance(error, StoreUnavailable):
+                    raise
                 _log.warning("cannot give %d claims back; their leases will expire: %s", len(claims), error)
 
         self._last_give_back = self.calls.in_background(give_back())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome, Verdict
@@ -22,9 +22,16 @@ class LeaseKeeper:
     """Renews the leases of the claims that it holds, three times per lease, and every ``longest_pause`` seconds. A lost
     claim is dropped; its verdict will be LOST."""
 
-    def __init__(self, queue: Settling, *, longest_pause: float = math.inf) -> None:
+    def __init__(
+        self,
+        queue: Settling,
+        *,
+        longest_pause: float = math.inf,
+        on_error: Callable[[ClaimqError], None] | None = None,
+    ) -> None:
         self._queue = queue
         self._longest_pause = longest_pause
+        self._on_error = on_error
         self._held: dict[str, float] = {}  # token -> length of its lease
         self._ahead = 0.0  # the server's clock less this loop's
         self._changed = asyncio.Event()
@@ -59,6 +66,8 @@ class LeaseKeeper:
                 failures += 1
                 if failures == 1:
                     _log.warning("cannot renew leases on %s: %s", self._queue.name, error)
+                if self._on_error is not None:
+                    self._on_error(error)
             except Exception:  # noqa: BLE001 - the leases of running handlers depend on this loop
                 failures += 1
                 if failures == 1:

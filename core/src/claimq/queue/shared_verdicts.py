@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from claimq.errors import StoreUnavailable
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
@@ -98,6 +98,7 @@ class SharedVerdicts:
                 outcomes = await self._verdict(claims, error)
                 break
             except StoreUnavailable as unavailable:
+                self._in_hand.call_failed(unavailable)
                 _log.warning("cannot settle claims of %s: %s", queue.name, unavailable)
                 if stop.is_set():
                     break
@@ -106,10 +107,12 @@ class SharedVerdicts:
                     break
                 await wait(stop, RETRY_SECONDS)
             except Exception as refused:  # noqa: BLE001 - consume raises it when the handlers have ended
+                if isinstance(refused, ClaimqError):
+                    self._in_hand.call_failed(refused)
                 self._on_defect(refused)
-                self._in_hand.give_back(list(claims))
+                self._in_hand.give_back(list(claims), "refused")
                 return
-        self._in_hand.release(claims)
+        self._in_hand.settled(claims, outcomes)
         self._count(claims, outcomes, error)
 
     async def _verdict(self, claims: Sequence[Claim], error: BaseException | None) -> list[Outcome]:

@@ -21,6 +21,7 @@ from claimq.tasks.task import Retries, Task
 from claimq.worker.item import ClaimedItem
 
 if TYPE_CHECKING:
+    from claimq.queue.observing import ConsumeObserver
     from claimq.redis_store.settings import RedisSettings
 
 P = ParamSpec("P")
@@ -104,26 +105,40 @@ class App:
         return _finished(task, item, result) if inspect.isawaitable(result) else None
 
     def run(
-        self, *, concurrency: int | None = None, die_on_error: bool = False, return_when_empty: bool = False
+        self,
+        *,
+        concurrency: int | None = None,
+        die_on_error: bool = False,
+        return_when_empty: bool = False,
+        observer: ConsumeObserver | None = None,
     ) -> None:
         """Works on the items of the queue until SIGTERM, SIGINT or a drain: through the sidecar if ``$CLAIMQ_SOCKET``
         is set, else with ``consume``. Tasks in progress are finished first.
 
         ``concurrency``: tasks at a time; by default the limit of the sidecar, else 1. ``die_on_error`` and
         ``return_when_empty`` are those of :meth:`claimq.ReliableQueue.consume`; the latter only without a sidecar.
+        ``observer`` is that of ``consume`` too; behind a sidecar, which has metrics of its own, it is not called.
         """
         asyncio.run(
             self.run_async(
-                concurrency=concurrency, die_on_error=die_on_error, return_when_empty=return_when_empty
+                concurrency=concurrency,
+                die_on_error=die_on_error,
+                return_when_empty=return_when_empty,
+                observer=observer,
             )
         )
 
     async def run_async(
-        self, *, concurrency: int | None = None, die_on_error: bool = False, return_when_empty: bool = False
+        self,
+        *,
+        concurrency: int | None = None,
+        die_on_error: bool = False,
+        return_when_empty: bool = False,
+        observer: ConsumeObserver | None = None,
     ) -> None:
         """The same for programs with an event loop."""
         arguments.optional_count("concurrency", concurrency, least=1)
-        options = working.Options(concurrency, die_on_error, return_when_empty)
+        options = working.Options(concurrency, die_on_error, return_when_empty, observer)
         try:
             await working.work(self._producer, self.handle, options)
         finally:

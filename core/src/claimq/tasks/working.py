@@ -16,6 +16,7 @@ from claimq.concurrency.background_work import all_or_first_error
 from claimq.errors import StoreMisused
 from claimq.handler_verdicts import Requeue
 from claimq.queue.handling import Caller, Handler, handler_caller
+from claimq.queue.observing import ConsumeObserver
 
 if TYPE_CHECKING:
     from claimq.tasks.producer import Producer
@@ -30,6 +31,7 @@ class Options:
     concurrency: int | None
     die_on_error: bool
     return_when_empty: bool
+    observer: ConsumeObserver | None
 
 
 async def work(producer: Producer, handler: Handler, options: Options) -> None:
@@ -43,6 +45,7 @@ async def work(producer: Producer, handler: Handler, options: Options) -> None:
             concurrency=options.concurrency or 1,
             die_on_error=options.die_on_error,
             return_when_empty=options.return_when_empty,
+            observer=options.observer,
         )
     counts = f"{done.done} done, {done.failed} failed, {done.requeued} requeued, {done.lost} lost"
     _log.info("%s: %s (%s)", producer.queue, counts, done.stopped_by)

@@ -54,6 +54,7 @@ _COMMANDS = {
     "workers": "inspection:workers",
 }
 """Where each command is: the module in `claimq_cli.commands`, and its name there."""
+_GROUPS = ("failed", "item")
 
 
 class _LazyGroup(click.Group):
@@ -69,6 +70,22 @@ class _LazyGroup(click.Group):
             module, _, name = _COMMANDS[cmd_name].partition(":")
             self.add_command(getattr(import_module(f"claimq_cli.commands.{module}"), name))
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of these words. The error for an unknown one has similar names, or those in groups."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            name, names = error.command_name, self.list_commands(ctx)
+            groups = [
+                found for one in _GROUPS if isinstance(found := self.get_command(ctx, one), click.Group)
+            ]
+            if meant := [f"'{group.name} {name}'" for group in groups if name in group.commands]:
+                text = f"No such command '{name}'. Did you mean {' or '.join(meant)}?"
+                raise click.exceptions.NoSuchCommand(name, text, ctx=ctx) from None
+            raise click.exceptions.NoSuchCommand(name, possibilities=names, ctx=ctx) from None
 
 
 @click.group(

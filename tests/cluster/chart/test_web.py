@@ -1,5 +1,9 @@
 """The web page of a release, on a real Kubernetes."""
 
+import json
+import sys
+from typing import Any
+
 import pytest
 
 from testkit.queue_on_cluster import QueueOnCluster
@@ -10,7 +14,16 @@ from testkit.web_user import WebUser
 pytestmark = pytest.mark.cluster
 
 
-def test_a_user_logs_in_with_a_token_and_pauses_a_queue(release: Release, queue: QueueOnCluster) -> None:
+def through(queue: QueueOnCluster, service: str, token: str, command: str) -> Any:
+    """What the command line prints that forwards a port to the page and sends it the token."""
+    words = ("--web-api", service, f"--namespace={queue.namespace}", "--output=json", command, queue.name)
+    given = f"CLAIMQ_WEB_TOKEN={token}"
+    return json.loads(queue.cluster.run("env", given, sys.executable, "-m", "claimq_cli", *words).stdout)
+
+
+def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_through_the_command_line(
+    release: Release, queue: QueueOnCluster
+) -> None:
     cluster, where = release.cluster, f"--namespace={queue.namespace}"
     queue.apply(scaling={"minReplicas": 0, "maxReplicas": 1})
     queue.wait("the operator uses the server", lambda: queue.condition("RedisReachable").startswith("True"))
@@ -28,5 +41,14 @@ def test_a_user_logs_in_with_a_token_and_pauses_a_queue(release: Release, queue:
             eventually_sync(lambda: path in user.get("/")[1], why="the queue is on the page")
             assert "is paused" in user.act(path, action="pause")[1]
             assert "RedisReachable" in user.get(path)[1]
-    assert queue.items.snapshot().paused
+        assert queue.items.snapshot().paused
+        service = f"svc/{release.namespace}/{release.operator}-web"
+        assert through(queue, service, token, "status")["paused"] is True
+        assert through(queue, service, token, "resume")["paused"] is False
+    assert not queue.items.snapshot().paused
+    by_ann = f"system:serviceaccount:{queue.namespace}:ann"
+    assert [(one.action, one.actor) for one in queue.items.audit_log(9)][:2] == [
+        ("resume", by_ann),
+        ("pause", by_ann),
+    ]
     eventually_sync(lambda: "ChangedByHand" in queue.events(), why="there is an Event")

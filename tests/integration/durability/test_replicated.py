@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import claimq
 import claimq.blocking
@@ -21,6 +22,7 @@ from claimq import (
     StoreMisused,
     Verdict,
 )
+from claimq.metrics import ConsumerMetrics
 from testkit.cluster import RedisCluster
 from testkit.data_losses import cut_off, info
 from testkit.plugin import ServerFactory, started
@@ -151,6 +153,23 @@ async def test_a_done_waits_too_where_the_policy_says_so(
     pair[1].sigcont()
     await eventually(lambda: pair[1].call("LLEN", "cq:{q}:main") == 1)
     assert (await queue.done(third))[0].verdict is Verdict.DONE
+
+
+async def test_consume_counts_a_done_that_no_replica_confirms_as_done(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    """It is stored. Another call would find the claim lost."""
+    queue = store.queue("q", worker="w")
+    await queue.set_policy(Policy(durability=Durability.REPLICATED, durable_done=True))
+    await enqueue_until_confirmed(queue, "first")
+    metrics = ConsumerMetrics(registry=(registry := CollectorRegistry()))
+    consumed = await queue.consume(lambda _: pair[1].sigstop(), max_items=1, observer=metrics)
+    pair[1].sigcont()
+    assert (consumed.done, consumed.lost) == (1, 0)
+    labels = {"queue": "q", "verdict": "done"}
+    assert registry.get_sample_value("claimq_consumer_verdicts_total", labels) == 1
+    labels = {"queue": "q", "kind": "unavailable"}
+    assert registry.get_sample_value("claimq_consumer_store_errors_total", labels) == 1
 
 
 async def test_verdicts_wait_for_no_replica_if_only_new_items_have_to(

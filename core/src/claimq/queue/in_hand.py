@@ -44,14 +44,15 @@ class InHand:
             self.reports.claimed(claims)
 
     def settled(self, claims: Sequence[Claim], outcomes: Sequence[Outcome]) -> None:
-        """Holds these no longer: they have a verdict, or without outcomes the server has not answered."""
+        """Holds these no longer: they have a verdict, or without an outcome the server has not answered."""
         self.release(claims)
         if self.reports is None:
             return
         if outcomes:
             self.reports.settled(outcomes)
-        else:
-            self.reports.given_back(claims, "unanswered")
+        if len(outcomes) < len(claims):
+            known = {outcome.token for outcome in outcomes}
+            self.reports.given_back([claim for claim in claims if claim.token not in known], "unanswered")
 
     def call_failed(self, error: ClaimqError) -> None:
         """Reports that a call failed."""

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
@@ -93,10 +94,17 @@ class SharedVerdicts:
         """Retries a verdict through an outage of any length. After a stop it gives up, and the leases decide."""
         stop, queue = self._in_hand.stop, self._in_hand.queue
         outcomes: list[Outcome] = []
-        while True:
+        left = list(claims)
+        while left:
             try:
-                outcomes = await self._verdict(claims, error)
+                outcomes += await self._verdict(left, error)
                 break
+            except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
+                self._in_hand.call_failed(unconfirmed)
+                _log.warning("verdicts on claims of %s: %s", queue.name, unconfirmed)
+                outcomes += cast("list[Outcome]", unconfirmed.result)
+                known = {outcome.token for outcome in outcomes}
+                left = [claim for claim in left if claim.token not in known]
             except StoreUnavailable as unavailable:
                 self._in_hand.call_failed(unavailable)
                 _log.warning("cannot settle claims of %s: %s", queue.name, unavailable)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from testkit.processes import Process
+from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
 
-DEMO = Path(__file__).resolve().parents[3] / "examples" / "checksums" / "demo.py"
+DEMO = ROOT / "examples" / "checksums" / "demo.py"
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def run(tmp_path: Path, *arguments: Path | str) -> Process:
     return Process([sys.executable, DEMO, *arguments], log=tmp_path / "log", env={"TMPDIR": str(scratch)})
 
 
+def without_figures(text: str) -> list[str]:
+    """The lines without what differs between runs: numbers, units of durations and the directory."""
+    text = re.sub(r"\d[\d,.]*( (ms|s|min)\b)?", "N", re.sub(r"below \S+", "below DIR", text))
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
 def left(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "scratch").iterdir())
 
@@ -41,7 +48,9 @@ def test_every_file_is_accounted_for_though_an_app_a_sidecar_and_the_server_die(
     text = (tmp_path / "log").read_text()
     assert code == 0, text
     assert "All accounted for: no result is missing, invented or wrong." in text
-    assert text.endswith("make demo WEB=1 shows the queue in a web page.\n")
+    sample = (ROOT / "README.md").read_text().partition("```text\n  files ")[2].partition("```")[0]
+    expected = without_figures(f"files {sample}")
+    assert without_figures(text)[-len(expected) :] == expected
     for words in (
         "the app of checksums-",
         "the sidecar of checksums-",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
+from claimq.errors import ClaimqError
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.user_token import user_token
-from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.errors import REFUSED, USAGE, CommandError
 from claimq_cli.remote.page_api import PageApi, Place, parse_page_url
 
 _PORT = 80
@@ -32,7 +33,8 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
         async def known() -> Place:
             return place
 
-        yield PageApi(known, shown)
+        with _readable(address):
+            yield PageApi(known, shown)
         return
     match address.split("/"):
         case [_, where, name] if where and name:
@@ -47,6 +49,22 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
         return Place("http", f"127.0.0.1:{port}", used)
 
     try:
-        yield PageApi(forwarded, shown)
+        with _readable(address):
+            yield PageApi(forwarded, shown)
     finally:
         await forwards.close()
+
+
+@contextmanager
+def _readable(address: str) -> Generator[None]:
+    """CommandError for an answer without the fields of the API: it is another program's, or of another release."""
+    try:
+        yield
+    except ClaimqError:
+        raise
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise CommandError(
+            f"--web-api {address}: this command cannot read an answer ({error!r}); "
+            "is this a web page of claimq, and of a similar release?",
+            REFUSED,
+        ) from error

@@ -35,9 +35,9 @@ class PageChanges:
         """The name of another queue on the page."""
         return self._page.name_on_page(name)
 
-    async def queue(self, action: str) -> None:
-        """Changes the queue itself."""
-        await self._page.post(self._name, "", {"action": action})
+    async def queue(self, action: str) -> str:
+        """Changes the queue itself; returns what was done."""
+        return str((await self._page.post(self._name, "", {"action": action}))["message"])
 
     async def item(self, item_id: str, action: str, **fields: str) -> str:
         """Changes an item in any state; returns what was done. CommandError if it is not possible."""

@@ -247,6 +247,7 @@ def test_a_bare_payload_has_no_link_before_it_has_an_id(page_of_web: Any, valkey
     shown = page_of_web.get("/queues/media/waiting").text
     assert "a bare payload" in shown
     assert "item?id=bare-" not in shown
+    assert "1970" not in shown
 
 
 def test_no_page_and_no_output_shows_the_password(start_page: Any, start_server: Any) -> None:

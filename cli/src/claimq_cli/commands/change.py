@@ -95,6 +95,10 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
     context.answers.give(
         document, f"{name}: {count(done.total)} given back" + (f" ({', '.join(parts)})" if parts else "")
     )
+    if not done.total:
+        terminal.say_error(
+            f"{worker} holds no claim; `claimq workers {name}` lists the workers and their claims"
+        )
 
 
 @click.command()

@@ -84,8 +84,10 @@ def age(seconds: float | None) -> str:
 
 
 def instant(at: float | None) -> str:
-    """An instant in the local time zone, for tables; a dash for None."""
-    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    """An instant in the local time zone, for tables; a dash for None, and for 0, which bare payloads have before their
+    first claim.
+    """
+    return "-" if not at else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def iso_instant(at: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import claimq
 from claimq.address import local_mode
-from claimq.model import Item, Located, State, WorkerInfo
+from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.tokens import number_of
 from claimq_cli.remote.remote_queue import RemoteQueue
 
@@ -29,6 +29,14 @@ ReadableQueue = claimq.ReliableQueue | RemoteQueue
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
     """The workers that hold claims or have asked for some within LIVE_SECONDS."""
     return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
+
+
+async def status_of(queue: ReadableQueue) -> tuple[Snapshot, list[WorkerInfo]]:
+    """The snapshot of a queue, and its live workers."""
+    if isinstance(queue, RemoteQueue):
+        return await queue.status()
+    snapshot = await queue.snapshot()
+    return snapshot, live_workers(await queue.workers(), snapshot.now)
 
 
 async def within_bytes(

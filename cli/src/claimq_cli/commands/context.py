@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _ON_A_SERVER = (
     "this command connects to the server of the queue; through a web page (--web-api) there are audit, busy, check "
-    "NAME, clients, failed, find, item, items, pause, peek, queues, resume, status and workers"
+    "NAME, clients, failed, find, item, items, pause, peek, queues, resume, status, top and workers"
 )
 
 

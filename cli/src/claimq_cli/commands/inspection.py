@@ -19,7 +19,7 @@ from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import age, instant, payload
-from claimq_cli.queue_reads import live_workers, longest_claims
+from claimq_cli.queue_reads import longest_claims, status_of
 from claimq_cli.remote.page_api import PageApi
 from claimq_cli.remote.remote_queue import RemoteQueue
 from claimq_cli.server_choice import Chosen
@@ -48,8 +48,7 @@ async def status(context: Context, name: str | None) -> None:
             queue = server.queue(chosen.queue_name(one))
             if name is not None:
                 await check_exists(server, queue)
-            snapshot = await queue.snapshot()
-            found.append((one, snapshot, live_workers(await queue.workers(), snapshot.now)))
+            found.append((one, *await status_of(queue)))
         return found
 
     found = await (context.from_servers(name, read) if context.page is None else _through(context.page, name))

@@ -7,7 +7,7 @@ import os
 import sys
 import termios
 import tty
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 
 import click
@@ -20,10 +20,9 @@ from claimq.model import State
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.commands.queue_argument import optional_queue_argument
-from claimq_cli.commands.queue_names import check_exists
+from claimq_cli.commands.top_sources import OfPage, OfServer, Source
 from claimq_cli.errors import NOT_DONE, CommandError, text_of
-from claimq_cli.queue_reads import live_workers, longest_claims
-from claimq_cli.server_choice import Chosen
+from claimq_cli.queue_reads import ReadableQueue, longest_claims, status_of
 from claimq_cli.top.screen import frame
 from claimq_cli.top.view import QueueRow, View, keys_in
 
@@ -51,22 +50,17 @@ async def top(context: Context, name: str | None, interval: float) -> int | None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError("claimq top needs a terminal; use `claimq status`", NOT_DONE)
     async with AsyncExitStack() as stack:
-        servers = [
-            (chosen, await stack.enter_async_context(claimq.connect(settings=chosen.settings)))
-            for chosen in await context.servers(name)
-        ]
+        sources: list[Source] = [OfPage(context.page)] if context.page else []
+        for chosen in await context.servers(name) if not sources else ():
+            server = await stack.enter_async_context(claimq.connect(settings=chosen.settings))
+            sources.append(OfServer(chosen, server, is_cluster=context.cluster is not None))
         if name is not None:
-            chosen, server = servers[0]
-            await check_exists(server, server.queue(chosen.queue_name(name)))
-        await _show(
-            View(opened=name or ""), servers, max(interval, 0.1), is_cluster=context.cluster is not None
-        )
+            await sources[0].check(name)
+        await _show(View(opened=name or ""), sources, max(interval, 0.1))
     return None
 
 
-async def _show(
-    view: View, servers: list[tuple[Chosen, claimq.Server]], interval: float, *, is_cluster: bool
-) -> None:
+async def _show(view: View, sources: Sequence[Source], interval: float) -> None:
     """Until the user ends it."""
     console, changed, ended = Console(), asyncio.Event(), asyncio.Event()
     if view.opened:
@@ -89,7 +83,7 @@ async def _show(
         async def keep_reading() -> None:
             while not view.is_ended:
                 changed.clear()
-                await _read(view, servers, is_cluster=is_cluster)
+                await _read(view, sources)
                 draw()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(interval):
@@ -102,37 +96,38 @@ async def _show(
                 reader.cancel()
 
 
-async def _read(view: View, servers: list[tuple[Chosen, claimq.Server]], *, is_cluster: bool) -> None:
+async def _read(view: View, sources: Sequence[Source]) -> None:
     """Reads all queues, or the opened one with its claims. An error becomes the problem of its queues."""
-    for chosen, server in servers:
-        names = sorted(chosen.queues)
+    is_one = len(sources) == 1
+    for source in sources:
+        names = sorted(source.known)
         try:
             if view.opened:
-                names = [view.opened] if len(servers) == 1 or view.opened in chosen.queues else []
-            elif not is_cluster:
-                names = sorted({*names, *await server.queues()})[:_MOST_QUEUES]
-                view.rows = {one: view.rows.get(one, QueueRow(one)) for one in names}
+                names = [view.opened] if is_one or view.opened in source.known else []
+            else:
+                names = (await source.names())[:_MOST_QUEUES]
+                if is_one:
+                    view.rows = {one: view.rows.get(one, QueueRow(one)) for one in names}
             view.note = ""
-        except ClaimqError as error:
+        except (ClaimqError, CommandError) as error:
             view.note = text_of(error)
             names = names or list(view.rows)
         for start in range(0, len(names), _AT_ONCE):
             await asyncio.gather(
-                *(_read_one(view, chosen, server, one) for one in names[start : start + _AT_ONCE])
+                *(_read_one(view, source.queue(one), one) for one in names[start : start + _AT_ONCE])
             )
 
 
-async def _read_one(view: View, chosen: Chosen, server: claimq.Server, name: str) -> None:
+async def _read_one(view: View, queue: ReadableQueue, name: str) -> None:
     row = view.rows.setdefault(name, QueueRow(name))
-    queue = server.queue(chosen.queue_name(name))
     try:
-        snapshot = await queue.snapshot()
-        row.see(snapshot, live_workers(await queue.workers(), snapshot.now))
+        snapshot, workers = await status_of(queue)
+        row.see(snapshot, workers)
         if name == view.opened:
             claims = await longest_claims(queue, _SHOWN_CLAIMS, snapshot.lengths[State.BUSY])
             if name == view.opened:
                 view.claims = claims
-    except ClaimqError as error:
+    except (ClaimqError, CommandError) as error:
         row.problem = text_of(error)
 
 

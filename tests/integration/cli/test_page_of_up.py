@@ -140,7 +140,7 @@ with claimq.worker.connect() as worker:
 """
 
 
-def test_a_worker_that_is_drained_finishes_its_item_and_is_replaced(
+def test_workers_are_drained_one_by_one_and_all_at_once(
     start_up: StartUp, claimq: Claimq, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", HOLDS, str(tmp_path)]
@@ -168,6 +168,13 @@ def test_a_worker_that_is_drained_finishes_its_item_and_is_replaced(
     assert (counters["claimed"], counters["done"], counters["crashes"]) == (2, 2, 0)
     actions = claimq("audit", "trial", "-o", "json").json["records"]
     assert ("drain", worker) in [(one["action"], one["target"]) for one in actions]
+
+    assert "trial is suspended" in user.act("/queues/trial", action="suspend")[1]
+    up.until_pids("app", 0)
+    assert claimq("enqueue", "trial", "third").code == 0
+    assert "End suspension" in user.get("/queues/trial")[1]
+    assert "is not suspended any more" in user.act("/queues/trial", action="end-suspension")[1]
+    eventually_sync((tmp_path / "held-third").exists)
 
 
 def test_without_login_does_not_go_with_a_login(claimq: Claimq) -> None:

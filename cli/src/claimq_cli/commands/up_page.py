@@ -40,11 +40,12 @@ class LocalQueues(QueuesWithoutObjects):
         return {name: runner.decision for name, runner in self._runners.items()}
 
     def status(self, name: str) -> dict[str, Any]:
-        """How many workers there are, and how many of them can claim; empty for an unknown queue."""
+        """How many workers there are and can claim, and whether the queue is suspended; empty for an unknown queue."""
         runner = self._runners.get(name)
         if runner is None:
             return {}
-        return {"workers": {"ready": runner.board.ready, "desired": len(runner.board.workers)}}
+        counts = {"ready": runner.board.ready, "desired": len(runner.board.workers)}
+        return {"workers": counts, "suspend": runner.manifest.spec.suspend}
 
     async def events(self, name: str) -> list[dict[str, Any]]:
         """What `claimq up` has shown about the queue, newest first, in the form of Events of Kubernetes."""
@@ -57,6 +58,10 @@ class LocalQueues(QueuesWithoutObjects):
             }
             for one in lines[:MOST_EVENTS]
         ]
+
+    async def suspend(self, name: str, suspended: bool) -> None:
+        """Suspends a queue, or ends its suspension, until its manifest changes or `claimq up` starts again."""
+        await self._runners[name].suspend(suspended=suspended)
 
     async def drain(self, name: str, worker: str) -> None:
         """Begins to drain a worker; if the queue needs it, another one starts. CommandError for an unknown one."""
@@ -100,7 +105,7 @@ async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_ac
         authenticate, token = of_local_user()
         logins = Logins(authenticate, hint="The token is in the file web-token of the state directory.")
         where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
-    access, metrics = SameForAll(may_act=may_act, may_drain=may_act), MetricsPage(mode.runners).render
+    access, metrics = SameForAll(may_act=may_act, has_workers=True), MetricsPage(mode.runners).render
     site = Site(LocalQueues(mode), logins, may_act=may_act, access=access, metrics=metrics)
     async with site.running(), served(site.app(host), listening):
         mode.note(f"web page: {url_of(listening)}{where}")

@@ -99,6 +99,13 @@ class QueueRunner:
         self.board.max_replicas = manifest.spec.scaling.max_replicas
         self._patience = replace(self._patience, drain=manifest.spec.worker.drain_timeout)
 
+    async def suspend(self, *, suspended: bool) -> None:
+        """Uses the manifest with ``suspend`` set so. Raises StoreUnavailable, StoreMisused; nothing has changed then."""
+        scaling = replace(self.manifest.spec.scaling, suspended=suspended)
+        spec = replace(self.manifest.spec, suspend=suspended, scaling=scaling)
+        await self.use(replace(self.manifest, spec=spec))
+        self.look()
+
     @property
     def has_room_for_replacements(self) -> bool:
         """Whether so few workers are ending that others may follow them."""

@@ -34,10 +34,11 @@ class Access(Protocol):
 class SameForAll:
     """Everyone who can open the page has the same rights on all queues."""
 
-    def __init__(self, *, may_act: bool, may_drain: bool = False) -> None:
-        """``may_act``, ``may_drain``: users who have logged in may change items, and drain workers."""
+    def __init__(self, *, may_act: bool, has_workers: bool = False) -> None:
+        """``may_act``: users who have logged in may change items; and, where this process runs the workers
+        (``has_workers``), suspend queues and drain workers."""
         self._may_act = may_act
-        self._may_drain = may_drain
+        self._has_workers = has_workers
 
     async def may(self, session: Session | None, right: Right, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
         """Whether the user of the session has this right."""
@@ -46,10 +47,8 @@ class SameForAll:
                 return True
             case Right.CHANGE:
                 return self._may_act and session is not None
-            case Right.SUSPEND:
-                return False
-            case Right.DRAIN:
-                return self._may_drain and session is not None
+            case Right.SUSPEND | Right.DRAIN:
+                return self._may_act and self._has_workers and session is not None
 
     async def visible(self, session: Session | None, names: Sequence[str]) -> set[str]:  # noqa: ARG002 - likewise
         """All of them."""

@@ -190,6 +190,7 @@ async def test_without_kubernetes_all_users_have_the_same_rights(may_act: bool) 
     rights = [await same.may(ANN, right, "q") for right in Right]
     assert rights == [True, True, may_act, False, False]
     assert not await same.may(None, Right.CHANGE, "q")
-    local = SameForAll(may_act=may_act, may_drain=may_act)
-    assert await local.may(ANN, Right.DRAIN, "q") == may_act
-    assert not await local.may(None, Right.DRAIN, "q")
+    local = SameForAll(may_act=may_act, has_workers=True)
+    for right in (Right.DRAIN, Right.SUSPEND):
+        assert await local.may(ANN, right, "q") == may_act
+        assert not await local.may(None, right, "q")

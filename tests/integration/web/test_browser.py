@@ -237,6 +237,13 @@ def test_a_user_logs_in_changes_an_item_and_logs_out(acting: Page, valkey: Serve
     acting.get_by_label("Token").wait_for()
 
 
+def test_a_page_whose_session_has_ended_says_so(acting: Page) -> None:
+    acting.context.clear_cookies()
+    acting.get_by_text("No update: the session has ended; reload the page to log in.").wait_for()
+    acting.reload()
+    acting.get_by_label("Token").wait_for()
+
+
 def test_failed_items_are_counted_changed_and_followed(acting: Page) -> None:
     acting.get_by_role("link", name="Failed").click()
     acting.get_by_label("Error contains").fill("byte 1")

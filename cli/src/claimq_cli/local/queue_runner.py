@@ -100,7 +100,7 @@ class QueueRunner:
         self._patience = replace(self._patience, drain=manifest.spec.worker.drain_timeout)
 
     async def suspend(self, *, suspended: bool) -> None:
-        """Uses the manifest with ``suspend`` set so. Raises StoreUnavailable, StoreMisused; nothing has changed then."""
+        """Uses the manifest with this ``suspend``. Raises StoreUnavailable, StoreMisused; nothing has changed then."""
         scaling = replace(self.manifest.spec.scaling, suspended=suspended)
         spec = replace(self.manifest.spec, suspend=suspended, scaling=scaling)
         await self.use(replace(self.manifest, spec=spec))

@@ -2,6 +2,7 @@
 "use strict";
 
 const PAUSE = 2000; // milliseconds between two updates, or ten times as long as the last one took, at most a minute
+const SILENT = "claimq or its server does not answer";
 const main = document.querySelector("main[data-live]");
 const button = document.getElementById("pause");
 const notice = document.getElementById("updates");
@@ -32,16 +33,17 @@ async function update() {
   let pause = PAUSE;
   try {
     const response = await fetch(location.href, { cache: "no-store" });
+    if (response.redirected) throw new Error("the session has ended; reload the page to log in");
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     const parts = fresh.querySelectorAll("[data-part]");
-    if (!response.ok || !parts.length) throw new Error(`status ${response.status}`);
+    if (!response.ok || !parts.length) throw new Error(SILENT);
     if (!isPaused) {
       for (const part of parts) change(document.getElementById(part.id), part);
       notice.textContent = "";
     }
     pause = Math.max(PAUSE, Math.min(60000, 10 * (performance.now() - began)));
-  } catch {
-    notice.textContent = "No update: claimq or its server does not answer.";
+  } catch (error) {
+    notice.textContent = `No update: ${error instanceof TypeError ? SILENT : error.message}.`;
   }
   setTimeout(next, pause);
 }

@@ -73,7 +73,14 @@ def report_rest(report: Report, found: Rest) -> None:
     what = f"{found.queues}_queues" if found.queues > 1 else "1_queue"
     report.heading(f"The operator with {what.replace('_', ' ')} at rest, {found.seconds:.0f} s")
     report.add(Figure(f"settled_{what}_s", "from creating them to all Ready", found.settled, "s"))
-    report.of_rounds(f"operator_rss_mb_{what}", "resident memory", found.rss, unit="MB", most=250.0)
+    report.of_rounds(
+        f"operator_rss_mb_{what}",
+        "resident memory",
+        found.rss,
+        unit="MB",
+        most=250.0,
+        limit="a connection and four tasks for each queue that waits for its first item",
+    )
     report.add(Figure(f"operator_cpu_share_{what}", "processor time, of one core", found.cpu, most=0.5))
     lag = found.histogram("claimq_pass_lag_seconds")
     report.add(Figure(f"pass_lag_{what}_s", "how late a pass begins, p95", lag.quantile(0.95), "s"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -27,6 +27,32 @@ _RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": 
 """Fields of an explanation, and the rules under which they are exported."""
 _CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
 
+_GAUGES = {
+    "claimq_queue_items": ("Items by state.", "state"),
+    "claimq_queue_oldest_age_seconds": ("Age of the oldest item, by state.", "state"),
+    "claimq_queue_workers": ("Workers, by kind: desired, ready, busy.", "kind"),
+    "claimq_queue_redis_reachable": ("1 while the queue's server is reachable, else 0.",),
+    "claimq_scaling_arrivals_per_second": ("Estimated items that arrive per second.",),
+    "claimq_scaling_service_seconds": ("Estimated seconds that an item takes.",),
+    "claimq_scaling_start_seconds": ("Estimated seconds until a new worker claims its first item.",),
+    "claimq_scaling_wanted_workers": (
+        "Workers that a rule of the scaling asks for: deadlines, arrivals, items_per_replica.",
+        "rule",
+    ),
+    "claimq_scaling_needed_workers": (
+        "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
+    ),
+    "claimq_queue_condition": (
+        "1 while the condition is True, 0 while it is False, NaN while it is Unknown.",
+        "condition",
+    ),
+    "claimq_queue_redis_warnings": (
+        "Settings of the queue's server that weaken the guarantees; replication is not counted.",
+    ),
+    "claimq_queue_target_age_seconds": ("The target of spec.scaling.targetAge.",),
+}
+"""Name to help text and the labels after those of the queue."""
+
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
 
 
@@ -36,112 +62,98 @@ class QueueMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._per_queue: list[Gauge | Counter] = []
-        self.items = self._gauge("claimq_queue_items", "Items by state.", "state")
-        self.age = self._gauge(
-            "claimq_queue_oldest_age_seconds", "Age of the oldest item, by state.", "state"
-        )
+        self._counters: list[Counter] = []
+        self._gauges = _Gauges()
+        self.registry.register(self._gauges)
         self._transitions = _Transitions()
         self.registry.register(self._transitions)
-        self.workers = self._gauge("claimq_queue_workers", "Workers, by kind: desired, ready, busy.", "kind")
-        self.reachable = self._gauge(
-            "claimq_queue_redis_reachable", "1 while the queue's server is reachable, else 0."
-        )
         self.decisions = self._counter(
             "claimq_scaling_decisions_total", "Scaling decisions, by rule.", "rule"
         )
-        self._of_scaling()
         self.released = self._counter(
             "claimq_claims_given_back_total", "Claims of terminated containers that were returned.", "reason"
         )
-        self._of_the_status()
-
-    def _of_scaling(self) -> None:
-        self.arrivals = self._gauge(
-            "claimq_scaling_arrivals_per_second", "Estimated items that arrive per second."
-        )
-        self.service = self._gauge("claimq_scaling_service_seconds", "Estimated seconds that an item takes.")
-        self.start = self._gauge(
-            "claimq_scaling_start_seconds", "Estimated seconds until a new worker claims its first item."
-        )
-        self.wanted = self._gauge(
-            "claimq_scaling_wanted_workers",
-            "Workers that a rule of the scaling asks for: deadlines, arrivals, items_per_replica.",
-            "rule",
-        )
-        self.needed = self._gauge(
-            "claimq_scaling_needed_workers",
-            "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
-        )
-
-    def _of_the_status(self) -> None:
-        self.conditions = self._gauge(
-            "claimq_queue_condition",
-            "1 while the condition is True, 0 while it is False, NaN while it is Unknown.",
-            "condition",
-        )
-        self.redis_warnings = self._gauge(
-            "claimq_queue_redis_warnings",
-            "Settings of the queue's server that weaken the guarantees; replication is not counted.",
-        )
-        self.target_age = self._gauge(
-            "claimq_queue_target_age_seconds", "The target of spec.scaling.targetAge."
-        )
-
-    def _gauge(self, name: str, doc: str, *labels: str) -> Gauge:
-        made = Gauge(name, doc, (*QUEUE_LABELS, *labels), registry=self.registry)
-        self._per_queue.append(made)
-        return made
 
     def _counter(self, name: str, doc: str, *labels: str) -> Counter:
         made = Counter(name, doc, (*QUEUE_LABELS, *labels), registry=self.registry)
-        self._per_queue.append(made)
+        self._counters.append(made)
         return made
 
     def set_queue(self, key: QueueKey, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
         """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
-        self.reachable.labels(*key).set(snapshot is not None)
+        found = self._gauges.of(key)
+        found["claimq_queue_redis_reachable",] = snapshot is not None
         for kind, count in workers.items():
-            self.workers.labels(*key, kind).set(count)
+            found["claimq_queue_workers", kind] = count
         for state in State:
             age = None if snapshot is None else snapshot.ages[state]
-            self.items.labels(*key, state.value).set(_nan if snapshot is None else snapshot.lengths[state])
-            self.age.labels(*key, state.value).set(_nan if snapshot is None else age or 0.0)
+            length = _nan if snapshot is None else snapshot.lengths[state]
+            found["claimq_queue_items", state.value] = length
+            found["claimq_queue_oldest_age_seconds", state.value] = _nan if snapshot is None else age or 0.0
         if snapshot is not None:
             self._transitions.counts[key] = snapshot.counters
 
     def set_scaling(self, key: QueueKey, decision: Decision) -> None:
         """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
-        why = decision.explanation
-        self.needed.labels(*key).set(decision.needed)
-        self.arrivals.labels(*key).set(_nan if why is None else why.arrivals.value)
-        self.service.labels(*key).set(_nan if why is None else why.service.value)
-        self.start.labels(*key).set(_nan if why is None else why.start.value)
+        why, found = decision.explanation, self._gauges.of(key)
+        found["claimq_scaling_needed_workers",] = decision.needed
+        found["claimq_scaling_arrivals_per_second",] = _nan if why is None else why.arrivals.value
+        found["claimq_scaling_service_seconds",] = _nan if why is None else why.service.value
+        found["claimq_scaling_start_seconds",] = _nan if why is None else why.start.value
         for field, rule in _RULES.items():
             count = None if why is None else getattr(why, field)
-            self.wanted.labels(*key, rule).set(_nan if count is None else count)
+            found["claimq_scaling_wanted_workers", rule] = _nan if count is None else count
 
     def set_status(self, key: QueueKey, status: Mapping[str, Any], target_age: float | None) -> None:
         """Sets the gauges that come from the status of a ReliableQueue: ``conditions`` and ``redis.warnings``.
         ``target_age``: seconds; None if the spec is invalid."""
+        found = self._gauges.of(key)
         for condition in status["conditions"]:
-            value = _CONDITION_VALUES[condition["status"]]
-            self.conditions.labels(*key, condition["type"]).set(value)
+            found["claimq_queue_condition", condition["type"]] = _CONDITION_VALUES[condition["status"]]
         warnings = status.get("redis", {}).get("warnings", ())
         settings = [one for one in warnings if not one.startswith(_OF_EVERY_REPLICATED_SERVER)]
-        self.redis_warnings.labels(*key).set(len(settings))
+        found["claimq_queue_redis_warnings",] = len(settings)
         if target_age is not None:
-            self.target_age.labels(*key).set(target_age)
+            found["claimq_queue_target_age_seconds",] = target_age
 
     def forget_queue(self, key: QueueKey) -> None:
         """Removes every series of a queue that is gone."""
         self._transitions.counts.pop(key, None)
-        for metric in self._per_queue:
+        self._gauges.forget(key)
+        for metric in self._counters:
             metric.remove_by_labels(dict(zip(QUEUE_LABELS, key, strict=True)))
 
     def render(self) -> bytes:
         """All metrics in the text format."""
         return generate_latest(self.registry)
+
+
+class _Gauges(Collector):
+    """Exports the gauges of all queues. A queue has some thirty series: here they take 4 kB, as objects of
+    prometheus_client ten times as much.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[QueueKey, dict[tuple[str, ...], float]] = {}
+
+    def of(self, key: QueueKey) -> dict[tuple[str, ...], float]:
+        """The values of a queue, to be set: by name, and the labels after those of the queue."""
+        return self._values.setdefault(key, {})
+
+    def forget(self, key: QueueKey) -> None:
+        """Removes the values of a queue."""
+        self._values.pop(key, None)
+
+    def collect(self) -> Iterable[Metric]:
+        """One family for each name."""
+        found = {
+            name: GaugeMetricFamily(name, text, labels=(*QUEUE_LABELS, *labels))
+            for name, (text, *labels) in _GAUGES.items()
+        }
+        for key, values in list(self._values.items()):
+            for (name, *labels), value in list(values.items()):
+                found[name].add_metric((*key, *labels), value)
+        return found.values()
 
 
 class _Transitions(Collector):
@@ -157,7 +169,7 @@ class _Transitions(Collector):
             "Transitions of items since the queue was created; failed attempts by reason.",
             labels=(*QUEUE_LABELS, "kind", "reason"),
         )
-        for key, counts in self.counts.items():
+        for key, counts in list(self.counts.items()):
             for kind in COUNTERS:
                 if kind not in _ATTEMPTS:
                     family.add_metric((*key, kind, ""), counts[kind])

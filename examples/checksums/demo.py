@@ -44,7 +44,7 @@ from accounting import Account, FailedFile, account, has_sha256sum, independent_
 from faults import FaultMissed, Faults, Hit  # noqa: E402 - see above
 from odd_files import Unreadable, make_readable, make_unreadable  # noqa: E402 - see above
 
-PORTION = 500
+MOST_IN_A_PORTION = 500
 LONGEST_SILENCE = 45.0
 LONGEST_IDLE = 60.0
 IDLE_SECONDS = 5.0
@@ -111,6 +111,7 @@ class Demo:
         self.paths = _mixed(list(files_below(root)), ours)
         self.stamps = {path: _stamp(path) for path in self.paths}
         self._waiting = list(self.paths)
+        self._portion = max(1, min(MOST_IN_A_PORTION, len(self.paths) // 20))  # some are left for each fault
         os.environ["CHECKSUMS_RESULTS"] = str(self.results)
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # or the workers would change files that are compared
         command = shlex.join([sys.executable, str(HERE / "worker.py")])
@@ -177,7 +178,7 @@ class Demo:
         """Enqueues up to ``number`` of the remaining paths, in whole portions."""
         before = len(self.story.enqueued)
         while self._waiting and len(self.story.enqueued) - before < number:
-            portion, self._waiting = self._waiting[:PORTION], self._waiting[PORTION:]
+            portion, self._waiting = self._waiting[: self._portion], self._waiting[self._portion :]
             done = await queue.enqueue_many(portion)
             self.story.enqueued.update(zip(done.ids, portion, strict=True))
         self.board.note(f"demo: {len(self.story.enqueued):,} of {len(self.paths):,} paths enqueued")
@@ -186,7 +187,7 @@ class Demo:
         """Causes three faults, each after a share of the items is done, while items are left."""
 
         async def feed() -> None:
-            if (await queue.length(State.MAIN)) < PORTION // 2 and self._waiting:
+            if (await queue.length(State.MAIN)) < self._portion and self._waiting:
                 await self._enqueue(queue, 1)
 
         faults = Faults(self.mode, queue, feed)

@@ -50,6 +50,7 @@ class Presence:
         self._stop = asyncio.Event()
         self._on_end: Callable[[], None] | None = None
         self._is_announced = False
+        self._saying = asyncio.Lock()
 
     def begin(self) -> None:
         """Begins in a thread of its own; returns at once."""
@@ -155,18 +156,21 @@ class Presence:
 
     async def _announce(self) -> bool:
         """False if the server does not have the subscription."""
-        self._is_announced = True
-        try:
-            reply = await self._say(1)
-        except StoreUnavailable:  # the connection for calls; the subscription may be as it was
-            return True
-        return bool(reply[1])
+        async with self._saying:
+            if self._stop.is_set():  # nothing is announced after the end; the subscription stays until then
+                return True
+            self._is_announced = True
+            try:
+                reply = await self._say(1)
+            except StoreUnavailable:  # the connection for calls; the subscription may be as it was
+                return True
+            return bool(reply[1])
 
     async def _leave(self) -> bool:
         """Removes the announcement if the server answers soon. The record of a process that cannot subscribe would say
         that the process is gone."""
         try:
-            async with asyncio.timeout(_QUICK):
+            async with asyncio.timeout(_QUICK), self._saying:
                 if self._is_announced:
                     await self._say(0)
         except (ClaimqError, TimeoutError):

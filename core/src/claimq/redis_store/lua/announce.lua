@@ -11,6 +11,6 @@ if not string.find(instance, '^[%w_-]+$') or #instance > 64 or #worker > 200 the
 expect_zset(q.present)
 local is_here = ARGV[3] == '1' and redis.call('PUBSUB', 'SHARDNUMSUB', channel_of(q, instance))[2] > 0
 if is_here then redis.call('ZADD', q.present, whole(q.now + LOOK_MS), instance .. ' ' .. worker)
-else redis.call('ZREM', q.present, instance .. ' ' .. worker) end
+elseif redis.call('ZREM', q.present, instance .. ' ' .. worker) == 0 then return {'OK', 0} end -- nothing of a deleted queue comes back
 touch(q)
 return {'OK', is_here and 1 or 0}

@@ -158,9 +158,8 @@ class OpenSessions:
             await exchange.stream(body)
             del body
             await connection.flushed.wait()
-            await asyncio.sleep(
-                0
-            )  # a write that failed is reported to the protocol, which returns the items, before
+            # A write that failed is reported to the protocol, which returns the items, in this turn of the loop.
+            await asyncio.sleep(0)
             connection.handed = ()  # the client may have read it; what it does not end is counted as a crash
         finally:
             line.end()

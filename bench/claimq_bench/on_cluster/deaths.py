@@ -92,7 +92,7 @@ def _delete_one(queue: QueueOnCluster) -> float:
     started = time.monotonic()
     queue.cluster.api("DELETE", where, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
     took = _reclaimed(queue, name) - started
-    _done(queue)
+    finished(queue)
     return took
 
 
@@ -122,12 +122,13 @@ def _reclaimed(queue: QueueOnCluster, name: str) -> float:
 
 def _end(queue: QueueOnCluster, pod: str) -> None:
     """Once the item is done: another pod in its place, so that no container is ever restarted with a delay."""
-    _done(queue)
+    finished(queue)
     queue.cluster.kubectl("delete", "pod", pod, f"--namespace={QUEUES}", "--grace-period=1", "--wait=false")
 
 
-def _done(queue: QueueOnCluster) -> None:
-    queue.wait("the item is done", lambda: queue.counters()["done"] >= len(queue.known), timeout=LONGEST)
+def finished(queue: QueueOnCluster) -> None:
+    """Waits until all items are done."""
+    queue.wait("the items are done", lambda: queue.counters()["done"] >= len(queue.known), timeout=LONGEST)
 
 
 def settled(queue: QueueOnCluster, count: int) -> None:

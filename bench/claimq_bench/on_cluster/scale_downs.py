@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq_bench.meter import must
-from claimq_bench.on_cluster.deaths import LONGEST, settled
+from claimq_bench.on_cluster.deaths import LONGEST, finished, settled
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.reaction import accounted_for
 from testkit import ledger
@@ -55,8 +55,7 @@ def _round(queue: QueueOnCluster, number: int, found: Found) -> None:
     found.busy_stopped += len(busy - _staying(queue))
 
     queue.open(*texts)
-    done = len(queue.known)
-    queue.wait("they are done", lambda: queue.counters()["done"] >= done, timeout=LONGEST, every=0.1)
+    finished(queue)
     must(len(_staying(queue)) == BUSY, "there are fewer workers than the manifest asks for")
     queue.patch({"scaling": _scaling(WORKERS)})
 

@@ -34,12 +34,25 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
+def page_of(up: Any) -> str:
+    """The address of its page, once it serves one."""
+    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
+    url: str = re.findall(r"web page: (http://\S+)", up.text)[0]
+    return url
+
+
+def acting_page_of(up: Any) -> tuple[str, Path]:
+    """The address of its page, which allows changes, and the file with the token to log in with."""
+    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
+    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
+    return url, Path(file)
+
+
 def test_local_mode_serves_its_queues_with_target_and_decision(
     start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
 ) -> None:
     up = start_up(idle_spec, "--web", "127.0.0.1:0")
-    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
-    url = re.findall(r"web page: (http://\S+)", up.text)[0]
+    url = page_of(up)
     assert claimq("enqueue", "trial", "a", "b").code == 0
 
     def shown() -> str:
@@ -59,8 +72,7 @@ def test_local_mode_shows_ready_workers_and_the_ends_of_processes(
     start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
 ) -> None:
     up = start_up(idle_spec, "--web", "127.0.0.1:0")
-    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
-    url = re.findall(r"web page: (http://\S+)", up.text)[0]
+    url = page_of(up)
     assert claimq("enqueue", "trial", "a").code == 0
     eventually_sync(lambda: "1 of 1 workers are ready." in get(f"{url}queues/trial"))
     assert ", 1 ready" in get(url)
@@ -102,10 +114,9 @@ def test_changes_and_metrics_need_the_token_in_the_state_directory(
     start_up: StartUp, claimq: Claimq, idle_spec: dict[str, object]
 ) -> None:
     up = start_up(idle_spec, "--web", "127.0.0.1:0", "--web-actions")
-    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
-    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
-    token = Path(file).read_text().strip()
-    assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+    url, file = acting_page_of(up)
+    token = file.read_text().strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert token not in up.text
     assert "Log in" in get(f"{url}queues/trial")
     form = urlencode({"token": token, "next": "/queues/trial"}).encode()
@@ -149,10 +160,9 @@ def test_workers_are_drained_one_by_one_and_all_at_once(
         "scaling": {"minReplicas": 1, "maxReplicas": 1},
     }
     up = start_up(spec, "--web", "127.0.0.1:0", "--web-actions")
-    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
-    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
+    url, file = acting_page_of(up)
     user = WebUser(url)
-    assert user.log_in(Path(file).read_text().strip()) == 303
+    assert user.log_in(file.read_text().strip()) == 303
     assert claimq("enqueue", "trial", "first", "second").code == 0
     eventually_sync((tmp_path / "held-first").exists)
 

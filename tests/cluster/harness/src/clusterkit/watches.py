@@ -28,14 +28,14 @@ def reserved_watches(file: Path, nodes: int, seconds: float) -> Generator[None]:
     deadline = time.monotonic() + seconds
     announced = False
     with file.open("w") as reservation:
-        while short := _reserve(reservation, file, nodes):
-            if time.monotonic() >= deadline:
-                raise HarnessError(short)
-            if not announced:
-                say(f"waiting up to {seconds:g} s for other clusters to go: {short}")
-                announced = True
-            time.sleep(1)
         try:
+            while short := _reserve(reservation, file, nodes):
+                if time.monotonic() >= deadline:
+                    raise HarnessError(short)
+                if not announced:
+                    say(f"waiting up to {seconds:g} s for other clusters to go: {short}")
+                    announced = True
+                time.sleep(1)
             yield
         finally:
             file.unlink(missing_ok=True)

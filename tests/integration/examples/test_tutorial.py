@@ -1,13 +1,14 @@
 """docs/tutorial.md and the first queue of README.md: each command as it stands there, and what it prints."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testkit.console import PageRunner, blocks, normalized, shell_in
+from testkit.console import PageRunner, blocks, is_output, normalized, shell_in
 from testkit.tree import ROOT
 
 
@@ -37,16 +38,47 @@ def test_another_output_than_that_of_the_page_is_an_error(pages: PageRunner) -> 
         pages.run("```console\n$ echo one two\none\n```\n")
     with pytest.raises(AssertionError):
         pages.run("```console\n$ false\n```\n")
+    with pytest.raises(AssertionError):
+        pages.run("```console\n$ echo one two\n...\ntwo\n```\n")
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_the_output"),
+    [
+        ("a b c d", True),
+        ("a ... d", True),
+        ("... c d", True),
+        ("a ...", True),
+        ("a b ... c d", True),
+        ("...", True),
+        ("a c ...", False),
+        ("... c", False),
+        ("b ...", False),
+        ("a ... d ... c", False),
+        ("a b c", False),
+        ("a . c d", False),
+    ],
+)
+def test_three_dots_stand_for_any_number_of_lines(shown: str, is_the_output: bool) -> None:
+    assert is_output(shown.split(), ["a", "b", "c", "d"]) is is_the_output
+
+
+def test_each_command_of_the_pages_has_a_sample_of_its_output() -> None:
+    """Except those that print nothing, and those of Docker, which print something else with each version."""
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md")]
+    commands = [pair for page in pages for block in blocks(page) if not block.file for pair in block.commands]
+    bare = [command for command, output in commands if output is None]
+    assert [one for one in bare if not re.match("export |docker |for name in .* docker push", one)] == []
 
 
 def test_blocks_are_files_and_commands_with_their_output() -> None:
     page = (
         "`a.py`, a file:\n\n```python\nx\n```\n\n```yaml\nno\n```\n\n"
-        "```console\n$ one\n1\n2\n$ two\n```\n\n```sh\nthree \\\n four\n```\n"
+        "```console\n$ one\n1\n2\n$ two \\\n more\n3\n```\n\n```sh\nthree \\\n four\n```\n"
     )
     file, console, sh = blocks(page)
     assert (file.file, file.text) == ("a.py", "x\n")
-    assert list(console.commands) == [("one", "1\n2\n"), ("two", "")]
+    assert list(console.commands) == [("one", "1\n2\n"), ("two   more", "3\n")]
     assert list(sh.commands) == [("three   four", None)]
 
 
@@ -55,3 +87,8 @@ def test_only_what_differs_between_runs_is_left_out(tmp_path: Path) -> None:
     assert normalized(text, tmp_path) == ["AT words main 3 oldest DURATION /srv/words/worker.py:5 USER"]
     token = "words-1.db90ceb5.1/1795449641243000.-G8x_br-"  # it ends in any characters of base64 for URLs
     assert normalized(f'{{"token":"{token}"}}', tmp_path) == ['{"token":"words-WORKER"}']
+    done = (
+        'Last Started:   Sat Nov  1 14:04:02 2026\npod/checksums-worker-6c8f9d7b54-x2kqp   1s\nq "c" deleted'
+    )
+    assert normalized(done, tmp_path) == normalized(f"{done} from default namespace", tmp_path)
+    assert normalized(done, tmp_path) == ["Last Started: AT", "pod/checksums-worker-POD AGE", 'q "c" deleted']

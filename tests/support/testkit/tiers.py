@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 import pytest
 
@@ -59,9 +60,14 @@ def _write_tiers(reporter: pytest.TerminalReporter) -> None:
         return
     reporter.section("tiers")
     for tier, outcomes in sorted(counts.items()):
-        summary = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
         bad = bool(outcomes["failed"] or outcomes["error"])
-        reporter.write_line(f"{tier:<12} {summary}, {seconds[tier]:.1f} s of work", red=bad, green=not bad)
+        reporter.write_line(tier_line(tier, outcomes, seconds[tier]), red=bad, green=not bad)
+
+
+def tier_line(tier: str, outcomes: Mapping[str, int], seconds: float) -> str:
+    """The line of a tier: how many of its tests had each outcome."""
+    summary = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes.get(outcome))
+    return f"{tier:<12} {summary}, {seconds:.1f} s of work"
 
 
 def _tier(report: pytest.TestReport) -> str:

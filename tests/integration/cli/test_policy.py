@@ -8,7 +8,7 @@ import pytest
 import claimq as library
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
-from claimq_cli.commands.policy import FIELDS, fields_of
+from claimq_cli.policy_fields import FIELDS, fields_of
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]

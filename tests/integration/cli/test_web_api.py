@@ -7,9 +7,7 @@ import json
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -96,7 +94,8 @@ READS: tuple[tuple[str, ...], ...] = (
     ("peek", "q"), ("peek", "q", "--client", "ann"), ("items", "q", "delayed"), ("busy", "q"), ("clients", "q"),
     ("items", "q", "failed", "--limit", "3"), ("clients", "q", "ann"), ("workers", "q"), ("find", "q", "json"),
     ("failed", "list", "q", "--error", "timeout", "--offset", "2"), ("item", "show", "q", "f01"), ("audit", "q"),
-    ("failed", "show", "q", "f03"), ("failed", "removed", "q"), ("find", "q", "bytes"),
+    ("failed", "show", "q", "f03"), ("failed", "removed", "q"), ("find", "q", "bytes"), ("policy", "q"),
+    ("failed", "export", "q", "--error", "timeout"), ("export", "q", "--state", "main", "--state", "delayed"),
 )  # fmt: skip
 
 
@@ -158,6 +157,71 @@ def test_failed_items_that_pass_are_counted_then_changed_by_the_page(through: Cl
     assert through("item", "cancel", "q", "--all", "--state", "main", "--client", "ann").out == (
         "q: 1 item cancelled\n"
     )
+
+
+def test_new_items_go_through_the_page_and_are_recorded(
+    through: Claimq, queue: Queue, tmp_path: Path
+) -> None:
+    own = ("--id", "n1", "--client", "eve", "--header", "h=1", "--expires-in", "1h", "--max-requeues", "2")
+    for duplicates in ([], ["n1"]):
+        sent = through("enqueue", "q", "new", *own, "-o", "json")
+        assert (sent.code, sent.json["ids"], sent.json["duplicates"]) == (0, ["n1"], duplicates), sent.err
+    found = queue.find("n1")
+    assert found
+    assert (found.item.payload, found.item.client, found.item.headers) == (b"new", "eve", {"h": "1"})
+    assert (found.item.max_requeues, found.item.deadline is not None) == (2, True)
+    assert "1 item enqueued, delayed until" in through("enqueue", "q", "x", "--delay", "1h").out
+    assert queue.length("delayed") == 2
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"1\n\n\xff\n3\n")
+    assert through("enqueue", "q", "--lines", str(lines), "--id-prefix", "l").out == (
+        "q: 3 items enqueued, 6 in main\n"
+    )
+    assert [queue.find(f"l{n}").item.payload for n in (1, 3, 4)] == [b"1", b"\xff", b"3"]  # type: ignore[union-attr]  # they are there
+    for size, why in ((1_100_000, "takes at most 1048576"), (4_000_000, "items of about 3 MB at most")):
+        lines.write_bytes(b"x" * size)
+        refused = through("enqueue", "q", "--file", str(lines))
+        assert (refused.code, why in refused.err) == (4, True), refused.err
+    lines.write_bytes(b"1\n")
+    nowhere = through("enqueue", "nothing", "--lines", str(lines))
+    assert (nowhere.code, "there is no queue nothing" in nowhere.err) == (1, True)
+    assert nowhere.err.endswith("0 enqueued; continue with --from-line 1\n")
+    records = [(one.actor, one.action, one.count) for one in queue.audit_log()]
+    assert records == [("ann", "enqueue", count) for count in (1, 3, 1, 1, 1)]
+
+
+def test_a_policy_is_changed_claims_are_released_and_items_flushed_through_the_page(
+    through: Any, queue: Queue
+) -> None:
+    changed = through("policy", "q", "requeue_limit=3", "failed_max_items=100", "-o", "json")
+    assert (changed.json["changed"], changed.json["owner"]) == (["failed_max_items", "requeue_limit"], None)
+    assert (queue.policy().requeue_limit, queue.policy().failed.max_items) == (3, 100)
+    wrong = through("policy", "q", "failed_remove_min_given_up_count=3")
+    assert (wrong.code, "set both in one call" in wrong.err) == (2, True), wrong.err
+    assert through("release", "q", "w1", "--interrupted").out == "q: 1 item given back (1 unclaimed)\n"
+    assert "w1 holds no claim" in through("release", "q", "w1").err
+    good = {"Authorization": f"Bearer {TOKEN}"}
+    for form in (
+        "action=flush&state=failed",
+        "action=flush&client=",
+        "action=release&worker=",
+        "action=policy",
+    ):
+        assert request(through.address, "queues/q", "POST", form, **good)[0] == 400, form
+    assert through("flush", "q").code == 2
+    assert len(queue.audit_log()) == 4
+    assert through("flush", "q", "--client", "bob", "--yes").out == "q: 1 item removed\n"
+    flushed = through("flush", "q", "--yes", "-o", "json").json["removed"]
+    assert flushed == {"main": 2, "busy": 0, "delayed": 1, "failed": 12}
+    records = [(one.actor, one.action, one.target) for one in reversed(queue.audit_log())]
+    assert records == [
+        ("ann", "policy", "requeue_limit=3 failed_max_items=100"),
+        ("ann", "policy", "failed_remove_min_given_up_count=3"),
+        ("ann", "release", "worker w1, interrupted"),
+        ("ann", "release", "worker w1"),
+        ("ann", "flush", "client bob"),
+        ("ann", "flush", ""),
+    ]
 
 
 def test_a_signal_stops_the_change_on_the_page(through: Any, queue: Queue, tmp_path: Path) -> None:
@@ -244,7 +308,10 @@ def test_errors_of_a_page_say_what_to_do(
         (("peek", "q", "--web-api", "queues.example.com"), "not the address of a page"),
         (("peek", "q", "--web-api", "svc/x"), "write svc/NAMESPACE/NAME"),
         (("peek", "q", "--web-api", address, "--redis", "redis://x"), "does not go with --redis"),
-        (("enqueue", "q", "x", "--web-api", address), "this command connects to the server of the queue"),
+        (("delete", "q", "--web-api", address), "kubectl delete reliablequeue NAME"),
+        (("claim", "q", "--web-api", address), "use `claimq item cancel`"),
+        (("failed", "export", "q", "--to", "x", "--remove", "--web-api", address), "omit --remove"),
+        (("export", "q", "--to", "list:x", "--web-api", address), "for list:KEY give --target"),
     ):
         answer = claimq(*words)
         assert (answer.code, why in answer.err) == (2, True), words
@@ -260,40 +327,6 @@ def test_errors_of_a_page_say_what_to_do(
     monkeypatch.setenv("CLAIMQ_WEB_TOKEN", TOKEN)
     nowhere = claimq("peek", "q", "--web-api", "http://127.0.0.1:1")
     assert (nowhere.code, "does not answer" in nowhere.err) == (3, True)
-
-
-class Stranger(BaseHTTPRequestHandler):
-    """A JSON API of another program."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "14")
-        self.end_headers()
-        self.wfile.write(b'{"queues": 17}')
-
-    do_POST = do_GET  # noqa: N815 - as the base class looks for it
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
-        pass
-
-
-@pytest.fixture
-def stranger() -> Iterator[str]:
-    """The address of a server that is no page of claimq."""
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def test_the_answers_of_another_program_are_no_results(claimq: Claimq, stranger: str) -> None:
-    for words in (
-        ("status",), ("peek", "q"), ("pause", "q"), ("failed", "requeue", "q", "--all"), ("item", "remove", "q", "a"),
-    ):  # fmt: skip
-        answer = claimq(*words, "--web-api", stranger)
-        assert (answer.code, answer.out, "is this a web page of claimq" in answer.err) == (4, "", True), words
-    checked = claimq("check", "q", "--web-api", stranger)
-    assert (checked.code, checked.out.partition(" - ")[0]) == (3, "UNKNOWN")
 
 
 KUBECTL = """#!{python}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-import claimq
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem
 from claimq_cli.commands.input_source import Portion
-from claimq_cli.errors import INTERRUPTED, CommandError, exit_code_of
+from claimq_cli.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
 from claimq_cli.rate_limit import UNLIMITED, Pace
@@ -31,6 +30,14 @@ class Lines(Protocol):
 
     def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
         """Yields lines as they arrive, until the end or until ``stop`` is set."""
+        ...
+
+
+class Target(Protocol):
+    """A queue of the library, or one behind a web page."""
+
+    async def enqueue_many(self, items: Sequence[NewItem], /) -> Enqueued:
+        """Adds items in order."""
         ...
 
 
@@ -94,7 +101,7 @@ class Loaded:
 
 
 async def load(
-    queue: claimq.ReliableQueue,
+    queue: Target,
     source: Lines,
     end: bytes,
     wanted: Wanted,
@@ -125,7 +132,7 @@ async def load(
 
 
 async def _enqueue(
-    queue: claimq.ReliableQueue,
+    queue: Target,
     lines: list[tuple[int, bytes]],
     portion: Portion,
     loaded: Loaded,
@@ -136,11 +143,13 @@ async def _enqueue(
     except _REFUSED as error:
         at = f" (line {lines[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
         raise CommandError(f"{error}{at}; {_position(loaded, wanted)}", exit_code_of(error)) from error
-    except (ClaimqError, asyncio.CancelledError) as error:
-        unknown = f"lines {max(portion.first, wanted.from_line)} to {portion.last} may or may not be stored"
+    except (ClaimqError, CommandError, asyncio.CancelledError) as error:
+        is_refused = isinstance(error, CommandError) and error.exit_code != UNAVAILABLE
+        lines_of_call = f"lines {max(portion.first, wanted.from_line)} to {portion.last}"
+        unknown = "" if is_refused else f"; {lines_of_call} may or may not be stored"
         code = INTERRUPTED if isinstance(error, asyncio.CancelledError) else exit_code_of(error)
         why = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
-        raise CommandError(f"{why}; {_position(loaded, wanted)}; {unknown}", code) from error
+        raise CommandError(f"{why}; {_position(loaded, wanted)}{unknown}", code) from error
 
 
 def _position(loaded: Loaded, wanted: Wanted) -> str:

@@ -6,16 +6,27 @@ from collections.abc import Mapping
 
 import click
 
-from claimq.model import Reason, State
+import claimq
+from claimq.model import State
 from claimq_cli.commands.confirmation import confirm
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import NOT_DONE, CommandError
+from claimq_cli.item_actions import recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import count
 from claimq_cli.output.owners import owner_note
+from claimq_cli.queue_actions import WORKER_DIED, QueueActions
+
+_PLACES = ("requeued", "delayed", "failed", "unclaimed")
+"""Where items that are given back go."""
+
+
+def _actions(queue: claimq.ReliableQueue) -> QueueActions:
+    """Actions of the user of this process."""
+    return QueueActions(queue, recorded_in(queue, local_user()))
 
 
 @click.command()
@@ -33,8 +44,7 @@ async def pause(context: Context, name: str) -> None:
         return
     async with context.changed_queue(name) as queue:
         note = await owner_note(queue)
-        await queue.record_action(local_user(), "pause")
-        await queue.pause()
+        await _actions(queue).pause()
     if note:
         terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
@@ -53,8 +63,7 @@ async def resume(context: Context, name: str) -> None:
         await changes.queue("resume")
     else:
         async with context.changed_queue(name) as queue:
-            await queue.record_action(local_user(), "resume")
-            await queue.resume()
+            await _actions(queue).resume()
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
 
@@ -63,7 +72,7 @@ async def resume(context: Context, name: str) -> None:
 @click.argument("worker")
 @click.option("--interrupted", is_flag=True, help="Do not count a crash; the items go to the head of main.")
 @click.option(
-    "--error", default="its worker died", show_default=True, help="The error that is recorded on the items."
+    "--error", default=WORKER_DIED, show_default=True, help="The error that is recorded on the items."
 )
 @with_context
 async def release(context: Context, name: str, worker: str, interrupted: bool, error: str) -> None:
@@ -74,28 +83,18 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
     \b
     claimq release thumbnails thumbnails-6c9d-x7k2p
     """
-    reason = Reason.INTERRUPTED if interrupted else Reason.CRASHED
-    async with context.changed_queue(name) as queue:
-        await queue.record_action(
-            local_user(), "release", f"worker {worker}{', interrupted' if interrupted else ''}"
-        )
-        done = await queue.release_worker(worker, reason, error)
-    document = {
-        "queue": name,
-        "worker": worker,
-        "requeued": done.requeued,
-        "delayed": done.delayed,
-        "failed": done.failed,
-        "unclaimed": done.unclaimed,
-        "total": done.total,
-    }
-    parts = [
-        f"{document[key]:,} {key}" for key in ("requeued", "delayed", "failed", "unclaimed") if document[key]
-    ]
+    if changes := changes_of(context, name):
+        given = {"interrupted": "true"} if interrupted else {}
+        done = await changes.queue("release", worker=worker, error=error, **given)
+    else:
+        async with context.changed_queue(name) as queue:
+            done = await _actions(queue).release(worker, error, is_interrupted=interrupted)
+    document = {"queue": name, "worker": worker, **{key: done[key] for key in (*_PLACES, "total")}}
+    parts = [f"{done[key]:,} {key}" for key in _PLACES if done[key]]
     context.answers.give(
-        document, f"{name}: {count(done.total)} given back" + (f" ({', '.join(parts)})" if parts else "")
+        document, f"{name}: {count(done['total'])} given back" + (f" ({', '.join(parts)})" if parts else "")
     )
-    if not done.total:
+    if not done["total"]:
         terminal.say_error(
             f"{worker} holds no claim; `claimq workers {name}` lists the workers and their claims"
         )
@@ -118,18 +117,15 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     claimq flush thumbnails --client acme --yes
     """
     which = "every item" if client is None else f"all items of the client {client} in main"
-    async with context.changed_queue(name) as queue:
-        confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
-        await queue.record_action(local_user(), "flush", "" if client is None else f"client {client}")
-        if client is None:
-            removed = {state.value: number for state, number in (await queue.flush()).items()}
-        else:
-            removed = {State.MAIN.value: await queue.flush_client(client)}
-    document = {
-        "queue": name,
-        "client": client,
-        "removed": {state.value: removed.get(state.value, 0) for state in State},
-    }
+    if changes := changes_of(context, name):
+        confirm(f"this removes {which} of {name} permanently", is_given=yes)
+        done = await changes.queue("flush", **({} if client is None else {"client": client}))
+    else:
+        async with context.changed_queue(name) as queue:
+            confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
+            done = await _actions(queue).flush(client)
+    removed = done["removed"]
+    document = {"queue": name, "client": client, "removed": removed}
     context.answers.give(document, f"{name}: {count(sum(removed.values()))} removed")
 
 

@@ -16,6 +16,7 @@ import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
 from claimq_cli.cluster.kubectl import Kubectl, selected
+from claimq_cli.commands.needs_server import needs_server
 from claimq_cli.commands.queue_names import NewQueue, check_exists, did_you_mean
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
@@ -34,12 +35,6 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_ON_A_SERVER = (
-    "this command connects to the server of the queue; through a web page (--web-api) there are audit, busy, check "
-    "NAME, clients, failed, find, item, items, pause, peek, queues, resume, status, top and workers"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """The server that a command uses, and how it prints its result."""
@@ -56,7 +51,7 @@ class Context:
         if queue is not None:
             check_name("queue", queue)
         if self.page is not None:
-            raise CommandError(_ON_A_SERVER, USAGE)
+            raise needs_server(click.get_current_context().info_name or "")
         if self.cluster is None:
             return [choose(self.url, self.data, queue)]
         if queue is not None:
@@ -143,6 +138,16 @@ class Context:
             yield queue, new_queue
             if new_queue and not is_dry and await queue.exists():
                 await queue.add_to_index()
+
+    @asynccontextmanager
+    async def enqueue_queue(self, name: str) -> AsyncGenerator[tuple[ReadableQueue, NewQueue | None]]:
+        """Like :meth:`filled_queue`, also with --web-api; then the page refuses items for a queue that does not
+        exist."""
+        if self.page is not None:
+            yield RemoteQueue(self.page, name), None
+            return
+        async with self.filled_queue(name) as found:
+            yield found
 
 
 def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:

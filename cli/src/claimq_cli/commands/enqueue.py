@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import click
 
-import claimq
 from claimq_cli.commands.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.input_source import InputSource
@@ -19,6 +18,7 @@ from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import iso_instant
+from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import readable_duration
 
@@ -84,9 +84,9 @@ async def enqueue(
         return
     payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
     new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
-    async with context.filled_queue(name) as (queue, new_queue):
-        enqueued = await queue.enqueue_many(new)
+    async with context.enqueue_queue(name) as (queue, new_queue):
         due_at, delayed = await _delay(queue, wanted)
+        enqueued = await queue.enqueue_many(new)
     loaded = Loaded()
     loaded.add(enqueued)
     document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
@@ -95,7 +95,7 @@ async def enqueue(
 
 async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> None:
     with InputSource(lines.source) as opened:
-        async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
+        async with stopping() as stop, context.enqueue_queue(name) as (queue, new_queue):
             done = await load(queue, opened, lines.end, wanted, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
@@ -104,7 +104,7 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
     context.answers.give(document, _text(name, done, delayed, new_queue))
 
 
-async def _delay(queue: claimq.ReliableQueue, wanted: Wanted) -> tuple[float | None, str]:
+async def _delay(queue: ReadableQueue, wanted: Wanted) -> tuple[float | None, str]:
     """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
     if wanted.delay is None and wanted.at is None:
         return None, ""

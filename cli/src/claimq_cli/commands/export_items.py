@@ -10,7 +10,6 @@ from contextlib import aclosing
 
 import click
 
-import claimq
 from claimq.model import Located, State
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.export_target import Target, export, target_options
@@ -19,6 +18,7 @@ from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.item_filter import ItemFilter
 from claimq_cli.migration.export_source import portions_of
+from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.rate_limit import Pace
 
 
@@ -54,7 +54,7 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
         )
 
     async def portions(
-        queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event
+        queue: ReadableQueue, pace: Pace, stop: asyncio.Event
     ) -> AsyncGenerator[list[Located]]:
         for state in chosen:
             async with aclosing(portions_of(queue, state, pace, stop, removes=target.removes)) as found:
@@ -80,7 +80,7 @@ async def export_failed(context: Context, name: str, wanted: ItemFilter, target:
     """
 
     async def portions(
-        queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event
+        queue: ReadableQueue, pace: Pace, stop: asyncio.Event
     ) -> AsyncGenerator[list[Located]]:
         now = (await queue.snapshot()).now
 

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 
 import click
 
-import claimq
 from claimq.model import Located
 from claimq_cli.commands.context import Context
 from claimq_cli.commands.option_types import rate_option, with_options
@@ -22,13 +21,14 @@ from claimq_cli.migration.item_writer import FORMS, ItemWriter, new_file
 from claimq_cli.migration.other_server import OtherServer
 from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
+from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.rate_limit import Pace
 from claimq_cli.server_choice import settings_for_other
 from claimq_cli.stop_signals import stopping
 
 Store = Callable[[list[Located]], Awaitable[None]]
 """Writes items; when it returns, they are stored."""
-Portions = Callable[[claimq.ReliableQueue, Pace, asyncio.Event], AsyncGenerator[list[Located]]]
+Portions = Callable[[ReadableQueue, Pace, asyncio.Event], AsyncGenerator[list[Located]]]
 """Reads the items to export in portions until the event is set."""
 
 
@@ -133,7 +133,8 @@ async def export(context: Context, name: str, target: Target, portions_of: Porti
     """
     progress = Progress(is_shown=sys.stderr.isatty() and target.to != "-")
     total = 0
-    async with stopping() as stop, context.queue(name) as queue, _opened(context, name, target) as store:
+    opened = context.queue(name) if target.removes else context.read_queue(name)
+    async with stopping() as stop, opened as queue, _opened(context, name, target) as store:
         try:
             async with aclosing(portions_of(queue, Pace(target.rate), stop)) as portions:
                 async for portion in portions:

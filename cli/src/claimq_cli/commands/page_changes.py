@@ -35,9 +35,14 @@ class PageChanges:
         """The name of another queue on the page."""
         return self._page.name_on_page(name)
 
-    async def queue(self, action: str) -> str:
-        """Changes the queue itself; returns what was done."""
-        return str((await self._page.post(self._name, "", {"action": action}))["message"])
+    async def queue(self, action: str, **fields: str) -> Json:
+        """Changes the queue itself; returns the answer of the page."""
+        answer = await self._page.post(self._name, "", {"action": action, **fields})
+        return {**answer, "message": str(answer["message"])}
+
+    async def policy(self) -> Json:
+        """The policy of the queue and its owner, as :func:`claimq_cli.queue_actions.policy_of`."""
+        return await self._page.get(self._name, "policy")
 
     async def item(self, item_id: str, action: str, **fields: str) -> str:
         """Changes an item in any state; returns what was done. CommandError if it is not possible."""

@@ -9,9 +9,11 @@ from contextlib import suppress
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
-from claimq_cli.errors import REFUSED, CommandError
+from claimq_cli.errors import REFUSED, USAGE, CommandError
 from claimq_cli.output.answers import count
+from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.rate_limit import Pace
+from claimq_cli.remote.remote_queue import RemoteQueue
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 
@@ -22,7 +24,7 @@ def every_item(_: Located) -> bool:
 
 
 def portions_of(
-    queue: claimq.ReliableQueue,
+    queue: ReadableQueue,
     state: State,
     pace: Pace,
     stop: asyncio.Event,
@@ -34,13 +36,15 @@ def portions_of(
     queue, which needs main or failed."""
     if not removes:
         return read_items(queue, state, pace, stop, matches)
+    if isinstance(queue, RemoteQueue):
+        raise CommandError("items cannot be taken out of a queue through a web page; omit --remove", USAGE)
     if state is State.MAIN:
         return take_waiting(queue, pace, stop)
     return take_failed(queue, pace, stop, matches)
 
 
 async def read_items(
-    queue: claimq.ReliableQueue,
+    queue: ReadableQueue,
     state: State,
     pace: Pace,
     stop: asyncio.Event,

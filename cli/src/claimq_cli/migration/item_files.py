@@ -34,7 +34,11 @@ def item_of_json(line: bytes) -> NewItem:
         raise ValueError(
             "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
         )
-    fields = cast("dict[str, Any]", found)
+    return item_of_fields(cast("dict[str, Any]", found))
+
+
+def item_of_fields(fields: Mapping[str, Any]) -> NewItem:
+    """The item with these fields of a JSON object; others are ignored. ValueError with what is wrong."""
     if sum(fields.get(name) is not None for name in _FIELDS) != 1:
         raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
     return _item(fields, fields.get("payload"), fields)

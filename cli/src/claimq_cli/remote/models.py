@@ -1,16 +1,23 @@
-"""The library's values from the documents of the API. Fields that a later version adds are ignored. Pure."""
+"""The library's values from the documents of the API, and those of new items. Fields that a later version adds are
+ignored. Pure.
+"""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
+from datetime import timedelta
 from typing import Any
 
+from claimq.codec import payload_bytes
 from claimq.model import (
     AuditRecord,
     ClientInfo,
+    Enqueued,
     HistoryEntry,
     Item,
     Located,
+    NewItem,
     RemovedItem,
     Snapshot,
     State,
@@ -46,6 +53,21 @@ def located_of(document: Json) -> Located:
     """An item and where it is."""
     fields: Json = {name: document[name] for name in _LOCATED}
     return Located(item=item_of(document["item"]), state=State(document["state"]), **fields)
+
+
+def document_of(new: NewItem) -> Json:
+    """The document of an item to enqueue, with its payload in base64."""
+    fields = {one.name: getattr(new, one.name) for one in dataclasses.fields(NewItem)}
+    payload = payload_bytes(fields.pop("payload"))
+    if isinstance(fields["deadline"], timedelta):
+        fields["expires_in"] = fields.pop("deadline").total_seconds()
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"payload_base64": base64.b64encode(payload).decode(), **given}
+
+
+def enqueued_of(document: Json) -> Enqueued:
+    """The result of an enqueue."""
+    return Enqueued(tuple(document["ids"]), document["length"], tuple(document["duplicates"]))
 
 
 def removed_of(document: Json) -> RemovedItem:

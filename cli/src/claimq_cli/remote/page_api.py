@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,6 +15,7 @@ from claimq_cli.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandErro
 Json = dict[str, Any]
 _SECONDS = 60.0
 _MOST_BYTES = 32 * 1024 * 1024
+_FORM = "application/x-www-form-urlencoded"
 _EXIT_CODES = {400: USAGE, 404: NOT_DONE, 409: NOT_DONE}
 
 
@@ -32,6 +33,14 @@ class Place:
             raise CommandError(
                 "the token for --web-api has a line end or another character that no token has", USAGE
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body of a request."""
+
+    content_type: str
+    text: str
 
 
 class PageApi:
@@ -60,12 +69,18 @@ class PageApi:
 
     async def post(self, queue: str, path: str, form: Mapping[str, str]) -> Json:
         """Sends a change of a queue. CommandError with the page's message if it refuses."""
-        return await self._request("POST", self._path(queue, path), urlencode(form))
+        return await self._request("POST", self._path(queue, path), Body(_FORM, urlencode(form)))
+
+    async def enqueue(self, queue: str, items: Sequence[str]) -> Json:
+        """Adds items, each a JSON object. CommandError with the page's message if it refuses; if it does not answer,
+        with the exit code UNAVAILABLE, and then they may be enqueued or not."""
+        body = Body("application/json", f'{{"items": [{", ".join(items)}]}}')
+        return await self._request("POST", self._path(queue, "enqueue"), body)
 
     def _path(self, queue: str, path: str) -> str:
         return f"queues/{quote(self.name_on_page(queue), safe='')}" + (f"/{path}" if path else "")
 
-    async def _request(self, method: str, path: str, body: str | None = None) -> Json:
+    async def _request(self, method: str, path: str, body: Body | None = None) -> Json:
         if self._place is None:
             self._place = await self._find()
         return await asyncio.to_thread(_answer, self._place, method, f"/api/v1/{path}", body)
@@ -93,19 +108,19 @@ def parse_page_url(url: str, token: str) -> Place:
     return Place(parts.scheme, parts.netloc, token)
 
 
-def _answer(place: Place, method: str, path: str, body: str | None) -> Json:
+def _answer(place: Place, method: str, path: str, body: Body | None) -> Json:
     import http.client  # other commands do not need it
 
     headers = {"Accept": "application/json"}
     if place.token:
         headers["Authorization"] = f"Bearer {place.token}"
     if body is not None:
-        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        headers["Content-Type"] = body.content_type
     made = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     try:
         connection = made(place.host, timeout=_SECONDS)
         try:
-            connection.request(method, path, body, headers)
+            connection.request(method, path, None if body is None else body.text, headers)
             response = connection.getresponse()
             text = response.read(_MOST_BYTES + 1)
         finally:

@@ -1,20 +1,35 @@
-"""A queue that is read through the API of a web page, with the methods of the library."""
+"""A queue that is read and filled through the API of a web page, with the methods of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from claimq.arguments import choice
-from claimq.model import AuditRecord, ClientInfo, Item, Located, RemovedItem, Snapshot, State, WorkerInfo
+from claimq.model import (
+    AuditRecord,
+    ClientInfo,
+    Enqueued,
+    Item,
+    Located,
+    NewItem,
+    RemovedItem,
+    Snapshot,
+    State,
+    WorkerInfo,
+)
+from claimq_cli.errors import REFUSED, CommandError
 from claimq_cli.remote import models
 from claimq_cli.remote.page_api import Json, PageApi
 
 T = TypeVar("T")
+_MOST_ITEMS, _MOST_BYTES = 1000, 4 * 1024 * 1024 - 1024
+"""Of a request with items. The page refuses larger ones."""
 
 
 class RemoteQueue:
-    """Reads of a queue. CommandError if the page refuses one."""
+    """Reads of a queue, and new items. CommandError if the page refuses."""
 
     def __init__(self, page: PageApi, name: str) -> None:
         self._page = page
@@ -78,6 +93,15 @@ class RemoteQueue:
         document = await self._page.get(self.name, "audit", limit=count, offset=offset)
         return list(map(models.record_of, document["records"]))
 
+    async def enqueue_many(self, items: Sequence[NewItem]) -> Enqueued:
+        """As the library's, in requests of up to 1,000 items or 4 MiB. After an error, the items of earlier requests
+        are stored; with the exit code UNAVAILABLE those of the last one may be too."""
+        done = Enqueued((), 0)
+        for part in _requests([json.dumps(models.document_of(one)) for one in items]):
+            more = models.enqueued_of(await self._page.enqueue(self.name, part))
+            done = Enqueued(done.ids + more.ids, more.length, done.duplicates + more.duplicates)
+        return done
+
     @staticmethod
     def _found(document: Json) -> Located | None:
         return models.located_of(document["found"]) if document["found"] else None
@@ -94,3 +118,22 @@ class RemoteQueue:
                 break
             found += map(read, page)
         return found
+
+
+def _requests(documents: Sequence[str]) -> Iterator[list[str]]:
+    """Divides items among requests. CommandError for one that is too large for any, before the first is sent."""
+    if any(len(one) > _MOST_BYTES for one in documents):
+        raise CommandError(
+            "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached",
+            REFUSED,
+        )
+    part: list[str] = []
+    size = 0
+    for one in documents:
+        if part and (len(part) == _MOST_ITEMS or size + len(one) > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += len(one) + 2
+    if part:
+        yield part

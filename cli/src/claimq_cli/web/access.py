@@ -17,6 +17,8 @@ class Right(Enum):
     CHANGE = "change its items, pause and resume it"
     SUSPEND = "suspend it"
     DRAIN = "drain its workers"
+    ADD = "add items to it"
+    CONFIGURE = "change its policy"
 
 
 class Access(Protocol):
@@ -45,7 +47,7 @@ class SameForAll:
         match right:
             case Right.LOOK | Right.READ:
                 return True
-            case Right.CHANGE:
+            case Right.CHANGE | Right.ADD | Right.CONFIGURE:
                 return self._may_act and session is not None
             case Right.SUSPEND | Right.DRAIN:
                 return self._may_act and self._has_workers and session is not None

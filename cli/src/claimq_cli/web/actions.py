@@ -18,13 +18,19 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 import claimq
+from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import State
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import ItemActions
+from claimq_cli.output import documents
+from claimq_cli.output.answers import count
 from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web.access import Access, Right
+from claimq_cli.web.answering import AtOnce
 from claimq_cli.web.filter_forms import CHANGED, LONGEST_TEXT, filter_of
 from claimq_cli.web.login import Session
+from claimq_cli.web.new_items import items_of
+from claimq_cli.web.queue_changes import change_queue, right_of
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.rendering import no_queue
 from claimq_cli.web.runs import Run, Runs
@@ -33,15 +39,10 @@ from claimq_spec.duration import parse_duration
 Form = Mapping[str, str]
 _FORM_SECONDS = 5.0
 _MOST_FIELDS = 20
+_ENQUEUE_SECONDS = 20.0
+_ENQUEUES_OF_A_QUEUE, _ENQUEUES_AT_ONCE = 2, 8
+"""How many requests have items in memory at the same time: each can have megabytes."""
 _CANCELLED = "cancelled by hand"
-_QUEUE_ACTIONS = {
-    "pause": (Right.CHANGE, "is paused: workers finish what they have and claim nothing"),
-    "resume": (Right.CHANGE, "is not paused any more"),
-    "suspend": (Right.SUSPEND, "is suspended: its workers end after what they have"),
-    "end-suspension": (Right.SUSPEND, "is not suspended any more"),
-    "drain": (Right.DRAIN, "is drained: it claims nothing more, finishes its items and ends"),
-}
-"""What a user can do with a queue, or a worker: the right that it needs, and the notice after it."""
 
 
 class Actions:
@@ -51,6 +52,7 @@ class Actions:
         self._queues = queues
         self._access = access
         self._runs = runs
+        self._enqueues = AtOnce(_ENQUEUES_OF_A_QUEUE, _ENQUEUES_AT_ONCE)
 
     def routes(self) -> list[Route]:
         """The routes of the changes."""
@@ -61,30 +63,48 @@ class Actions:
             Route("/queues/{name}/runs/{run}", self._stop_run, methods=["POST"]),
         ]
 
+    def routes_of_programs(self) -> list[Route]:
+        """The routes of changes that only the API has, since their bodies are no forms."""
+        return [Route("/queues/{name}/enqueue", self._enqueue, methods=["POST"])]
+
     async def _change_queue(self, request: Request) -> Response:
-        """Pauses, resumes or suspends a queue, ends its suspension, or drains a worker."""
+        """Changes a whole queue, or drains a worker of it."""
         session, form = await checked_form(request)
-        name, action = str(request.path_params["name"]), form.get("action", "")
-        if action not in _QUEUE_ACTIONS:
-            raise HTTPException(400, "there is no such action")
-        right, result = _QUEUE_ACTIONS[action]
-        queue = await self._queue(session, name, right)
-        worker = form.get("worker", "")[:LONGEST_TEXT] if action == "drain" else ""
-        await self._queues.recorder(name, session.user)(action, worker)
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name, right_of(form))
+        record = self._queues.recorder(name, session.user)
         try:
-            match action:
-                case "pause":
-                    await queue.pause()
-                case "resume":
-                    await queue.resume()
-                case "drain":
-                    await self._queues.drain(name, worker)
-                case _:
-                    await self._queues.suspend(name, action == "suspend")
+            text, fields = await change_queue(self._queues, name, queue, record, form)
         except CommandError as error:
             return _not_done(request, error, _path(name))
+        except (ValueError, TypeError) as error:
+            raise HTTPException(400, str(error)) from error
         await queue.add_to_index()
-        return done(request, f"{worker or name} {result}", _path(name))
+        return done(request, text, _path(name), **fields)
+
+    async def _enqueue(self, request: Request) -> Response:
+        """Adds the items in the JSON document of a request to a queue that exists."""
+        session: Session = (
+            request.state.session
+        )  # the API has no request without a user where changes are possible
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name, Right.ADD)
+        async with self._enqueues.slot(name):
+            try:
+                new = items_of(await _body(request, _ENQUEUE_SECONDS))
+                await self._queues.recorder(name, session.user)("enqueue", count=len(new))
+                async with asyncio.timeout(_ENQUEUE_SECONDS):
+                    enqueued = await queue.enqueue_many(new)
+            except TimeoutError as error:
+                raise StoreUnavailable(
+                    f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
+                ) from error
+            except (StoreFull, StoreMisused, ItemTooLarge) as error:
+                raise HTTPException(422, str(error)) from error
+            except (ValueError, TypeError) as error:
+                raise HTTPException(400, str(error)) from error
+        fields = {**documents.enqueued(name, enqueued), "queue": name}
+        return done(request, f"{count(len(new))} enqueued", _path(name), **fields)
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""
@@ -195,14 +215,19 @@ async def checked_form(request: Request) -> tuple[Session, Form]:
 
 async def read_form(request: Request) -> Form:
     """The fields of a form, whose size was checked before."""
+    body = await _body(request, _FORM_SECONDS)
     try:
-        async with asyncio.timeout(_FORM_SECONDS):
-            body = await request.body()
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-    except TimeoutError:
-        raise HTTPException(408, "the form did not arrive in time") from None
     except ValueError:
         raise HTTPException(400, "the form cannot be read") from None
+
+
+async def _body(request: Request, seconds: float) -> bytes:
+    try:
+        async with asyncio.timeout(seconds):
+            return await request.body()
+    except TimeoutError:
+        raise HTTPException(408, "the body of the request did not arrive in time") from None
 
 
 def _delay(form: Form) -> float | None:

@@ -6,12 +6,29 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from claimq.errors import ClaimqError, StoreUnavailable
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What the library raises for an answer that no server of ours gives."""
 _log = logging.getLogger(__name__)
+
+
+class AtOnce:
+    """Limits how many requests use a queue, and all queues, at the same time."""
+
+    def __init__(self, of_a_queue: int, altogether: int) -> None:
+        self._of_a_queue = of_a_queue
+        self._of_queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.altogether = asyncio.Semaphore(altogether)
+
+    @asynccontextmanager
+    async def slot(self, name: str) -> AsyncGenerator[None]:
+        """Waits for a slot of this queue and has it inside the block."""
+        of_queue = self._of_queues.setdefault(name, asyncio.Semaphore(self._of_a_queue))
+        async with of_queue, self.altogether:
+            yield
 
 
 @asynccontextmanager

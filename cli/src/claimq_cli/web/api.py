@@ -16,6 +16,7 @@ import claimq
 from claimq.arguments import choice
 from claimq.model import Located, State
 from claimq_cli.output import documents
+from claimq_cli.queue_actions import policy_of
 from claimq_cli.queue_reads import live_workers, within_bytes
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web.access import Right
@@ -79,9 +80,14 @@ async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
     return {"records": [documents.audit_record(one) for one in found]}
 
 
+async def _policy(queue: claimq.ReliableQueue, _: Query) -> Json:
+    return await policy_of(queue)
+
+
 READS: Mapping[str, tuple[Right, Read]] = {
     "status": (Right.LOOK, _status),
     "workers": (Right.LOOK, _workers),
+    "policy": (Right.LOOK, _policy),
     "clients": (Right.READ, _clients),
     "items": (Right.READ, _items),
     "item": (Right.READ, _item),

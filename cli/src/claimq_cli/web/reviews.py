@@ -33,6 +33,8 @@ _NEEDED = {
     Right.CHANGE: ("update", QUEUES, "items"),
     Right.SUSPEND: ("patch", QUEUES, ""),
     Right.DRAIN: ("create", PODS, "eviction"),
+    Right.ADD: ("create", QUEUES, "items"),
+    Right.CONFIGURE: ("patch", QUEUES, ""),
 }
 """Verb, kind and subresource. ``items`` exists only in roles: no request to the API server has it. Workers are drained
 by who may evict all pods of the namespace.

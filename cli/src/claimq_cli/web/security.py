@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from urllib.parse import quote
 
@@ -38,6 +39,10 @@ METRICS = "/metrics"
 FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
 _LONGEST_FORM = 64 * 1024
+_ITEMS = re.compile(f"{API}queues/[^/]+/enqueue")
+"""Paths of requests with items, which are larger than forms; only programs send them."""
+_ITEMS_TYPE = "application/json"
+_LONGEST_ITEMS = 4 * 1024 * 1024
 
 
 class Guarded:
@@ -75,7 +80,7 @@ class Guarded:
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
         state["is_api"] = scope["path"].startswith(API) or scope["path"] == METRICS
-        answer = self._refusal(scope["method"], headers)
+        answer = self._refusal(scope["method"], scope["path"], headers)
         if answer is None and state["is_api"]:
             state["session"], answer = await self._of_token(headers)
         elif answer is None:
@@ -114,7 +119,7 @@ class Guarded:
         user = self._proxy.user(headers)
         return None if user is None else self._logins.session_of(user)
 
-    def _refusal(self, method: str, headers: Headers) -> Response | None:
+    def _refusal(self, method: str, path: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or not any(is_own_host(host, own) for own in self._hosts):
             # A name that resolves to this address can belong to a page of another site (DNS rebinding).
@@ -131,7 +136,11 @@ class Guarded:
         origin = headers.get("origin", f"http://{host}")
         if (is_foreign and not (is_link and method in _READS)) or origin.partition("://")[2] != host:
             return PlainTextResponse("this page cannot be used by other sites\n", 403)
-        return None if method in _READS else _refused_form(headers)
+        if method in _READS:
+            return None
+        if _ITEMS.fullmatch(path):
+            return _refused_body(headers, _ITEMS_TYPE, _LONGEST_ITEMS)
+        return _refused_body(headers, FORM, _LONGEST_FORM)
 
     def _needs_login(self, scope: Scope, session: Session | None) -> Response | None:
         path: str = scope["path"]
@@ -148,13 +157,13 @@ class Guarded:
         return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
 
 
-def _refused_form(headers: Headers) -> Response | None:
-    """A refusal of a body that is no form, or too large."""
+def _refused_body(headers: Headers, content_type: str, longest: int) -> Response | None:
+    """A refusal of a body of another type, or one that is too large."""
     length = headers.get("content-length", "")
     if not length.isascii() or not length.isdigit():
-        return PlainTextResponse("send the form with its length\n", 411)
-    if int(length) > _LONGEST_FORM:
-        return PlainTextResponse(f"a form has at most {_LONGEST_FORM} bytes\n", 413)
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        return PlainTextResponse(f"send a form as {FORM}\n", 415)
+        return PlainTextResponse("send the body with its length\n", 411)
+    if int(length) > longest:
+        return PlainTextResponse(f"this request has at most {longest} bytes\n", 413)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != content_type:
+        return PlainTextResponse(f"send the body as {content_type}\n", 415)
     return None

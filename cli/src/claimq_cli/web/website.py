@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from weakref import WeakValueDictionary
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,7 +24,7 @@ from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions, answer
-from claimq_cli.web.answering import answering
+from claimq_cli.web.answering import AtOnce, answering
 from claimq_cli.web.filter_forms import CHANGED, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
@@ -80,8 +79,7 @@ class Site:
         self._access = access or SameForAll(may_act=may_act)
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
-        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
-        self._reads_of_queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._reads = AtOnce(_READS_OF_A_QUEUE, _READS_AT_ONCE)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -105,7 +103,7 @@ class Site:
             Route("/queues/{name}/item", self._item),
             Route("/queues/{name}/audit", self._audit),
             *self._changes(),
-            api.routes(self._names, self._read, self._changes()),
+            api.routes(self._names, self._read, self._changes(of_programs=True)),
             Route("/queues/{name}/{state}", self._items),
             Mount(f"{STATIC}{VERSION}", StaticFiles(directory=_STATIC)),
         ]
@@ -131,13 +129,15 @@ class Site:
             return []
         return LoginPages(self._logins, self._page).routes()
 
-    def _changes(self) -> list[BaseRoute]:
+    def _changes(self, *, of_programs: bool = False) -> list[BaseRoute]:
         if self._logins is None or not self._may_act:
             return []
+        actions = Actions(self._queues, self._access, self._runs)
         return [
             Route("/queues/{name}/selected", self._selected),
             Route("/queues/{name}/runs/{run}", self._run),
-            *Actions(self._queues, self._access, self._runs).routes(),
+            *(actions.routes_of_programs() if of_programs else []),
+            *actions.routes(),
         ]
 
     async def _names(self, request: Request) -> list[str]:
@@ -156,8 +156,7 @@ class Site:
     @asynccontextmanager
     async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
         """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
-        of_queue = self._reads_of_queues.setdefault(name, asyncio.Semaphore(_READS_OF_A_QUEUE))
-        async with answering(name, seconds or _READ_SECONDS), of_queue, self._reads:
+        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name):
             yield
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
@@ -166,7 +165,7 @@ class Site:
     async def _overview(self, request: Request) -> Response:
         selection = Selection.of(request.query_params)
         if not self.sampler.samples.names and not self.sampler.problem and not self.sampler.problems:
-            async with self._reads:
+            async with self._reads.altogether:
                 await self.sampler.sample_all()
         problems = {**self._queues.unreadable(), **self.sampler.problems}
         listed = dict.fromkeys([*self.sampler.samples.names, *problems])

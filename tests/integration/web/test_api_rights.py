@@ -1,0 +1,142 @@
+"""The API with permissions of Kubernetes: what each change needs, and which bodies of requests are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+import claimq
+from claimq_cli.web.login import Logins, User
+from claimq_cli.web.queues import ServerQueues
+from claimq_cli.web.reviews import ReviewedAccess
+from claimq_cli.web.website import Site
+from claimq_spec.kubernetes_api.port import Kind
+from testkit.server import Server
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+LOOK = ("get", "")
+PATH = "/api/v1/queues/shop.orders"
+NEW = '{"items": [{"payload": "new", "client": "eve"}]}'
+CHANGES: list[tuple[str, str, str, tuple[str, str]]] = [
+    ("/enqueue", JSON, NEW, ("create", "items")),
+    ("", FORM, "action=flush", ("update", "items")),
+    ("", FORM, "action=release&worker=w1", ("update", "items")),
+    ("", FORM, "action=policy&changes=requeue_limit%3D3", ("patch", "")),
+]
+"""Requests, and the verb and subresource that their user needs beside LOOK."""
+
+
+class Cluster:
+    """Reviews permissions as an API server does."""
+
+    def __init__(self) -> None:
+        self.allowed: set[tuple[str, str]] = set()
+
+    async def create(self, _: Kind, body: Any) -> Any:
+        asked = body["spec"]["resourceAttributes"]
+        return {"status": {"allowed": (asked["verb"], asked["subresource"]) in self.allowed}}
+
+
+class Page:
+    """The page of the queue `shop.orders`."""
+
+    def __init__(self, queue: claimq.ReliableQueue, server: claimq.Server) -> None:
+        self.queue = queue
+        self._queues = ServerQueues(server, [], dict)
+
+    def allowing(self, *allowed: tuple[str, str]) -> ASGIApp:
+        """The app, where each user has these permissions."""
+        cluster = Cluster()
+        cluster.allowed = {*allowed}
+
+        async def known(token: str) -> User:
+            return User(token)
+
+        access = ReviewedAccess(cluster, may_act=True)  # type: ignore[arg-type]  # it only creates
+        return Site(self._queues, Logins(known, hint=""), may_act=True, access=access).app("127.0.0.1")
+
+    async def state(self) -> object:
+        """What a change changes."""
+        return await self.queue.lengths(), await self.queue.policy(), await self.queue.audit_log()
+
+
+@pytest.fixture
+async def page(valkey: Server) -> AsyncIterator[Page]:
+    """A page over a queue with a claim of w1."""
+    async with claimq.connect(valkey.url) as server:
+        queue = server.queue("shop.orders", worker="w1")
+        await queue.enqueue("a", id="a")
+        await queue.claim(1, wait=0)
+        yield Page(queue, server)
+
+
+async def send(app: ASGIApp, path: str, body: str = "", kind: str = "", **headers: str) -> tuple[int, str]:
+    """The answer to a request of ann: a POST if it has a body."""
+    sent: list[Message] = []
+    changed = {name.replace("_", "-"): value for name, value in headers.items()}
+    given = {"host": "127.0.0.1", "authorization": "Bearer ann", **changed}
+    if body:
+        given = {"content-type": kind, "content-length": str(len(body)), **given}
+    scope = {
+        "type": "http", "method": "POST" if body else "GET", "path": path, "root_path": "", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body.encode()}
+
+    async def note(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, note)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:]).decode()
+
+
+async def test_each_change_needs_its_permission_and_no_other(page: Page) -> None:
+    rights = {needed for *_, needed in CHANGES} | {LOOK, ("get", "items")}
+    before = await page.state()
+    for path, kind, body, needed in CHANGES:
+        app = page.allowing(*(rights - {needed}))
+        status, text = await send(app, f"{PATH}{path}", body, kind)
+        assert (status, text.startswith('{"message": "you may not ')) == (403, True), body
+        assert (await send(page.allowing(), f"{PATH}{path}", body, kind))[0] == 404
+    assert await page.state() == before
+    for path, kind, body, needed in CHANGES:
+        status, text = await send(page.allowing(LOOK, needed), f"{PATH}{path}", body, kind)
+        assert (status, "message" in json.loads(text)) == (200, True), text
+    assert [(one.actor, one.action) for one in await page.queue.audit_log()] == [
+        ("ann", action) for action in ("policy", "release", "flush", "enqueue")
+    ]
+    assert json.loads((await send(page.allowing(LOOK), f"{PATH}/policy"))[1])["policy"]["requeue_limit"] == 3
+    assert (await send(page.allowing(("get", "items")), f"{PATH}/policy"))[0] == 404
+
+
+async def test_bodies_that_are_no_items_are_refused_and_nothing_is_enqueued(page: Page) -> None:
+    app, before = page.allowing(LOOK, ("create", "items")), await page.state()
+    for body, kind, headers, status in (
+        (NEW, FORM, {}, 415),
+        (NEW, JSON, {"content_length": str(4 * 1024 * 1024 + 1)}, 413),
+        (NEW, JSON, {"origin": "http://evil.example"}, 403),
+        (NEW, JSON, {"sec_fetch_site": "cross-site"}, 403),
+        (NEW, JSON, {"authorization": ""}, 401),
+        ("[]", JSON, {}, 400),
+        ("[" * 100_000, JSON, {}, 400),
+        (json.dumps({"items": []}), JSON, {}, 400),
+        (json.dumps({"items": [{"payload": "x"}] * 1001}), JSON, {}, 400),
+        *(
+            (json.dumps({"items": [{"payload": "good"}, bad]}), JSON, {}, 400)
+            for bad in (
+                7, {}, {"payload": 7}, {"payload": "x", "colour": "red"}, {"payload": "x", "delay": True},
+                {"payload": "x", "delay": -1}, {"payload": "x", "delay": 1, "at": 1}, {"payload": "x", "id": "a b"},
+                {"payload": "x", "expires_in": 1, "deadline": 4e9}, {"payload_base64": "?"},
+            )
+        ),
+    ):  # fmt: skip
+        assert (await send(app, f"{PATH}/enqueue", body, kind, **headers))[0] == status, (body[:100], headers)
+    for kind, status in ((JSON, 415), (FORM, 403)):  # a form of a browser has no such path
+        assert (await send(app, "/queues/shop.orders/enqueue", NEW, kind))[0] == status
+    assert await page.state() == before

@@ -26,7 +26,7 @@ from claimq_spec.queue_metrics import QueueMetrics
 from testkit.expressions import expressions, selectors
 from testkit.kubernetes_objects import deployment_body, pod_body, worker_name
 from testkit.metrics_page import MetricsPage
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 StartUp = Callable[..., Any]
 Families = dict[str, Metric]
@@ -62,7 +62,7 @@ def families(page: str) -> Families:
 
 
 def fetched(url: str) -> str:
-    with urllib.request.urlopen(f"{url}metrics") as answer:
+    with urllib.request.urlopen(f"{url}metrics", timeout=PATIENCE) as answer:
         assert answer.headers["content-type"].startswith("text/plain; version=")
         return str(answer.read().decode())
 
@@ -145,6 +145,31 @@ def test_local_mode_exports_what_the_operator_exports(
         lambda: MetricsPage(fetched(url)).total("claimq_claims_given_back_total", reason="crash") == 1,
         why="the claim of the killed app is counted",
     )
+
+
+def test_a_sidecar_that_hangs_is_named_and_everything_else_is_there(
+    start_up: StartUp, spec: dict[str, object]
+) -> None:
+    two = {"worker": {"command": ["sleep", "infinity"]}, "scaling": {"minReplicas": 2, "maxReplicas": 2}}
+    up = start_up(spec | two, "--web", "127.0.0.1:0")
+    up.until_says(r"web page: http://127\.0\.0\.1:\d+/")
+    url = re.findall(r"web page: (http://\S+)", up.text)[0]
+
+    def shown(*expected: int) -> bool:
+        page = MetricsPage(fetched(url))
+        workers = [f"{QUEUE}-{number}" for number in (1, 2)]
+        assert [page.total("claimq_sidecar_up", worker=one) for one in workers] == [*expected]
+        assert [page.total("claimq_sidecar_ready", worker=one) for one in workers] == [*expected]
+        assert page.total("claimq_queue_workers", kind="desired") == 2
+        return True
+
+    eventually_sync(lambda: shown(1, 1))
+    (pid,) = [one.pid for one in up.state.processes if (one.role, one.name) == ("sidecar", f"{QUEUE}-1")]
+    os.kill(pid, signal.SIGSTOP)
+    # Without a bound of its own, the scrape would wait as long as the sidecar is stopped.
+    eventually_sync(lambda: shown(0, 1))
+    os.kill(pid, signal.SIGCONT)
+    eventually_sync(lambda: shown(1, 1))
 
 
 def compare(here: Families, there: Families) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from claimq.concurrency.background_work import in_background
 from claimq_cli.local.queue_runner import QueueRunner
 from claimq_cli.local.sidecar_metrics import merged
 from claimq_cli.local.status import status
@@ -18,19 +19,23 @@ class MetricsPage:
 
     def __init__(self, runners: Sequence[QueueRunner]) -> None:
         self._runners = runners
-        self._asking = asyncio.Lock()
+        self._asking: asyncio.Task[str] | None = None
 
     async def render(self) -> tuple[bytes, str]:
-        """The page and its content type. A sidecar that does not answer within two seconds is left out."""
-        workers = [(runner, worker) for runner in self._runners for worker in runner.workers.values()]
-        async with self._asking:  # requests at the same time ask the sidecars one after another
-            pages = await asyncio.gather(*(worker.sidecar_metrics() for _, worker in workers))
-        labels = [_labels(runner, worker) for runner, worker in workers]
-        of_sidecars = merged(zip(labels, pages, strict=True))
+        """The page and its content type. A sidecar that does not answer within two seconds is reported as missing."""
+        if self._asking is None or self._asking.done():
+            self._asking = in_background(self._of_sidecars(), name="metrics of sidecars")
+        # Requests at the same time share the answers, so that one sidecar that hangs delays none by more than that.
+        of_sidecars = await asyncio.shield(self._asking)
         metrics = QueueMetrics()
         for runner in self._runners:
             _add(metrics, runner)
         return metrics.render() + of_sidecars.encode(), CONTENT_TYPE
+
+    async def _of_sidecars(self) -> str:
+        workers = [(runner, worker) for runner in self._runners for worker in runner.workers.values()]
+        pages = await asyncio.gather(*(worker.sidecar_metrics() for _, worker in workers))
+        return merged(zip([_labels(*one) for one in workers], pages, strict=True))
 
 
 def _key(manifest: Manifest) -> QueueKey:

@@ -162,15 +162,15 @@ class Worker:
             self._note(f"{self.name}: an item is over processingTimeout; killing the app")
             self.context.changed()
 
-    async def sidecar_metrics(self) -> str:
-        """The metrics of its sidecar in the text format; empty if it does not answer within two seconds."""
+    async def sidecar_metrics(self) -> str | None:
+        """The metrics of its sidecar in the text format; None if it does not answer within two seconds."""
         if not self._is_sidecar_ready:
-            return ""
+            return None
         try:
             status, body = await sidecar_client.get(self._health_port, "/metrics")
         except sidecar_client.NoAnswer:
-            return ""
-        return body.decode("utf-8", "replace") if status == sidecar_client.OK else ""
+            return None
+        return body.decode("utf-8", "replace") if status == sidecar_client.OK else None
 
     def _draining(self, now: float) -> Drain:
         return self.drain or Drain(since=now)

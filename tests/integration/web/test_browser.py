@@ -237,10 +237,11 @@ def test_a_user_logs_in_changes_an_item_and_logs_out(acting: Page, valkey: Serve
     acting.get_by_label("Token").wait_for()
 
 
-def test_a_page_whose_session_has_ended_says_so(acting: Page) -> None:
+def test_a_page_whose_session_has_ended_says_so_and_leads_to_the_login(acting: Page) -> None:
     acting.context.clear_cookies()
-    acting.get_by_text("No update: the session has ended; reload the page to log in.").wait_for()
-    acting.reload()
+    acting.get_by_text("Your login has ended. Log in again.").wait_for()
+    acting.get_by_role("link", name="Log in again.").click()
+    acting.wait_for_url("**/login?next=%2Fqueues%2Fmedia")
     acting.get_by_label("Token").wait_for()
 
 

@@ -28,20 +28,33 @@ function change(old, fresh) {
   });
 }
 
+// Keeps a link that is there already, and so its focus.
+function offerLogin() {
+  if (notice.querySelector("a")) return;
+  const link = document.createElement("a");
+  link.href = location.pathname + location.search;
+  link.textContent = "Log in again.";
+  notice.replaceChildren("Your login has ended. ", link);
+}
+
 async function update() {
   const began = performance.now();
   let pause = PAUSE;
   try {
-    const response = await fetch(location.href, { cache: "no-store" });
-    if (response.redirected) throw new Error("the session has ended; reload the page to log in");
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    const parts = fresh.querySelectorAll("[data-part]");
-    if (!response.ok || !parts.length) throw new Error(SILENT);
-    if (!isPaused) {
-      for (const part of parts) change(document.getElementById(part.id), part);
-      notice.textContent = "";
+    // A redirect leads to the login: to that of this page, or to that of a proxy, maybe on another site.
+    const response = await fetch(location.href, { cache: "no-store", redirect: "manual" });
+    if (response.type === "opaqueredirect" || response.status === 401) {
+      offerLogin();
+    } else {
+      const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+      const parts = fresh.querySelectorAll("[data-part]");
+      if (!response.ok || !parts.length) throw new Error(SILENT);
+      if (!isPaused) {
+        for (const part of parts) change(document.getElementById(part.id), part);
+        notice.textContent = "";
+      }
+      pause = Math.max(PAUSE, Math.min(60000, 10 * (performance.now() - began)));
     }
-    pause = Math.max(PAUSE, Math.min(60000, 10 * (performance.now() - began)));
   } catch (error) {
     notice.textContent = `No update: ${error instanceof TypeError ? SILENT : error.message}.`;
   }

@@ -12,6 +12,7 @@ from claimq_cli.commands.cluster_checks import (
     image_check,
     permission_checks,
     pod_checks,
+    release_checks,
     status_checks,
 )
 from claimq_cli.commands.diagnosis import Check, Commands, failed, has_problem
@@ -171,6 +172,36 @@ def test_different_sidecar_images_are_a_warning() -> None:
     mixed = image_check([deployment("a", "sidecar:2"), deployment("b", "sidecar:1")], COMMANDS)
     assert mixed.state == "warning"
     assert "sidecar:1: b; sidecar:2: a" in mixed.message
+
+
+@pytest.mark.parametrize(
+    ("operators", "crd", "expected", "words"),
+    [
+        (["1.2.9"], "1.2.0", ["ok"], "this command and the operator and the CRD are of claimq 1.2.3"),
+        (["1.2.3"], "", ["ok"], "this command and the operator are of"),
+        ([], "1.2.3", ["ok"], "this command and the CRD are of"),
+        ([], "", [], ""),
+        (["1.3.0", "1.2.0"], "", ["warning"], "operator that applied q0 is of 1.3.0; install the command"),
+        (["1.20.3"], "", ["warning"], "of that release: pip install claimq-cli==1.20.3"),
+        (["1.1.9"], "", ["warning"], "is of 1.1.9; upgrade the chart (charts/claimq/README.md#upgrade), or install"),
+        (["2.2.3"], "", ["warning"], "is of 2.2.3; install the command"),
+        ([""] * 5, "", ["warning"], "operator that applied q0, q1, q2, ... has not written its release"),
+        (["1.2.3"], "1.1.0", ["warning"], "this command is claimq 1.2.3, and the CRD is of 1.1.0; install or"),
+        (["1.1.0"], "2.0.0", ["warning", "warning"], "is of 1.1.0"),
+    ],
+)  # fmt: skip
+def test_an_operator_or_a_definition_of_another_minor_version_is_a_warning(
+    operators: list[str], crd: str, expected: list[str], words: str
+) -> None:
+    deployments = [
+        {"metadata": {"name": f"q{n}", "labels": {"claimq.dev/operator-version": one} if one else {}}}
+        for n, one in enumerate(operators)
+    ]
+    definition = {"metadata": {"labels": {"app.kubernetes.io/version": crd}}} if crd else {}
+    found = release_checks(deployments, definition, "1.2.3")
+    assert states(found) == expected
+    assert words in (f"{found[0].message}; {found[0].fix}" if found else "")
+    assert release_checks(deployments, definition, "") == []
 
 
 def test_only_settings_that_lose_items_or_stop_queues_are_problems() -> None:

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from claimq_cli.commands.diagnosis import Check, Commands, ok, problem, warning
 from claimq_cli.output.answers import age, count
-from claimq_spec.names import API_VERSION, QUEUE_LABEL, SIDECAR_CONTAINER
+from claimq_spec.names import (
+    API_VERSION,
+    OPERATOR_VERSION_LABEL,
+    QUEUE_LABEL,
+    SIDECAR_CONTAINER,
+    VERSION_LABEL,
+)
+from claimq_spec.release import minor_of
 
 Json = Mapping[str, Any]
 NOT_READY_SECONDS = 120.0
@@ -16,6 +23,9 @@ NOT_READY_SECONDS = 120.0
 GROUP, _, VERSION = API_VERSION.partition("/")
 DEFINITION = f"CRD reliablequeues.{GROUP}"
 _INSTALL = "install or upgrade the chart, or `kubectl apply --server-side -f crds/`"
+_UPGRADE = "upgrade the chart (charts/claimq/README.md#upgrade)"
+_RELEASES = "releases"
+_MOST_NAMED = 3
 _TRANSIENT = ("PodInitializing", "ContainerCreating")
 _CRASHES = ("CrashLoopBackOff", "RunContainerError")
 
@@ -192,6 +202,51 @@ def image_check(deployments: Iterable[Json], commands: Commands) -> Check:
             f"{commands.kubectl} rollout status deployment/NAME; or remove spec.sidecar.image of the queue",
         )
     return ok(subject, f"all worker Deployments have {next(iter(by_image), 'none')}")
+
+
+def release_checks(deployments: Iterable[Json], definition: Json, release: str) -> list[Check]:
+    """Whether the operator that applied the worker Deployments, and the definition, are of the release of this command:
+    their major and minor numbers are equal. Nothing without any of them, or if the release of the command is unknown.
+
+    ``definition``: empty if the user may not read it.
+    """
+    own = minor_of(release)
+    if own is None:
+        return []
+    by_release: dict[str, list[str]] = {}
+    for body in deployments:
+        metadata = body["metadata"]
+        by_release.setdefault(_part(metadata, "labels").get(OPERATOR_VERSION_LABEL, ""), []).append(
+            metadata["name"]
+        )
+    others = {one: names for one, names in sorted(by_release.items()) if minor_of(one) != own}
+    found = [_operator_warning(one, names, release) for one, names in others.items()]
+    installed = str(_part(_part(definition, "metadata"), "labels").get(VERSION_LABEL) or "")
+    if installed and minor_of(installed) != own:
+        found.append(
+            warning(_RELEASES, f"this command is claimq {release}, and the CRD is of {installed}", _INSTALL)
+        )
+    compared = [*(["the operator"] if by_release else []), *(["the CRD"] if installed else [])]
+    if not found and compared:
+        found.append(ok(_RELEASES, f"this command and {' and '.join(compared)} are of claimq {release}"))
+    return found
+
+
+def _operator_warning(other: str, names: list[str], release: str) -> Check:
+    named = ", ".join(sorted(names)[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+    theirs = minor_of(other)
+    if theirs is None:
+        text = (
+            f"the operator that applied {named} has not written its release, so it is older than this command"
+        )
+        return warning(_RELEASES, f"{text} ({release})", _UPGRADE)
+    text = f"this command is claimq {release}, and the operator that applied {named} is of {other}"
+    is_older = theirs < (minor_of(release) or theirs)
+    return warning(_RELEASES, text, f"{_UPGRADE}, or {_install(other)}" if is_older else _install(other))
+
+
+def _install(release: str) -> str:
+    return f"install the command of that release: pip install claimq-cli=={release}"
 
 
 def _conditions(status: Json) -> dict[str, Json]:

@@ -31,6 +31,7 @@ from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, text_of
 from claimq_cli.server_choice import Chosen
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
+from claimq_spec.release import RELEASE
 
 Json = dict[str, Any]
 _MOST_GROUPED = 500
@@ -93,7 +94,7 @@ async def _on_cluster(cluster: ClusterAccess, name: str | None, commands: Comman
         asyncio.to_thread(_permissions, cluster.kubectl),
         asyncio.to_thread(_reliable_queues, cluster.kubectl, name, commands),
         asyncio.to_thread(_pods, cluster.kubectl, name, commands),
-        asyncio.to_thread(_images, cluster.kubectl, commands),
+        asyncio.to_thread(_deployments, cluster.kubectl, commands),
         _cluster_servers(cluster, name, commands),
     )
     return [first, *(check for part in parts for check in part)]
@@ -141,12 +142,17 @@ def _pods(kubectl: Kubectl, name: str | None, commands: Commands) -> list[Check]
     return cluster_checks.pod_checks(pods, _now(), commands)
 
 
-def _images(kubectl: Kubectl, commands: Commands) -> list[Check]:
+def _deployments(kubectl: Kubectl, commands: Commands) -> list[Check]:
     try:
         deployments = kubectl.get("deployments", _WORKERS.format(""))["items"]
     except CommandError as error:
         return [not_checked("sidecar images", error, _PERMISSION)]
-    return [cluster_checks.image_check(deployments, commands)]
+    try:
+        definition: Json = kubectl.get(f"crd/{KIND}")
+    except CommandError:  # few users may read definitions
+        definition = {}
+    releases = cluster_checks.release_checks(deployments, definition, RELEASE)
+    return [cluster_checks.image_check(deployments, commands), *releases]
 
 
 async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: Commands) -> list[Check]:

@@ -16,7 +16,8 @@ from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import DEPLOYMENTS, Json, parts
 from claimq_spec.manifest import QueueSpec
-from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN
+from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, OPERATOR_VERSION_LABEL
+from claimq_spec.release import release_labels
 
 SHARED_GROUP = 64646
 """The group that owns the socket's directory, so that app and sidecar can run as different users."""
@@ -46,7 +47,9 @@ def deployment(
     }
     if replicas is not None:
         body["replicas"] = replicas
-    return WorkerDeployment(resource.child(DEPLOYMENTS, body), left_out)
+    # Not in the template, where another release would replace all pods.
+    labels = release_labels(OPERATOR_VERSION_LABEL)
+    return WorkerDeployment(resource.child(DEPLOYMENTS, body, labels), left_out)
 
 
 def _template(

@@ -56,8 +56,9 @@ class QueueResource:
             for one in parts(child["metadata"], "ownerReferences")
         )
 
-    def child(self, kind: Kind, spec: Json) -> Json:
-        """A child object, which the cluster deletes together with the queue."""
+    def child(self, kind: Kind, spec: Json, labels: Mapping[str, str] | None = None) -> Json:
+        """A child object, which the cluster deletes together with the queue. ``labels``: in addition to those of all
+        children."""
         owner = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -69,7 +70,7 @@ class QueueResource:
         metadata = {
             "name": child_name(self.name),
             "namespace": self.namespace,
-            "labels": child_labels(self.name),
+            "labels": {**child_labels(self.name), **(labels or {})},
             "ownerReferences": [owner],
         }
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}

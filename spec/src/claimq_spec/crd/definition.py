@@ -11,6 +11,8 @@ from claimq_spec.crd.cel import ROOT_RULES
 from claimq_spec.crd.schema import Schema, object_schema
 from claimq_spec.manifest.parsing import KIND
 from claimq_spec.manifest.queue_spec import QueueSpec
+from claimq_spec.names import VERSION_LABEL
+from claimq_spec.release import release_labels
 
 GROUP = "claimq.dev"
 VERSION = "v1alpha1"
@@ -27,7 +29,7 @@ def custom_resource_definition() -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{PLURAL}.{GROUP}", "labels": release_labels(VERSION_LABEL)},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",

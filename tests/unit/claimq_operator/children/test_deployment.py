@@ -1,6 +1,7 @@
 """The worker Deployment: what claimq injects, what the template adds, and Pod Security `restricted`."""
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -47,6 +48,14 @@ def test_the_sidecar_is_native_and_after_the_templates_init_containers(build: Bu
     made = build(worker={"template": {"spec": {"initContainers": [{"name": "mesh", "image": "mesh:1"}]}}})
     assert [one["name"] for one in pod_of(made)["initContainers"]] == ["mesh", "claimq-sidecar"]
     assert sidecar_of(made)["restartPolicy"] == "Always"
+
+
+def test_the_deployment_and_not_its_pods_has_the_release_of_the_operator(build: Build) -> None:
+    # In the template, each upgrade of the operator would replace all workers.
+    made, label = build(), "claimq.dev/operator-version"
+    assert made.body["metadata"]["labels"][label] == version("claimq-operator")
+    assert label not in made.body["spec"]["template"]["metadata"]["labels"]
+    assert label not in made.body["spec"]["selector"]["matchLabels"]
 
 
 def test_both_containers_share_the_socket_in_memory(build: Build) -> None:

@@ -56,13 +56,13 @@ def located_of(document: Json) -> Located:
 
 
 def document_of(new: NewItem) -> Json:
-    """The document of an item to enqueue, with its payload in base64."""
-    fields = {one.name: getattr(new, one.name) for one in dataclasses.fields(NewItem)}
-    payload = payload_bytes(fields.pop("payload"))
-    if isinstance(fields["deadline"], timedelta):
-        fields["expires_in"] = fields.pop("deadline").total_seconds()
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {"payload_base64": base64.b64encode(payload).decode(), **given}
+    """The document of an item to enqueue: its payload in base64, and the options that are not the defaults. A page
+    refuses those that it does not know."""
+    _, *options = dataclasses.fields(NewItem)
+    given = {one.name: value for one in options if (value := getattr(new, one.name)) != one.default}
+    if isinstance(given.get("deadline"), timedelta):
+        given["expires_in"] = given.pop("deadline").total_seconds()
+    return {"payload_base64": base64.b64encode(payload_bytes(new.payload)).decode(), **given}
 
 
 def enqueued_of(document: Json) -> Enqueued:

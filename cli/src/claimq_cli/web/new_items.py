@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -13,7 +13,9 @@ from claimq.model import NewItem
 from claimq_cli.migration.item_files import item_of_fields
 
 _MOST_ITEMS = 1000
-_KNOWN = {one.name for one in fields(NewItem)} | {"payload_base64", "expires_in"}
+_KNOWN = {
+    "payload", "payload_base64", "id", "client", "at", "delay", "headers", "deadline", "expires_in", "max_requeues",
+}  # fmt: skip
 
 
 def items_of(body: bytes) -> list[NewItem]:

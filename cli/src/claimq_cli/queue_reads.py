@@ -11,6 +11,7 @@ import claimq
 from claimq.address import local_mode
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.tokens import number_of
+from claimq_cli.by_hand import is_by_hand
 from claimq_cli.remote.remote_queue import RemoteQueue
 
 LIVE_SECONDS = 15.0
@@ -26,8 +27,14 @@ ReadableQueue = claimq.ReliableQueue | RemoteQueue
 """A queue whose state can be read: of the library, or through the API of a web page."""
 
 
+async def workers_of(queue: ReadableQueue) -> list[WorkerInfo]:
+    """The workers that hold claims or were seen within the last hour. A command or a web page that acts on an item is
+    among them only while it holds it."""
+    return [one for one in await queue.workers() if one.busy or not is_by_hand(one.worker)]
+
+
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
-    """The workers that hold claims or have asked for some within LIVE_SECONDS."""
+    """Those that hold claims or have asked for some within LIVE_SECONDS."""
     return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
 
 
@@ -36,7 +43,7 @@ async def status_of(queue: ReadableQueue) -> tuple[Snapshot, list[WorkerInfo]]:
     if isinstance(queue, RemoteQueue):
         return await queue.status()
     snapshot = await queue.snapshot()
-    return snapshot, live_workers(await queue.workers(), snapshot.now)
+    return snapshot, live_workers(await workers_of(queue), snapshot.now)
 
 
 async def within_bytes(

@@ -53,6 +53,26 @@ def verdict_of(queue: Queue, claim: claimq.Claim | None) -> Verdict | None:
     return (queue.done(claim))[0].verdict if claim else None
 
 
+def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Queue) -> None:
+    def workers(*command: str) -> list[tuple[str, int]]:
+        return [(one["worker"], one["busy"]) for one in on(*command, "q", "-o", "json").json["workers"]]
+
+    bring(queue, "delayed")
+    assert on("item", "run-now", "q", "x").code == 0
+    assert on("item", "cancel", "q", "a").code == 0
+    # The test holds what it has run, and is a worker; of the names that have claimed, no other one is left.
+    assert [one.item.id for one in queue.claim(1, wait=0)] == ["x"]
+    assert workers("workers") == workers("status") == [("w1", 1)]
+    assert len(queue.workers()) == 3
+    (held,) = on("claim", "q", "-o", "json").json["claims"]
+    assert workers("workers") == workers("status")
+    name, own = workers("workers")
+    assert own == ("w1", 1)
+    assert name[0].startswith("by-hand.")
+    assert on("done", "q", held["token"]).code == 0
+    assert workers("workers") == [("w1", 1)]
+
+
 def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> None:
     on("enqueue", "q", "payload", "--id", "x", "--header", "tenant=acme", "--header", "note=a = b")
     on("enqueue", "q", "y", "--id", "l", "--deadline", "2100-01-01T00:00:00Z", "--max-requeues", "2")

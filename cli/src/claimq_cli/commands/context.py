@@ -15,6 +15,7 @@ import click
 import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
+from claimq_cli.by_hand import name_by_hand
 from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.needs_server import needs_server
 from claimq_cli.commands.queue_names import NewQueue, check_exists, did_you_mean
@@ -98,11 +99,13 @@ class Context:
         return servers[0]
 
     @asynccontextmanager
-    async def queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
-        """The queue, connected inside the block. CommandError if it does not exist."""
+    async def queue(self, name: str, *, worker: str = "") -> AsyncGenerator[claimq.ReliableQueue]:
+        """The queue, connected inside the block. CommandError if it does not exist.
+
+        ``worker``: the name of a worker; without one, claims are those of a command that acts on items."""
         chosen = await self.chosen(name)
         async with claimq.connect(settings=chosen.settings) as server:
-            queue = server.queue(chosen.queue_name(name))
+            queue = server.queue(chosen.queue_name(name), worker=worker or name_by_hand())
             await check_exists(server, queue)
             yield queue
 

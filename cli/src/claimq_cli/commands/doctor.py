@@ -28,6 +28,7 @@ from claimq_cli.commands.diagnosis import (
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, text_of
+from claimq_cli.queue_reads import workers_of
 from claimq_cli.server_choice import Chosen
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
@@ -228,7 +229,7 @@ async def _queue(
         ]
     snapshot = await queue.snapshot()
     newest, _ = await newest_failed(queue, snapshot.lengths[State.FAILED], 0, _MOST_GROUPED)
-    policy, workers = await queue.policy(), await queue.workers()
+    policy, workers = await queue.policy(), await workers_of(queue)
     observed = server_checks.ObservedQueue(
         snapshot, workers, policy.busy_expiry, groups_of(newest), len(newest)
     )

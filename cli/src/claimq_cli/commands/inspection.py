@@ -19,7 +19,7 @@ from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
 from claimq_cli.output.answers import age, instant, payload
-from claimq_cli.queue_reads import longest_claims, status_of
+from claimq_cli.queue_reads import longest_claims, status_of, workers_of
 from claimq_cli.remote.page_api import PageApi
 from claimq_cli.remote.remote_queue import RemoteQueue
 from claimq_cli.server_choice import Chosen
@@ -340,13 +340,14 @@ def _block(heading: str, lines: Sequence[str]) -> list[str]:
 async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME.
 
-    Those that hold claims or were seen within the last hour.
+    Those that hold claims or were seen within the last hour. Commands and web pages that act on items have names that
+    begin with "by-hand.", and are listed only while they hold one.
 
     \b
     claimq workers thumbnails
     """
     async with context.read_queue(name) as queue:
-        found = await queue.workers()
+        found = await workers_of(queue)
     context.answers.give_table(
         {"queue": name, "workers": [documents.worker(one) for one in found]},
         ["worker", ">busy", "last seen"],

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import click
 
 import claimq
+from claimq.server import default_worker
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Duration
 from claimq_cli.commands.queue_argument import queue_argument
@@ -130,7 +131,7 @@ async def _handler(
     """The connected queue and the handler. Nothing that the programs have started is left after the block."""
     stdout = _STDERR if context.answers.is_document else _STDOUT
     with Sink(stdout, "stdout") as out, Sink(_STDERR, "stderr") as errors:
-        async with context.queue(name) as queue, Guard() as guard:
+        async with context.queue(name, worker=default_worker()) as queue, Guard() as guard:
             yield queue, ItemHandler(name, line, limits, guard, (out, errors), os.environ)
 
 

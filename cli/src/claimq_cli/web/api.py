@@ -17,7 +17,7 @@ from claimq.arguments import choice
 from claimq.model import Located, State
 from claimq_cli.output import documents
 from claimq_cli.queue_actions import policy_of
-from claimq_cli.queue_reads import live_workers, within_bytes
+from claimq_cli.queue_reads import live_workers, within_bytes, workers_of
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web.access import Right
 from claimq_cli.web.actions import answer
@@ -33,11 +33,11 @@ _ONLY_READS = "this page changes nothing; start it with --actions (web.actions o
 
 async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
     snapshot = await queue.snapshot()
-    return documents.status("", snapshot, live_workers(await queue.workers(), snapshot.now))
+    return documents.status("", snapshot, live_workers(await workers_of(queue), snapshot.now))
 
 
 async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
-    return {"workers": [documents.worker(one) for one in await queue.workers()]}
+    return {"workers": [documents.worker(one) for one in await workers_of(queue)]}
 
 
 async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:

@@ -15,6 +15,7 @@ from pathlib import Path
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
+from claimq_cli.by_hand import name_by_hand
 from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, reachable, secrets_of
 from claimq_cli.errors import CommandError, lines_of
 from claimq_cli.item_actions import Record
@@ -235,7 +236,7 @@ class ClusterQueues:
         settings = replace(found.settings, largest_reply=_LARGEST_REPLY)
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
-        queue = self._servers[settings].queue(found.queue_name)
+        queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())
         return _Known(body, queue, settings, "", read_at)
 
     def _files(self, namespace: str = "", *, without: str = "") -> set[str]:

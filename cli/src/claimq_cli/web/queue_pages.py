@@ -10,7 +10,7 @@ import claimq
 from claimq.model import Located, State
 from claimq_cli.item_filter import reason_of
 from claimq_cli.output.decisions import decision_rows
-from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes
+from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes, workers_of
 from claimq_cli.web.curves import RATES, curves_of, plots_of, up_to_now
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
@@ -31,7 +31,7 @@ _USUAL_HOURS = 6
 
 async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
     """Lengths, rates, times, plots, workers and the scaling decision."""
-    workers = live_workers(await queue.workers(), sample.at)
+    workers = live_workers(await workers_of(queue), sample.at)
     samples = samples_of(sample, ring)
     ends = recent(samples)
     last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import claimq
+from claimq_cli.by_hand import name_by_hand
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import Record, recorded_in
 
@@ -123,7 +124,11 @@ class ServerQueues(QueuesWithoutObjects):
 
     def queue(self, name: str) -> claimq.ReliableQueue | None:
         """The queue of that name, also one that is not in the index. InvalidName."""
-        return None if self._chosen and name not in self._chosen else self._server.queue(name)
+        return (
+            None
+            if self._chosen and name not in self._chosen
+            else self._server.queue(name, worker=name_by_hand())
+        )
 
     def decisions(self) -> Mapping[str, Json]:
         """The decisions of a local mode that uses this server."""

@@ -19,7 +19,7 @@ import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
 from claimq_cli.item_filter import fields_of
-from claimq_cli.queue_reads import live_workers
+from claimq_cli.queue_reads import live_workers, workers_of
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
@@ -212,7 +212,7 @@ class Site:
             sample = await self.sampler.sample(name)
             if sample is None:
                 return []
-            workers = live_workers(await queue.workers(), sample.at)
+            workers = live_workers(await workers_of(queue), sample.at)
         ring = self.sampler.samples.ring(name)
         samples = ring.samples() if ring else []
         ends = recent(samples)

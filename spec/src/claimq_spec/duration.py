@@ -10,11 +10,8 @@ import re
 
 from claimq.arguments import CENTURY, is_finite
 
-_NUMBER = r"[0-9]{1,%d}(?:\.[0-9]{1,3})?"
-
-DURATION_PATTERN = (
-    "^(?:" + _NUMBER % 6 + "h)?(?:" + _NUMBER % 7 + "m)?(?:" + _NUMBER % 9 + "s)?(?:[0-9]{1,12}ms)?$"
-)
+_FORM = r"^(?:[0-9]%s(?:\.[0-9]{1,3})?h)?(?:[0-9]%s(?:\.[0-9]{1,3})?m)?(?:[0-9]%s(?:\.[0-9]{1,3})?s)?(?:[0-9]%sms)?$"
+DURATION_PATTERN = _FORM % ("{1,6}", "{1,7}", "{1,9}", "{1,12}")
 """The form as a regular expression (RE2 takes it too). It matches the empty text: ask for two characters or more."""
 
 LONGEST = CENTURY
@@ -22,6 +19,7 @@ LONGEST = CENTURY
 
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3}))?(ms|h|m|s)")
 _WHOLE = re.compile(DURATION_PATTERN)
+_WITH_MORE_DIGITS = re.compile(_FORM % ("+", "+", "+", "+"))
 _UNIT_MS = {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _READABLE = ((119.5, "s", 1), (119.5 * 60, "min", 60), (47.5 * 3600, "h", 3600), (LONGEST + 1, "d", 86400))
 """Each unit: the seconds below which it is used, and its length in seconds."""
@@ -84,6 +82,8 @@ def _advice(text: str) -> str:
         return f'"{text}" has no unit; write "{text}s" for seconds, or use "ms", "m" or "h"'
     if days := re.fullmatch(r"([0-9]{1,4})d", text, re.ASCII):
         return f'"{text}" is in days, which is not a unit here; write "{int(days[1]) * 24}h"'
+    if text and _WITH_MORE_DIGITS.fullmatch(text):
+        return f'"{text}" has too many digits; the longest duration is "{format_duration(LONGEST)}", a hundred years'
     if text.startswith("-"):
         return f'"{text}" is negative; {usual}'
     return f'"{text}" is not a duration; {usual} (hours, minutes, seconds, milliseconds, in this order)'

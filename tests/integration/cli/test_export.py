@@ -136,12 +136,12 @@ def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
     assert (found.state.value, found.item.last_error) == (("failed", "second") if again else ("main", None))
 
 
-@pytest.mark.parametrize("target", ["", "list:"])
+@pytest.mark.parametrize("target", ["", "list:", "rq:"])
 def test_a_target_without_a_name_is_refused(on: Claimq, failures: BlockingQueue, target: str) -> None:
     answer = on("failed", "export", "q", "--remove", "--to", target)
-    assert (answer.code, answer.err) == (
-        2, "claimq: --to needs the name of a new file, '-' for stdout, or list:KEY\n",
-    )  # fmt: skip
+    named = "list:NAME, fifo:NAME, sidekiq:NAME, rq:NAME, bullmq:NAME"
+    said = f"claimq: --to needs the name of a new file, '-' for stdout, or one of {named}\n"
+    assert (answer.code, answer.err) == (2, said)
     assert failures.length("failed") == 300
 
 
@@ -257,9 +257,18 @@ def test_a_paused_queue_is_not_taken_from(on: Claimq, filled: BlockingQueue) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--remove"], "--remove needs --to FILE or list:KEY"),
+        (["--remove"], "--remove needs another target than stdout, whose reader may lose items"),
         (["--remove", "--to", "a", "--state", "delayed"], "--remove takes items in main and failed"),
         (["--null"], "--null needs --format raw"),
+        (["--to", "rq:a", "--next-end", "left"], "--next-end needs --to list:KEY"),
+        (["--to", "rq:a", "--prefix", "b"], "--prefix needs --to sidekiq:NAME or bullmq:NAME"),
+        (["--to", "list:a", "--job-name", "a.b"], "--job-name needs --to rq:NAME or bullmq:NAME"),
+        (["--to", "bullmq:a", "--job-timeout", "1m"], "--job-timeout needs --to rq:NAME"),
+        (
+            ["--to", "rq:a", "--job-name", "send"],
+            '--job-name "send" is no name of a job; with rq: write MODULE',
+        ),
+        (["--to", "bullmq:a", "--job-name", ""], '--job-name "" is no name of a job'),
         (["--to", "there"], "there exists; name a new file"),
         (["--to", "no/such/folder"], "cannot be written (No such file or directory)"),
     ],

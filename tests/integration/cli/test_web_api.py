@@ -311,7 +311,7 @@ def test_errors_of_a_page_say_what_to_do(
         (("delete", "q", "--web-api", address), "kubectl delete reliablequeue NAME"),
         (("claim", "q", "--web-api", address), "use `claimq item cancel`"),
         (("failed", "export", "q", "--to", "x", "--remove", "--web-api", address), "omit --remove"),
-        (("export", "q", "--to", "list:x", "--web-api", address), "for list:KEY give --target"),
+        (("export", "q", "--to", "list:x", "--web-api", address), "for another queue system give --target"),
     ):
         answer = claimq(*words)
         assert (answer.code, why in answer.err) == (2, True), words

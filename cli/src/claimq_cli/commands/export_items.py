@@ -1,5 +1,5 @@
-"""`claimq export` and `claimq failed export`: write items to a file or a list, and with --remove take them out of the
-queue.
+"""`claimq export` and `claimq failed export`: write items to a file or another queue system, and with --remove take
+them out of the queue.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import click
 
 from claimq.model import Located, State
 from claimq_cli.commands.context import Context, with_context
-from claimq_cli.commands.export_target import Target, export, target_options
+from claimq_cli.commands.export_options import Target, target_options
+from claimq_cli.commands.export_target import export
 from claimq_cli.commands.item_selection import filters
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import USAGE, CommandError
@@ -35,8 +36,8 @@ from claimq_cli.rate_limit import Pace
 )
 @target_options
 @with_context
-async def export_items(context: Context, name: str, states: tuple[str, ...], target: Target) -> None:
-    """Write the items of the queue NAME to a file or a list.
+async def export_items(context: Context, name: str, states: tuple[str, ...], target: Target) -> int:
+    """Write the items of the queue NAME to a file, or to another queue system.
 
     `claimq import` reads JSON lines and CSV.
 
@@ -44,6 +45,8 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
     claimq export mails > mails.jsonl
     claimq export mails --state main --state delayed --format csv --to mails.csv
     claimq export mails --remove --to list:emails
+    claimq export mails --remove --to rq:mails --target redis://old:6379/0 --dry-run
+    claimq export mails --remove --to bullmq:mails --job-name send
 
     Without --remove the queue does not change. Pause it and stop its workers for a complete export.
     """
@@ -54,14 +57,14 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
         )
 
     async def portions(
-        queue: ReadableQueue, pace: Pace, stop: asyncio.Event
+        queue: ReadableQueue, pace: Pace, stop: asyncio.Event, removes: bool
     ) -> AsyncGenerator[list[Located]]:
         for state in chosen:
-            async with aclosing(portions_of(queue, state, pace, stop, removes=target.removes)) as found:
+            async with aclosing(portions_of(queue, state, pace, stop, removes=removes)) as found:
                 async for portion in found:
                     yield portion
 
-    await export(context, name, target, portions)
+    return await export(context, name, target, portions)
 
 
 @click.command("export")
@@ -69,8 +72,8 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
 @filters()
 @target_options
 @with_context
-async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> None:
-    """Write failed items of the queue NAME to a file or a list, oldest failure first.
+async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> int:
+    """Write failed items of the queue NAME to a file or another queue system, oldest failure first.
 
     JSON lines have the last error and the counters of each item. `claimq import` reads them.
 
@@ -80,16 +83,16 @@ async def export_failed(context: Context, name: str, wanted: ItemFilter, target:
     """
 
     async def portions(
-        queue: ReadableQueue, pace: Pace, stop: asyncio.Event
+        queue: ReadableQueue, pace: Pace, stop: asyncio.Event, removes: bool
     ) -> AsyncGenerator[list[Located]]:
         now = (await queue.snapshot()).now
 
         def matches(one: Located) -> bool:
             return wanted.passes(one, now)
 
-        failed = portions_of(queue, State.FAILED, pace, stop, matches, removes=target.removes)
+        failed = portions_of(queue, State.FAILED, pace, stop, matches, removes=removes)
         async with aclosing(failed) as found:
             async for portion in found:
                 yield portion
 
-    await export(context, name, target, portions)
+    return await export(context, name, target, portions)

@@ -1,4 +1,4 @@
-"""The option `--from` of `claimq import`, and the form of a file."""
+"""Queues of other systems, as `claimq import --from` and `claimq export --to` name them, and the form of a file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from claimq_cli.migration.layouts import RQ, BullMQ, PlainList, ReliableFIFO, Si
 
 FORMS = ("jsonl", "csv")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
-_KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
+KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
 
 
-def layout_of(source: str, *, prefix: str, next_end: str) -> Layout | None:
-    """The layout of ``KIND:NAME``; None for a file. CommandError for options that the kind does not have."""
-    kind, _, name = source.partition(":")
-    is_known = kind in _KINDS and bool(name)
+def layout_of(option: str, value: str, *, prefix: str, next_end: str) -> Layout | None:
+    """The layout of ``KIND:NAME``; None for a file. ``option``: which has this value. CommandError for options that the
+    kind does not have."""
+    kind, _, name = value.partition(":")
+    is_known = kind in KINDS and bool(name)
     if prefix and not (is_known and kind in ("sidekiq", "bullmq")):
-        raise CommandError("--prefix needs --from sidekiq:NAME or bullmq:NAME", USAGE)
+        raise CommandError(f"--prefix needs {option} sidekiq:NAME or bullmq:NAME", USAGE)
     if next_end and not (is_known and kind == "list"):
-        raise CommandError("--next-end needs --from list:KEY", USAGE)
+        raise CommandError(f"--next-end needs {option} list:KEY", USAGE)
     if not is_known:
         return None
     match kind:
@@ -40,7 +41,7 @@ def form_of(source: str, form: str | None) -> str:
     """The form of a file: as given, or by its name. CommandError if it is unknown."""
     found = form or _SUFFIXES.get(PurePath(source).suffix.lower())
     if found is None:
-        kinds = ", ".join(f"{kind}:NAME" for kind in _KINDS)
+        kinds = ", ".join(f"{kind}:NAME" for kind in KINDS)
         raise CommandError(
             f'--from "{source}" is neither one of {kinds} nor a file .jsonl or .csv; for another file or - add '
             "--format jsonl or csv",

@@ -12,7 +12,8 @@ _INSTEAD = {
     "delete": "delete its ReliableQueue instead: kubectl delete reliablequeue NAME",
     "doctor": "omit --web-api, and give -n NAMESPACE: it checks what you may read with kubectl",
     "done": _CLAIMS,
-    "export": "omit --remove, and for list:KEY give --target; `claimq failed remove` takes the ids of exported items",
+    "export": "omit --remove, and for another queue system give --target; `claimq failed remove` takes the ids of "
+    "exported items",
     "fail": _CLAIMS,
     "import": "use `claimq enqueue --lines`, or run it where the server can be reached",
     "record": "run it where the server can be reached; `claimq top` shows the rates",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, cast
 
@@ -66,11 +66,23 @@ class Entry:
         return cls(int(place), float(score) if score else None, value)
 
 
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to write: the value, when it is due (Unix seconds; None: now), and its job, if the system keeps jobs in
+    hashes."""
+
+    value: bytes
+    due_at: float | None = None
+    job: Job = field(default_factory=dict[bytes, bytes])
+
+
 class Layout(ABC):
-    """How another system stores one of its queues."""
+    """How another system stores one of its queues. ``index``: the set of the system's queues and what it has for this
+    one, if the system has such a set."""
 
     kind: ClassVar[str]
     has_job_hashes: ClassVar[bool] = False
+    index: tuple[str, str] | None = None
 
     def __init__(self, name: str, places: tuple[Place, ...], left_alone: tuple[LeftAlone, ...] = ()) -> None:
         self.name = name

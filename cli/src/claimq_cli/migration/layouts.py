@@ -71,6 +71,7 @@ class Sidekiq(Layout):
             Place(f"{start}retry", Order.SCORES, "to be retried"),
         )
         super().__init__(name, places, (LeftAlone(f"{start}dead", "zset", "dead (of all queues)"),))
+        self.index = (f"{start}queues", name)
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The payload is the JSON that Sidekiq wrote; the id is its ``jid``."""
@@ -102,6 +103,7 @@ class RQ(Layout):
             LeftAlone(f"rq:failed:{name}", "zset", "failed"),
         )
         super().__init__(name, places, left)
+        self.index = ("rq:queues", f"rq:queue:{name}")
 
     def job_keys(self, entry: Entry) -> tuple[str, ...]:
         """The job's hash."""
@@ -122,7 +124,7 @@ class BullMQ(Layout):
     has_job_hashes: ClassVar[bool] = True
 
     def __init__(self, name: str, prefix: str) -> None:
-        self._start = start = f"{prefix or 'bull'}:{name}:"
+        self.start = start = f"{prefix or 'bull'}:{name}:"
         places = (
             Place(f"{start}wait", Order.RIGHT, "waiting"),
             Place(f"{start}paused", Order.RIGHT, "paused"),
@@ -139,7 +141,7 @@ class BullMQ(Layout):
 
     def job_keys(self, entry: Entry) -> tuple[str, ...]:
         """The job's hash and its log."""
-        key = f"{self._start}{text_of(entry.value)}"
+        key = f"{self.start}{text_of(entry.value)}"
         return (key, f"{key}:logs")
 
     def due_at(self, entry: Entry) -> float | None:

@@ -33,6 +33,6 @@ class OtherServer:
         except Exception as error:
             raise translate(error, doing=self._name) from error
 
-    async def push(self, key: str, *, next_end: str, payloads: Sequence[bytes]) -> None:
-        """Adds values to a list whose consumers take from this end, in order and in one step."""
-        await self.call("LPUSH" if next_end == "right" else "RPUSH", key, *payloads)
+    async def script(self, text: str, keys: Sequence[str], *words: str | bytes | float) -> Any:
+        """Runs a script once."""
+        return await self.call("EVAL", text, len(keys), *keys, *words)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import claimq
 from claimq_cli.migration.layout import Entry, Layout, LeftAlone
@@ -104,7 +103,7 @@ class SourceServer(OtherServer):
     async def page(self, place: int, first: int, most: int) -> list[Entry]:
         """Entries of a place in the order of the source, beginning at a position."""
         at = self._layout.places[place]
-        found = await self._script(_PAGE, [at.key], at.order, first, most, PAGE_BYTES)
+        found = await self.script(_PAGE, [at.key], at.order, first, most, PAGE_BYTES)
         return [
             Entry(place, float(score) if score else None, value)
             for value, score in zip(found[::2], found[1::2], strict=True)
@@ -121,7 +120,7 @@ class SourceServer(OtherServer):
         at = self._layout.places[place]
         values = [entry.value for entry in entries]
         keys = [self._list, self._hash, at.key]
-        await self._script(_TAKE, keys, at.order, place, queue, now, token, *values)
+        await self.script(_TAKE, keys, at.order, place, queue, now, token, *values)
 
     async def batch(self) -> Batch | None:
         """The batch that was taken last and is not finished; None without one."""
@@ -138,15 +137,12 @@ class SourceServer(OtherServer):
         """Deletes a batch with the jobs of its entries, in one step."""
         jobs = [key for entry in batch.entries for key in self._layout.job_keys(entry)]
         keys = [self._list, self._hash, *jobs]
-        await self._script(_FINISH, keys, batch.token, batch.moved, len(batch.entries))
+        await self.script(_FINISH, keys, batch.token, batch.moved, len(batch.entries))
 
     async def close_import(self) -> None:
         """Deletes what the import keeps on the server, if no batch is left."""
-        await self._script(_CLOSE, [self._list, self._hash])
+        await self.script(_CLOSE, [self._list, self._hash])
 
     async def length(self, left: LeftAlone) -> int:
         """How many entries a key has."""
         return int(await self.call("ZCARD" if left.kind == "zset" else "LLEN", left.key))
-
-    async def _script(self, text: str, keys: Sequence[str], *words: str | bytes | float) -> Any:
-        return await self.call("EVAL", text, len(keys), *keys, *words)

@@ -114,7 +114,7 @@ def test_a_page_has_the_curves_of_the_hours_before_its_start(
 
     text = eventually_sync(own)
     assert "Prometheus cannot be reached. The plots have the samples of this page." in text
-    assert "highest 2<" in plots(text)["Items"]
+    assert '; highest 2"' in plots(text)["Items"]
 
 
 def test_a_queue_without_series_has_the_samples_of_the_page(

@@ -21,7 +21,7 @@ _LEVELS = {
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}"
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 _PLOTS: Mapping[str, tuple[str, Callable[[float], str]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ from claimq_cli.web.samples import Sample, per_second
 
 WIDTH, HEIGHT = 640.0, 160.0
 _MOST_POINTS = 240
+_MOST_STRETCHES = 60
 _HALF_A_DAY = 12 * 3600.0
 Points = Sequence[tuple[float, float]]
 """Instants with values. NaN is an unknown value: the curve has a gap there."""
@@ -28,12 +29,23 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the time of a plot: where it is in the plot's coordinates, its begin and the highest values in it."""
+
+    x: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: curves, the highest value and the times at its ends as text, and a sentence instead of the picture."""
+    """A plot: curves, the values at its top, middle and bottom and the times at its ends as text, what to show at a
+    pointer, and a sentence instead of the picture."""
 
     title: str
     curves: tuple[Curve, ...]
-    highest: str
+    stretches: tuple[Stretch, ...]
+    axis: tuple[str, str, str]
     begin: str
     end: str
     summary: str
@@ -50,18 +62,33 @@ def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[f
     begin, end = thinned[0][1][0][0], thinned[0][1][-1][0]
     top, written = max(known), _clock if end - begin < _HALF_A_DAY else _day_and_clock
     drawn = tuple(
-        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), _last(points, shown))
+        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), _text(points[-1], shown))
         for number, (label, points) in enumerate(thinned, 1)
     )
     words = "; ".join(f"{one.label} now {one.now}" for one in drawn)
     return Plot(
         title,
         drawn,
-        shown(top),
+        tuple(_stretches(curves, shown, written)),
+        (shown(top), shown(top / 2), shown(0.0)) if top else ("", "", shown(0.0)),
         written(begin),
         written(end),
         f"{title} from {written(begin)} to {written(end)}: {words}; highest {shown(top)}",
     )
+
+
+def _stretches(
+    curves: Sequence[tuple[str, Points]], shown: Callable[[float], str], written: Callable[[float], str]
+) -> Iterator[Stretch]:
+    instants = [at for at, _ in curves[0][1]]
+    begin, size = instants[0], -(-len(instants) // _MOST_STRETCHES)
+    starts = range(0, len(instants), size)
+    inner = [(instants[n - 1] + instants[n]) / 2 for n in starts[1:]]
+    across = WIDTH / ((instants[-1] - begin) or 1.0)
+    for n, (left, right) in zip(starts, pairwise([begin, *inner, instants[-1]]), strict=True):
+        highest = [(label, _text(max(points[n : n + size], key=_height), shown)) for label, points in curves]
+        values = ", ".join(f"{label} {value}" for label, value in highest)
+        yield Stretch((left - begin) * across, (right - left) * across, f"{written(instants[n])}: {values}")
 
 
 def path_of(points: Points, top: float, width: float, height: float) -> str:
@@ -109,9 +136,8 @@ def _height(point: tuple[float, float]) -> float:
     return -1.0 if math.isnan(point[1]) else point[1]
 
 
-def _last(points: Points, shown: Callable[[float], str]) -> str:
-    value = points[-1][1]
-    return "-" if math.isnan(value) else shown(value)
+def _text(point: tuple[float, float], shown: Callable[[float], str]) -> str:
+    return "-" if math.isnan(point[1]) else shown(point[1])
 
 
 def _clock(at: float) -> str:

@@ -12,7 +12,9 @@ def test_a_curve_has_its_peak_and_its_latest_value() -> None:
     points = [(float(n), 1000.0 if n == 5555 else 1.0) for n in range(10_000)]
     plot = plot_of("Items", [("main", points)], "{:.0f}".format)
     assert plot is not None
-    assert plot.highest == "1000"
+    assert plot.axis == ("1000", "500", "0")
+    assert len(plot.stretches) == 60
+    assert [one.text.partition(": ")[2] for one in plot.stretches if "1000" in one.text] == ["main 1000"]
     assert plot.curves[0].now == "1"
     assert plot.curves[0].path.count("L") < 300
     assert " 0.0L" in plot.curves[0].path
@@ -31,7 +33,10 @@ def test_an_unknown_value_is_a_gap_and_not_a_line() -> None:
     )
     assert plot is not None
     assert plot.curves[0].path == "M0.0 80.0L128.0 80.0M512.0 0.0"
-    assert (plot.highest, plot.curves[0].now) == ("6", "-")
+    assert (plot.axis, plot.curves[0].now) == (("6", "3", "0"), "-")
+    assert [one.text.partition(": ")[2] for one in plot.stretches] == [
+        *("main 3", "main 3", "main -", "main -", "main 6", "main -")
+    ]
     assert plot_of("Items", [("main", [(0.0, NAN), (1.0, NAN)])], str) is None
     assert plot_of("Items", [], str) is None
 
@@ -40,7 +45,26 @@ def test_the_peak_of_a_stretch_with_unknown_values_is_kept() -> None:
     points = [(float(n), 50.0 if n == 5555 else 0.0 if n % 2 else NAN) for n in range(10_000)]
     plot = plot_of("Items", [("main", points)], str)
     assert plot is not None
-    assert plot.highest == "50.0"
+    assert plot.axis[0] == "50.0"
+
+
+def test_a_pointer_finds_each_time_in_one_stretch_with_the_values_of_all_curves() -> None:
+    instants = [0.0, 10.0, 20.0, 40.0]
+    curves = [
+        ("main", [(at, at / 10) for at in instants]),
+        ("busy", [(at, 1.0) for at in instants]),
+    ]
+    plot = plot_of("Items", curves, "{:.0f}".format)
+    assert plot is not None
+    assert [(one.x, one.width) for one in plot.stretches] == [(0, 80), (80, 160), (240, 240), (480, 160)]
+    at = time.strftime("%H:%M:%S", time.localtime(20.0))
+    assert plot.stretches[2].text == f"{at}: main 2, busy 1"
+
+
+def test_the_axis_of_nothing_has_no_numbers_but_zero() -> None:
+    plot = plot_of("Items", [("main", [(0.0, 0.0), (1.0, 0.0)])], "{:.0f}".format)
+    assert plot is not None
+    assert plot.axis == ("", "", "0")
 
 
 def test_a_plot_of_half_a_day_has_dates() -> None:

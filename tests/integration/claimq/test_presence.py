@@ -1,5 +1,6 @@
 """A process that consumes is present: killed it loses its claims at once; stopped, blocked or cut off it keeps them."""
 
+import asyncio
 import logging
 import sys
 import threading
@@ -9,6 +10,7 @@ import redis.asyncio
 
 import claimq
 from claimq import Item, Policy, ReliableQueue
+from claimq.redis_store.presence import Presence
 from testkit.clock import move_clock
 from testkit.handlers import Seen
 from testkit.processes import Process
@@ -93,6 +95,32 @@ async def test_a_run_that_ends_takes_leave_and_closes_its_connection(
     assert seen.payloads == ["a"]
     await eventually(lambda: not announced(valkey))  # it waits a second for that
     await eventually(lambda: subscriptions(valkey) == 0)
+
+
+async def test_a_cancellation_that_the_client_library_loses_leaves_no_connection(
+    valkey: Server, queue: ReliableQueue, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Python 3.11, asyncio.wait_for() drops a cancellation that meets the end of its work."""
+    lost: list[object] = []
+    quiet = Presence._quiet
+
+    async def loses_the_first(presence: Presence, connection: redis.asyncio.Connection) -> None:
+        try:
+            await quiet(presence, connection)
+        except asyncio.CancelledError as error:
+            if lost:
+                raise
+            lost.append(error)
+
+    async def notes(item: Item) -> None:
+        await eventually(lambda: announced(valkey))
+        await seen(item)
+
+    monkeypatch.setattr(Presence, "_quiet", loses_the_first)
+    await queue.enqueue("a")
+    await queue.consume(notes, max_items=1)
+    await eventually(lambda: subscriptions(valkey) == 0)
+    assert lost
 
 
 async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(

@@ -85,8 +85,9 @@ class Presence:
         keeping = asyncio.ensure_future(self._keep())
         await self._stop.wait()
         await self._leave_in_the_end()
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        while not keeping.done():  # a cancellation may be lost in the client library: see or_cancelled()
+            keeping.cancel()
+            await asyncio.wait({keeping}, timeout=_FIRST_PAUSE)
         with suppress(ClaimqError):
             await self._connection.close()
 

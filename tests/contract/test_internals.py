@@ -1,6 +1,4 @@
-"""What only an operator does: waiting for a first item, recording why a worker died, removing a queue."""
-
-import asyncio
+"""What only an operator does: recording why a worker died, removing a queue."""
 
 import pytest
 
@@ -10,41 +8,9 @@ from claimq.policy import RetryDelay
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.server import Server
-from testkit.waiting import PATIENCE
 
 FIRST = "worker ended: exit code 3; pod p, node n, image i, run 1"
 CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 2"
-
-
-async def test_a_first_item_wakes_who_waits_for_it(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
-    waiting = asyncio.ensure_future(internals(queue).wait_for_work(30.0))
-    await asyncio.sleep(0)
-    await other_worker.enqueue("a")
-    async with asyncio.timeout(PATIENCE):
-        assert await waiting
-
-
-async def test_the_wake_token_is_still_there_for_a_claimer(queue: ReliableQueue, server: Server) -> None:
-    await queue.enqueue("a")
-    assert await internals(queue).wait_for_work(1.0)
-    assert server.call("LLEN", "cq:{q}:wake") == 1
-    assert len(await queue.claim(1, wait=0)) == 1
-
-
-async def test_a_token_without_work_is_not_put_back(queue: ReliableQueue, server: Server) -> None:
-    await queue.enqueue("a")
-    await queue.done(await queue.claim(1, wait=0))
-    server.call("DEL", "cq:{q}:wake")
-    server.call("LPUSH", "cq:{q}:wake", "1")
-    assert await internals(queue).wait_for_work(1.0)
-    assert server.call("LLEN", "cq:{q}:wake") == 0
-
-
-async def test_a_wait_without_items_ends_when_its_time_is_over(queue: ReliableQueue) -> None:
-    assert not await internals(queue).wait_for_work(0.05)
-    assert not await internals(queue).wait_for_work(0)
-    with pytest.raises(ValueError, match=r"^seconds is -1; give 0 to"):
-        await internals(queue).wait_for_work(-1)
 
 
 @pytest.mark.parametrize("client", [None, "c"])

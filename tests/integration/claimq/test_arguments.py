@@ -25,7 +25,6 @@ CALLS: dict[str, Callable[[ReliableQueue, Any], Awaitable[object]]] = {
     "pause of consume": lambda queue, value: queue.consume(print, pause=value, return_when_empty=True),
     "min_age of requeue_failed": lambda queue, value: queue.requeue_failed(min_age=value),
     "min_age of remove_failed": lambda queue, value: queue.remove_failed(min_age=value),
-    "seconds of wait_for_work": lambda queue, value: internals(queue).wait_for_work(value),
     "within of explain": lambda queue, value: internals(queue).explain("w1", "a cause", within=value),
     "within of recount": lambda queue, value: internals(queue).recount("w1", "a cause", within=value),
 }

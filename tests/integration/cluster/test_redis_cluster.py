@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import claimq
 from claimq import State, Verdict
 from claimq.errors import CrossSlot, StoreUnavailable
 from claimq.model import Reason
+from claimq.queue.work_watch import WorkWatch
 from testkit.cluster import RedisCluster
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -233,3 +235,19 @@ def _id(node: Server) -> bytes:
     own = node.call("CLUSTER", "MYID")
     assert isinstance(own, bytes)
     return own
+
+
+async def test_queues_of_all_nodes_are_watched_for_their_first_items(
+    redis_cluster: RedisCluster, store: claimq.Server
+) -> None:
+    names = [names_on(redis_cluster, node, 1)[0] for node in redis_cluster.nodes]
+    work, noticed = WorkWatch(store.connection), {name: asyncio.Event() for name in names}
+    with ExitStack() as watches:
+        for name, event in noticed.items():
+            watches.enter_context(work.watch(store.queue(name), event.set))
+        for name in names:
+            assert not noticed[name].is_set()
+            await store.queue(name).enqueue("a")
+            async with asyncio.timeout(PATIENCE):
+                await noticed[name].wait()
+    await work.close()

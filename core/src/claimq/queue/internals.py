@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 
 from claimq import arguments
@@ -31,20 +30,10 @@ class Internals(QueuePart):
         """The internal operations of ``queue``."""
         return cls(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - another part of the same queue
 
-    async def wait_for_work(self, seconds: Duration) -> bool:
-        """Waits at most ``seconds`` for an item that can be claimed; True if there may be one.
-
-        For a queue without workers. A wake token that this takes is put back while there is work, so that a waiting
-        claim loses one round trip and no item. If this process dies in between, the next reap puts it back. True may be
-        a false alarm: look at the queue. Raises StoreUnavailable. O(1), one round trip in two seconds.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + arguments.seconds("seconds", seconds)
-        while (left := deadline - loop.time()) > 0:
-            if await self._connection.wait_for_wake(self._keys.wake, left):
-                await self._wake()
-                return True
-        return False
+    @property
+    def wake_key(self) -> str:
+        """The key of the list in which the wake token is."""
+        return self._keys.wake
 
     async def wake(self) -> None:
         """Leaves a wake token if there is work and no token. Any process may do so at any time. O(1)."""

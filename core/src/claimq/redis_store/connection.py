@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
+from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
@@ -144,7 +145,7 @@ class Connection(Lanes):
                 sha = script(name).sha
                 reply = await client.evalsha_after_blpop(wake, seconds, sha, len(keys), *keys, *args)
                 return not_stale(reply, name)
-            await self.wait_for_wake(wake, seconds)
+            await self.wait_for_wake([wake], seconds)
         except asyncio.CancelledError:
             self._may_come_late = True
             raise
@@ -232,18 +233,20 @@ class Connection(Lanes):
         found: Any = reply.get(name) if isinstance(reply, dict) else reply[1] if reply else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
         return found.decode() if isinstance(found, bytes) else found
 
-    async def wait_for_wake(self, key: str, seconds: float) -> bool:
-        """Blocks until there is a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the token and
-        returns whether there was one. Moves no item."""
+    async def wait_for_wake(self, keys: Sequence[str], seconds: float) -> str | None:
+        """Blocks until one of these keys has a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the
+        token and returns its key. Moves no item. In a cluster, all keys must be of one queue."""
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
             if isinstance(client, DirectClient):  # which has a timeout of its own
-                return await client.blpop([key], timeout=seconds) is not None
-            async with asyncio.timeout(seconds + self.settings.reply_timeout):
-                return await or_cancelled(client.blpop([key], timeout=seconds)) is not None
+                reply = await client.blpop(keys, timeout=seconds)
+            else:
+                async with asyncio.timeout(seconds + self.settings.reply_timeout):
+                    reply = await or_cancelled(client.blpop(list(keys), timeout=seconds))
         except _FOREIGN as error:
             raise translate(error, doing="waiting for items") from error
+        return None if reply is None else _text(reply[0])
 
     async def retry(
         self, call: Callable[[Any], Awaitable[T]], *, doing: str, use: str, retry_for: float | None = None
@@ -275,6 +278,13 @@ class Connection(Lanes):
     def is_closed(self) -> bool:
         """Whether :meth:`close` has been called."""
         return self._closed
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the server is a Redis Cluster, where a command may name keys of one queue only."""
+        if self.shared is not None:
+            return isinstance(self.shared, RedisCluster)
+        return parse_url(self.settings.url).mode == "cluster"
 
     def client(self, use: str) -> Any:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 
 from claimq.concurrency.background_work import or_cancelled
-from claimq.queue.internals import internals
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.decide.scale_down import SETTLE_SECONDS
@@ -27,7 +27,6 @@ from claimq_spec.queue_metrics import QueueMetrics
 PASS_TIMEOUT = 120.0
 """Each step of a pass has a shorter timeout, so only a defect exceeds this one."""
 _MIN_PAUSE = 0.05
-_WAIT_GRACE = 1.0
 _PAUSE_AFTER_ERROR = 5.0
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class Reconciler:
         self._loop_name = f"queue {self._shown}"
 
     def mark_dirty(self) -> None:
-        """Starts the next pass at once, because an object of the queue has changed."""
+        """Starts the next pass at once, because an object of the queue has changed or there may be work."""
         self._dirty.set()
 
     async def run(self) -> None:
@@ -170,25 +169,13 @@ class Reconciler:
     async def _wait(self, pause: float) -> bool:
         """Waits for the next pass; returns True if a change or a new item ended the wait early."""
         await asyncio.sleep(_MIN_PAUSE)
-        left = max(pause - _MIN_PAUSE, 0.0)
-        waits: set[asyncio.Task[bool]] = {asyncio.create_task(self._wait_until_dirty())}
-        longest = left
-        if self._waits_for_work and self._server.queue is not None:
-            waits.add(asyncio.create_task(internals(self._server.queue).wait_for_work(left)))
-            # Let it end by itself: cancelling it would cost a connection in every pass of every idle queue.
-            longest += _WAIT_GRACE
-        try:
-            done, _ = await asyncio.wait(waits, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
-            # Ends with a cancellation of this task too; suppressing the errors of each would lose it.
-            await asyncio.gather(*waits, return_exceptions=True)
-        # A wait that failed also starts a pass, which reports the error.
-        return any(one.exception() is not None or one.result() for one in done)
-
-    async def _wait_until_dirty(self) -> bool:
-        return await self._dirty.wait()
+        # A watch that fails also starts a pass, which reports the error.
+        with self._server.watch(self.mark_dirty) if self._waits_for_work else nullcontext():
+            try:
+                async with asyncio.timeout(max(pause - _MIN_PAUSE, 0.0)):
+                    return await self._dirty.wait()
+            except TimeoutError:
+                return False
 
 
 def update_metrics(metrics: QueueMetrics, observed: Observed, planned: Plan) -> None:

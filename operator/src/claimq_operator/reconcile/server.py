@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
 from claimq.model import ServerReport
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq.queue.work_watch import WorkWatch
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.labels import TAKE_OVER
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
@@ -70,8 +73,7 @@ class QueueServer:
         self._tried_for: tuple[object, ...] | None = None
         self.retry_after = 0.0
         """Seconds to wait after an attempt that failed; 0 after one that succeeded."""
-        self.queue: ReliableQueue | None = None
-        """The queue on its server, once it was reached."""
+        self._watched: tuple[WorkWatch, ReliableQueue] | None = None
 
     async def maintain(self, resource: QueueResource) -> ServerState:
         """Runs maintenance. Errors of the server are returned as a fault; raises ClusterError.
@@ -100,14 +102,22 @@ class QueueServer:
         self.retry_after, self._retry_at, self._fault = 0.0, float("-inf"), None
         return state
 
+    def watch(self, on_work: Callable[[], None]) -> AbstractContextManager[None]:
+        """Watches the queue for work, once its server was reached (see :meth:`WorkWatch.watch`)."""
+        if self._watched is None:
+            return nullcontext()
+        work, queue = self._watched
+        return work.watch(queue, on_work)
+
     async def _maintain(
         self, resource: QueueResource, spec: QueueSpec, redis: RedisSpec, now: float
     ) -> ServerState:
-        shared, self.queue = await open_queue(self._context, resource, spec, redis)
+        shared, queue = await open_queue(self._context, resource, spec, redis)
+        self._watched = shared.work, queue
         cache = self._context.cache
         terminations = cache.terminations(resource.key)
         maintained = await self._maintenance.run(
-            self.queue,
+            queue,
             None if resource.is_paused else spec.policy_fields(),
             terminations,
             now=now,

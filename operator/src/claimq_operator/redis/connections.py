@@ -14,6 +14,7 @@ from pathlib import Path
 from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import ClaimqError
 from claimq.model import ServerReport
+from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
 from claimq_operator.fault import Fault
@@ -52,9 +53,10 @@ class ServerAccessError(Exception):
 
 @dataclass(slots=True)
 class SharedServer:
-    """One server, the queues that use it, and its last report."""
+    """One server, its watch for work, the queues that use it, and its last report."""
 
     server: Server
+    work: WorkWatch
     users: set[Key] = field(default_factory=set[Key])
     report: ServerReport | None = None
     reported_at: float = float("-inf")
@@ -94,7 +96,8 @@ class RedisConnections:
             # No await since the files were written: other queues delete files that no server uses.
             self._used[key] = settings
             if settings not in self._servers:
-                self._servers[settings] = SharedServer(connect(settings=settings))
+                server = connect(settings=settings)
+                self._servers[settings] = SharedServer(server, WorkWatch(server.connection))
             self._servers[settings].users.add(key)
             await self._leave(key, former)
         return self._servers[settings]
@@ -218,6 +221,7 @@ def _entry(data: Json, secret: str, key: str) -> bytes:
 async def _close(shared: SharedServer) -> None:
     try:
         async with asyncio.timeout(5.0):
+            await shared.work.close()
             await shared.server.close()
     except (ClaimqError, TimeoutError):
         return  # the server does not respond; its connections will time out

@@ -30,6 +30,8 @@ from on_cluster import UNREADABLE, ChecksumsOnCluster, failed  # noqa: E402 - se
 from summary import Story, summary  # noqa: E402 - see above
 
 FILES = 2000
+PORTION = 10
+"""Paths that are enqueued at a time, until a pod with items in progress has been killed."""
 PATIENCE = 600.0
 SHOW_SECONDS = 2.0
 WHERE = "checksums"
@@ -95,13 +97,10 @@ def _job(example: ChecksumsOnCluster) -> tuple[list[str], int]:
     with release.server_url() as url, claimq.blocking.connect(url) as server:
         queue = server.queue(example.on_server)
         began = time.monotonic()
-        for at in range(0, len(paths), 500):
-            part = [path.encode() for path in paths[at : at + 500]]
-            story.paths.update(zip(queue.enqueue_many(part).ids, part, strict=True))
-        say(
-            f"enqueued the paths of {len(story.paths):,} files, {len(UNREADABLE)} of them unreadable on purpose"
-        )
-        _watch(release, queue, story, began)
+        rest = paths[FILES // 2 :]
+        _enqueue(queue, story, paths[: FILES // 2])
+        say(f"enqueued the paths of {len(story.paths):,} files")
+        _watch(release, queue, story, rest, began)
         given_up = {item_id: FailedFile(*fields) for item_id, fields in failed(queue).items()}
         counters = queue.snapshot().counters
     _print_failed(given_up)
@@ -112,8 +111,17 @@ def _job(example: ChecksumsOnCluster) -> tuple[list[str], int]:
     return summary(story, found, counters["done"])
 
 
-def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -> None:
-    """Prints each change, kills a pod with items in progress, and waits until all are done and no worker is left."""
+def _enqueue(queue: BlockingQueue, story: Story, paths: list[str]) -> None:
+    for at in range(0, len(paths), 500):
+        part = [path.encode() for path in paths[at : at + 500]]
+        story.paths.update(zip(queue.enqueue_many(part).ids, part, strict=True))
+
+
+def _watch(release: Release, queue: BlockingQueue, story: Story, rest: list[str], began: float) -> None:
+    """Prints each change, kills a pod with items in progress, and waits until all are done and no worker is left.
+
+    Enqueues the ``rest`` of the paths: in portions until that pod has been found, however fast the workers are.
+    """
     shown, next_look = "", 0.0
     while (now := time.monotonic() - began) < PATIENCE:
         seen = queue.snapshot()
@@ -121,10 +129,16 @@ def _watch(release: Release, queue: BlockingQueue, story: Story, began: float) -
         if done:
             story.moments.setdefault("first item done", now)
         left = sum(seen.lengths[state] for state in State if state is not State.FAILED)
-        if left and done > FILES // 10 and not story.killed:
+        if (left or rest) and done > FILES // 10 and not story.killed:
             # Nothing else is done until a pod with items in progress has been found.
+            if seen.lengths[State.MAIN] < PORTION:
+                _enqueue(queue, story, rest[:PORTION])
+                del rest[:PORTION]
             story.killed = _kill(release.cluster, queue)
-            time.sleep(0.01)
+            if story.killed:
+                _enqueue(queue, story, rest)
+                say(f"          enqueued {len(rest):,} more, {len(UNREADABLE)} of them unreadable on purpose")
+                rest.clear()
             continue
         pods = _workers(release.cluster)
         story.most_workers = max(story.most_workers, len(pods))

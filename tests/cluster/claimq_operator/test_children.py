@@ -15,6 +15,7 @@ from claimq_operator.decide.plan import Plan
 from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.telemetry.metrics import Metrics
+from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.client import KubernetesClient
 from claimq_spec.kubernetes_api.port import ClusterError, Conflict, Json, Kind, NotFound
 from testkit.operator_world import World
@@ -59,7 +60,7 @@ async def connected(world: World) -> AsyncGenerator[KubernetesClient]:
 
 
 def applier(cluster: Any) -> Applier:
-    return Applier(cluster, lambda _: None, lambda _: None)
+    return Applier(cluster, Cache(lambda _: None))
 
 
 def body_of(world: World, **spec: Any) -> tuple[QueueResource, Json]:

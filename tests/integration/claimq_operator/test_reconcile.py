@@ -66,6 +66,9 @@ class MemoryApi:
         new = copy.deepcopy({**old, **body, "metadata": metadata, "spec": spec})
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             self.objects.pop((kind, name), None)
+            new["metadata"]["resourceVersion"] = old["metadata"][
+                "resourceVersion"
+            ]  # as the API server replies
         else:
             self.objects[kind, name] = new
         return copy.deepcopy(new)
@@ -154,6 +157,58 @@ async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_pa
     assert api.objects["Deployment", "thumbs-worker"]["spec"]["replicas"] == 0
     messages = {body["reason"]: body["message"] for (kind, _), body in api.objects.items() if kind == "Event"}
     assert messages["ItemsRemoved"] == "the queue media.thumbs was deleted from the server with 1 item"
+
+
+async def test_nothing_is_written_to_the_server_after_a_queue_was_deleted(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = MemoryApi()
+    async with operator(api, tmp_path) as context:
+        body = await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete"))
+        context.cache.update_queue(body)
+        await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
+        deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        last = await api.patch(QUEUES, "media", "thumbs", deleted)
+        context.cache.update_queue(last)
+        await eventually(lambda: context.cache.queue(("media", "thumbs")) is None)
+        context.cache.update_queue(last)  # a late event of the watch
+        assert context.cache.queues() == []
+    assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0
+
+
+class LosesReplies(MemoryApi):
+    """The same; it removes a finalizer, and the reply is lost."""
+
+    lost = 0
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        if changes.get("metadata", {}).get("finalizers") == []:
+            self.lost += 1
+            raise ClusterUnavailable("the API server does not respond")
+        return await super().patch(kind, namespace, name, changes)
+
+
+async def test_the_server_is_left_alone_while_the_finalizer_cannot_be_removed(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = LosesReplies()
+    async with operator(api, tmp_path) as context:
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete")))
+        await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
+        deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
+        await eventually(lambda: api.lost == 1)
+        calls = scripts_run(valkey)
+        await eventually(lambda: api.lost == 2, within=60)
+        assert scripts_run(valkey) == calls
+    assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0
+
+
+def scripts_run(server: Server) -> bytes:
+    """How often the server has run a script, as it says."""
+    reply = server.call("INFO", "commandstats")
+    assert isinstance(reply, bytes)
+    return next(line for line in reply.splitlines() if line.startswith(b"cmdstat_evalsha:")).split(b",")[0]
 
 
 class DownApi(MemoryApi):

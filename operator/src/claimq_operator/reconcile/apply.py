@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
@@ -16,6 +15,7 @@ from claimq_operator.kubernetes_api.labels import (
     STATUS_MANAGER,
 )
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.port import (
     BY_KIND,
     DEPLOYMENTS,
@@ -37,17 +37,13 @@ class NotOurs(Refused):
     """An object that the queue does not own has the name of a child. It is never changed."""
 
 
-_OnObject = Callable[[Json], None]
-
-
 class Applier:
     """Applies the plans of one queue; remembers what it applied last."""
 
-    def __init__(self, cluster: Cluster, update_deployment: _OnObject, update_queue: _OnObject) -> None:
-        """The callbacks get the objects that the API server returns; the next pass need not wait for the watch."""
+    def __init__(self, cluster: Cluster, cache: Cache) -> None:
+        """The cache gets the objects that the API server returns; the next pass need not wait for the watch."""
         self._cluster = cluster
-        self._update_deployment = update_deployment
-        self._update_queue = update_queue
+        self._cache = cache
         self._applied: dict[str, tuple[str, float]] = {}
         self._generation: tuple[str, int] | None = None
 
@@ -145,7 +141,7 @@ class Applier:
 
     def _remember(self, deployment: Json) -> None:
         self._generation = _generation(deployment)
-        self._update_deployment(deployment)
+        self._cache.update_deployment(deployment)
 
     async def _cost(self, namespace: str, pod: str, cost: int) -> None:
         changes = {"metadata": {"annotations": {DELETION_COST: str(cost)}}}
@@ -163,12 +159,18 @@ class Applier:
             "status": status,
         }
         try:
-            self._update_queue(await self._cluster.apply(body, manager=STATUS_MANAGER, subresource="status"))
+            self._cache.update_queue(
+                await self._cluster.apply(body, manager=STATUS_MANAGER, subresource="status")
+            )
         except (NotFound, Conflict):
             return  # the queue is gone
 
     async def finalizer(self, resource: QueueResource, *, wanted: bool) -> None:
-        """Adds or removes the operator's finalizer. Raises Conflict if the object has changed since it was observed."""
+        """Adds or removes the operator's finalizer. Raises Conflict if the object has changed since it was observed.
+
+        An object that is being deleted is gone without its last finalizer. The reply then has the resource version from
+        before, so the cache would not see from it that anything has changed.
+        """
         others = [one for one in resource.finalizers if one != FINALIZER]
         changes = {
             "metadata": {
@@ -177,9 +179,11 @@ class Applier:
             }
         }
         try:
-            self._update_queue(await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes))
+            body = await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes)
         except NotFound:
             return
+        left = body["metadata"].get("finalizers")
+        self._cache.update_queue(body, is_gone=resource.deleted_at is not None and not left)
 
 
 def _as_applied(entries: list[Json]) -> list[Json] | None:

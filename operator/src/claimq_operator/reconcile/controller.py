@@ -84,7 +84,8 @@ class Controller:
         _, task = self._reconcilers.pop(key)
         self._stopping[key] = task
         task.add_done_callback(lambda _: self._stopped(key, task))
-        task.cancel()
+        # Later: a pass that stops its own reconciler must come to an await, where it is cancelled once.
+        asyncio.get_running_loop().call_soon(task.cancel)
 
     def _stopped(self, key: Key, task: asyncio.Task[None]) -> None:
         if self._stopping.get(key) is task:
@@ -102,11 +103,10 @@ class Controller:
             await asyncio.Event().wait()
         finally:
             self._is_leading = False
-            tasks = [*(task for _, task in self._reconcilers.values()), *self._stopping.values()]
-            self._reconcilers.clear()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for key in list(self._reconcilers):
+                self._stop(key)
+            # A second cancellation would end the closing of a connection.
+            await asyncio.gather(*self._stopping.values(), return_exceptions=True)
             self.context.metrics.queues.set(0)
 
     async def resync(self, stop: asyncio.Event) -> None:
@@ -120,6 +120,7 @@ class Controller:
 
     async def _resync_once(self) -> bool:
         context = self.context
+        before = context.cache.uids()
         try:
             listing = await self._list_all()
         except NotFound as error:
@@ -128,7 +129,9 @@ class Controller:
         except ClusterError as error:
             _log.warning(LogEvent("resync_failed", error=error))
         else:
-            context.cache.resync(listing.queues, listing.deployments, listing.pods, unknown=listing.refused)
+            context.cache.resync(
+                listing.queues, listing.deployments, listing.pods, before=before, unknown=listing.refused
+            )
             self.listed.set()
         context.liveness.beat("resync", timeout=3 * context.settings.resync_period + 60)
         return False

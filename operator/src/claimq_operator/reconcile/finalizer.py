@@ -38,6 +38,8 @@ class Finalizer:
         self._context = context
         self._applier = applier
         self._since: float | None = None
+        self._is_handled = False
+        """Whether only the finalizer is left. A further look at the server would record the owner again."""
 
     async def step(self, resource: QueueResource) -> None:
         """Does the next step. Raises ClusterError."""
@@ -49,20 +51,26 @@ class Finalizer:
         if spec is None or spec.redis is None or spec.deletion_policy is DeletionPolicy.RETAIN:
             await self._applier.finalizer(resource, wanted=False)
             return
+        if not self._is_handled and not await self._handle_items(resource, spec, now - self._since):
+            return
+        self._is_handled = True
+        await self._applier.finalizer(resource, wanted=False)
+
+    async def _handle_items(self, resource: QueueResource, spec: QueueSpec, waited: float) -> bool:
+        """Stops the workers, then handles the items; returns False until that is done."""
         suspend_fault = await self._try(resource, spec, self._suspend)
         deployment = self._context.cache.deployment_of(resource)
         if deployment is not None and deployment["spec"].get("replicas", 1) > 0:
             await self._applier.scale_to_zero(deployment)
-        waited = now - self._since
         has_pods = not all(map(is_finished, self._context.cache.pods(resource.key)))
         if has_pods and waited < spec.worker.drain_timeout + _WORKERS_SECONDS:
-            return
+            return False
         fault = suspend_fault or await self._try(resource, spec, self._delete)
         if fault is not None:
             if waited < self._patience(fault):
-                return
+                return False
             await self._leave_items(resource, spec, fault)
-        await self._applier.finalizer(resource, wanted=False)
+        return True
 
     def _patience(self, fault: Fault) -> float:
         """Seconds to keep trying: little for a Secret deleted with its namespace, none for another owner's queue."""

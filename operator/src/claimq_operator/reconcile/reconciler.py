@@ -39,7 +39,7 @@ class Reconciler:
         self._context = context
         self._dirty = asyncio.Event()
         self._server = QueueServer(context)
-        self._applier = Applier(context.cluster, context.cache.update_deployment, context.cache.update_queue)
+        self._applier = Applier(context.cluster, context.cache)
         self._finalizer = Finalizer(context, self._applier)
         self._memory = Memory()
         self._refusal: Fault | None = None

@@ -1,7 +1,7 @@
 """Cache of watched objects: queues, their Deployments and pods.
 
 The next resync repairs the effect of a missed event. Events out of order are harmless: an older version of an object
-never replaces a newer one.
+never replaces a newer one, and an object that was deleted never comes back.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from claimq_spec.kubernetes_api.port import Json, part, parts
 
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""
+_MAX_DELETED = 10_000
 
 
 class Cache:
@@ -29,6 +30,8 @@ class Cache:
         self._deployments: dict[Key, Json] = {}
         self._pods: dict[Key, dict[str, Json]] = {}
         self._unhandled: dict[Key, dict[str, Termination]] = {}
+        self._deleted: dict[str, Json] = {}
+        """By uid, the objects that were deleted last: a list or a reply that is older may still have them."""
 
     def queues(self) -> list[Key]:
         """The keys of all queues."""
@@ -72,12 +75,13 @@ class Cache:
         key = (metadata["namespace"], metadata["name"])
         known = self._queues.get(key)
         if is_gone:
+            self._remember_deleted(body)
             if known is None or known["metadata"]["uid"] == metadata["uid"]:
                 self._queues.pop(key, None)
                 self._unhandled.pop(key, None)
                 self._changed(key)
             return
-        if known is not None and not _is_newer(body, known):
+        if self._is_old(body, known):
             return
         if known is not None and known["metadata"]["uid"] != metadata["uid"]:
             # A new object of the same name, and the deletion of the previous one was missed: drop its state.
@@ -91,9 +95,10 @@ class Cache:
         """Updates a worker Deployment from an event or an API response."""
         key = queue_of(body)
         known = None if key is None else self._deployments.get(key)
-        if key is None or not _has_child_name(body) or (known is not None and not _is_newer(body, known)):
+        if key is None or not _has_child_name(body) or self._is_old(body, known):
             return
         if is_gone:
+            self._remember_deleted(body)
             self._deployments.pop(key, None)
         else:
             self._deployments[key] = trim_deployment(body)
@@ -111,13 +116,20 @@ class Cache:
         uid = body["metadata"]["uid"]
         known = pods.get(uid)
         if is_gone:
+            self._remember_deleted(body)
             self._keep_terminations(key, [trim_pod(body), *([known] if known is not None else [])])
             pods.pop(uid, None)
-        elif known is None or _is_newer(body, known):
+        elif not self._is_old(body, known):
             pods[uid] = trim_pod(body)
         else:
             return
         self._changed(key)
+
+    def uids(self) -> frozenset[str]:
+        """The uids of all objects. A list that is read from now on lacks one of them only if it was deleted."""
+        pods = [pod for pods in self._pods.values() for pod in pods.values()]
+        known = (*self._queues.values(), *self._deployments.values(), *pods)
+        return frozenset(body["metadata"]["uid"] for body in known)
 
     def resync(
         self,
@@ -125,36 +137,55 @@ class Cache:
         deployments: Iterable[Json],
         pods: Iterable[Json],
         *,
+        before: frozenset[str],
         unknown: Collection[str] = (),
     ) -> None:
-        """Replaces the cache by complete lists. Objects in the ``unknown`` namespaces, which were not listed, stay."""
-        listed = {(body["metadata"]["namespace"], body["metadata"]["name"]): body for body in queues}
-        for key in [key for key in self._queues if key not in listed and key[0] not in unknown]:
+        """Replaces the cache by complete lists. ``before``: the :meth:`uids` from before they were read; an object that
+        was created since then may not be in them, and stays. Objects in the ``unknown`` namespaces, which were not
+        listed, stay too."""
+
+        def is_missing(body: Json, listed: Collection[str]) -> bool:
+            uid, namespace = body["metadata"]["uid"], body["metadata"]["namespace"]
+            return uid in before and uid not in listed and namespace not in unknown
+
+        listed_queues = {body["metadata"]["uid"]: body for body in queues}
+        for key in [key for key, body in self._queues.items() if is_missing(body, listed_queues)]:
             self.update_queue(self._queues[key], is_gone=True)
-        for body in listed.values():
+        for body in listed_queues.values():
             self.update_queue(body)
-        listed_deployments = {queue_of(body): body for body in deployments if _has_child_name(body)}
-        for key in [
-            key for key in self._deployments if key not in listed_deployments and key[0] not in unknown
-        ]:
-            del self._deployments[key]
+        listed_deployments = {body["metadata"]["uid"]: body for body in deployments if _has_child_name(body)}
+        for key in [key for key, body in self._deployments.items() if is_missing(body, listed_deployments)]:
+            self._remember_deleted(self._deployments.pop(key))
             self._changed(key)
         for body in listed_deployments.values():
             self.update_deployment(body)
-        self._resync_pods(list(pods), unknown)
-
-    def _resync_pods(self, bodies: list[Json], unknown: Collection[str]) -> None:
-        uids = {body["metadata"]["uid"] for body in bodies}
-        for known in [pod for pods in self._pods.values() for pod in pods.values()]:
-            if known["metadata"]["uid"] not in uids and known["metadata"]["namespace"] not in unknown:
-                self.update_pod(known, is_gone=True)
-        for body in bodies:
-            self.update_pod(body)
-        for key in [key for key, pods in self._pods.items() if not pods]:
-            del self._pods[key]
+        self._resync_pods({body["metadata"]["uid"]: body for body in pods}, is_missing)
         # Pods outlive their queue; no pass will handle the terminations of these.
         for key in [key for key in self._unhandled if key not in self._queues and key[0] not in unknown]:
             del self._unhandled[key]
+
+    def _resync_pods(
+        self, listed: Mapping[str, Json], is_missing: Callable[[Json, Collection[str]], bool]
+    ) -> None:
+        for known in [pod for pods in self._pods.values() for pod in pods.values()]:
+            if is_missing(known, listed):
+                self.update_pod(known, is_gone=True)
+        for body in listed.values():
+            self.update_pod(body)
+        for key in [key for key, pods in self._pods.items() if not pods]:
+            del self._pods[key]
+
+    def _is_old(self, body: Json, known: Json | None) -> bool:
+        """Whether a version that is at least as new is known, or was when the object was deleted."""
+        deleted = self._deleted.get(body["metadata"]["uid"])
+        return any(one is not None and not _is_newer(body, one) for one in (known, deleted))
+
+    def _remember_deleted(self, body: Json) -> None:
+        metadata = body["metadata"]
+        kept = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
+        self._deleted[metadata["uid"]] = {"metadata": kept}
+        if len(self._deleted) > _MAX_DELETED:
+            del self._deleted[next(iter(self._deleted))]
 
     def _keep_terminations(self, key: Key, last: Iterable[Json]) -> None:
         unhandled = self._unhandled.setdefault(key, {})

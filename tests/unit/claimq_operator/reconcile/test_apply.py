@@ -13,6 +13,7 @@ from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.reconcile.apply import Applier, NotOurs
 from claimq_operator.settings import OperatorSettings
+from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.port import Cluster, Conflict, Kind, NotFound, Refused
 from testkit.kubernetes_objects import deployment_body
 
@@ -94,7 +95,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 def applied(
     cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, look: Observed
 ) -> None:
-    applier = Applier(cast("Cluster", cluster), lambda _: None, lambda _: None)
+    applier = Applier(cast("Cluster", cluster), Cache(lambda _: None))
     asyncio.run(applier.children(decided, look, 0.0))
 
 

@@ -33,6 +33,11 @@ def queue(version: int, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {**head, **metadata}, "spec": {}}
 
 
+def deployment(version: int) -> dict[str, Any]:
+    body = deployment_body(1)
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
+
+
 def terminated(body: dict[str, Any]) -> dict[str, Any]:
     gone = copy.deepcopy(body)
     ended = {"containerID": "containerd://x", "exitCode": 1, "finishedAt": "2026-01-01T00:10:00Z"}
@@ -93,9 +98,44 @@ def test_a_listing_removes_missing_objects_and_reports_the_change(cache: Cache, 
     cache.update_deployment(deployment_body(1))
     cache.update_pod(pod_body("a"))
     news.clear()
-    cache.resync([], [], [])
+    cache.resync([], [], [], before=cache.uids())
     assert (cache.queues(), cache.deployment(KEY), cache.pods(KEY)) == ([], None, [])
     assert KEY in news
+
+
+def test_an_object_that_was_created_while_the_lists_were_read_stays(cache: Cache) -> None:
+    before = cache.uids()
+    cache.update_queue(queue(1))
+    cache.update_deployment(deployment_body(1))
+    cache.update_pod(pod_body("a"))
+    cache.resync([], [], [], before=before)
+    assert cache.queues() == [KEY]
+    assert cache.deployment(KEY) is not None
+    assert len(cache.pods(KEY)) == 1
+
+
+def test_an_older_list_or_reply_does_not_bring_a_deleted_object_back(cache: Cache, news: list[Key]) -> None:
+    pod = pod_body("a")
+    cache.update_queue(queue(5))
+    cache.update_deployment(deployment(5))
+    cache.update_pod(pod)
+    cache.update_queue(queue(5), is_gone=True)
+    cache.update_deployment(deployment(6), is_gone=True)
+    cache.update_pod(pod, is_gone=True)
+    news.clear()
+    cache.update_queue(queue(5))
+    cache.update_deployment(deployment(5))
+    cache.update_pod(pod)
+    cache.resync([queue(4)], [deployment(4)], [pod], before=frozenset())
+    assert (cache.queues(), cache.deployment(KEY), cache.pods(KEY), news) == ([], None, [], [])
+
+
+def test_an_object_that_a_watch_reported_as_deleted_comes_back_with_a_newer_version(cache: Cache) -> None:
+    """A watch with a selector also says DELETED when an object has lost its label."""
+    cache.update_deployment(deployment(5))
+    cache.update_deployment(deployment(6), is_gone=True)
+    cache.update_deployment(deployment(7))
+    assert cache.deployment(KEY) is not None
 
 
 def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(cache: Cache, news: list[Key]) -> None:
@@ -103,7 +143,7 @@ def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(cache: Cache,
     cache.update_deployment(deployment_body(1))
     cache.update_pod(pod_body("a"))
     news.clear()
-    cache.resync([], [], [], unknown={"media"})
+    cache.resync([], [], [], before=cache.uids(), unknown={"media"})
     assert cache.queues() == [KEY]
     assert cache.deployment(KEY) is not None
     assert len(cache.pods(KEY)) == 1
@@ -137,7 +177,7 @@ def test_terminations_of_pods_that_outlive_their_queue_are_dropped(cache: Cache)
     cache.update_pod(pod_body("a"))
     cache.update_queue(queue(1), is_gone=True)
     cache.update_pod(terminated(pod_body("a")), is_gone=True)
-    cache.resync([], [], [])
+    cache.resync([], [], [], before=cache.uids())
     assert cache.terminations(KEY) == ()
 
 
@@ -159,7 +199,7 @@ def test_a_labelled_pod_that_the_deployment_does_not_control_is_ignored(
     body["metadata"]["ownerReferences"] = owners
     cache.update_pod(body)
     cache.update_pod(body, is_gone=True)
-    cache.resync([], [], [body])
+    cache.resync([], [], [body], before=cache.uids())
     assert (cache.pods(KEY), cache.terminations(KEY), news) == ([], (), [])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +46,26 @@ async def status_of(queue: ReadableQueue) -> tuple[Snapshot, list[WorkerInfo]]:
     return snapshot, live_workers(await workers_of(queue), snapshot.now)
 
 
-async def within_bytes(
-    read: Callable[[int, int], Awaitable[Sequence[Located]]], begin: int, end: int, *, backward: bool = False
+async def items_within_bytes(
+    queue: ReadableQueue,
+    state: State,
+    begin: int,
+    end: int,
+    *,
+    client: str | None = None,
+    backward: bool = False,
 ) -> tuple[list[Located], bool]:
-    """The items from ``begin`` to before ``end``, or from the end to the beginning, and whether the bytes cut them off.
+    """The items of a state from ``begin`` to before ``end``, or from the end to the beginning, and whether the bytes
+    cut them off. Positions are those of :meth:`claimq.ReliableQueue.items`; with ``client``, those among this client's
+    items in main.
 
-    ``read(count, offset)`` is asked for few items first, and for more if these are small.
+    Reads few items first, and more at a time if these are small.
     """
     found: list[Located] = []
     used, size = 0, _FIRST
     while begin < end:
         size = min(size, end - begin)
-        page = await read(size, end - size if backward else begin)
+        page = await _read(queue, state, size, end - size if backward else begin, client)
         found += reversed(page) if backward else page
         used += sum(_bytes_of(one.item) for one in page)
         begin, end = (begin, end - size) if backward else (begin + size, end)
@@ -69,15 +77,19 @@ async def within_bytes(
     return found, False
 
 
+async def _read(
+    queue: ReadableQueue, state: State, count: int, offset: int, client: str | None
+) -> Sequence[Located]:
+    if client is None:
+        return await queue.items(state, count, offset=offset)
+    return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
+
+
 async def longest_claims(queue: ReadableQueue, number: int, length: int) -> list[Located]:
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
     found: dict[str, Located] = {}
     offset = 0
-
-    async def read(count: int, begin: int) -> list[Located]:
-        return await queue.items(State.BUSY, count, offset=begin)
-
-    while page := (await within_bytes(read, offset, min(offset + _PAGE, length)))[0]:
+    while page := (await items_within_bytes(queue, State.BUSY, offset, min(offset + _PAGE, length)))[0]:
         by_token = found | {one.name: one for one in page}
         found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
         offset += len(page)
@@ -88,13 +100,7 @@ async def page_of(queue: ReadableQueue, state: State, begin: int, client: str | 
     """Some items of a state in the order of :meth:`claimq.ReliableQueue.items`, after the first ``begin``; none at the
     end. With ``client`` only those of this client in main.
     """
-
-    async def read(count: int, offset: int) -> list[Located]:
-        if client is None:
-            return await queue.items(state, count, offset=offset)
-        return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
-
-    return (await within_bytes(read, begin, begin + _PAGE))[0]
+    return (await items_within_bytes(queue, state, begin, begin + _PAGE, client=client))[0]
 
 
 async def first_matching(

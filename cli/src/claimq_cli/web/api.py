@@ -5,7 +5,6 @@ instead of a session of a browser.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,10 +13,10 @@ from starlette.routing import BaseRoute, Mount, Route
 
 import claimq
 from claimq.arguments import choice
-from claimq.model import Located, State
+from claimq.model import State
 from claimq_cli.output import documents
 from claimq_cli.queue_actions import policy_of
-from claimq_cli.queue_reads import live_workers, within_bytes, workers_of
+from claimq_cli.queue_reads import items_within_bytes, status_of, workers_of
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web.access import Right
 from claimq_cli.web.actions import answer
@@ -32,8 +31,7 @@ _ONLY_READS = "this page changes nothing; start it with --actions (web.actions o
 
 
 async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
-    snapshot = await queue.snapshot()
-    return documents.status("", snapshot, live_workers(await workers_of(queue), snapshot.now))
+    return documents.status("", *await status_of(queue))
 
 
 async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
@@ -48,15 +46,10 @@ async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:
 
 async def _items(queue: claimq.ReliableQueue, query: Query) -> Json:
     """At most ``limit`` items of a state after the first ``offset``, fewer if they are large; none at the end."""
-    state, client = _state(query), query.get("client")
-
-    async def read(count: int, offset: int) -> list[Located]:
-        if client is None:
-            return await queue.items(state, count, offset=offset)
-        return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
-
-    offset = _number(query, "offset", 0)
-    found, _ = await within_bytes(read, offset, offset + min(_number(query, "limit", 100), _MOST))
+    count, offset = _span(query)
+    found, _ = await items_within_bytes(
+        queue, _state(query), offset, offset + count, client=query.get("client")
+    )
     return {"items": [documents.located(one, is_exact=True) for one in found]}
 
 
@@ -67,16 +60,14 @@ async def _item(queue: claimq.ReliableQueue, query: Query) -> Json:
 
 
 async def _removed(queue: claimq.ReliableQueue, query: Query) -> Json:
-    found = await queue.removed_items(
-        min(_number(query, "limit", 100), _MOST), offset=_number(query, "offset", 0)
-    )
+    count, offset = _span(query)
+    found = await queue.removed_items(count, offset=offset)
     return {"items": [documents.removed(one, is_exact=True) for one in found]}
 
 
 async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
-    found = await queue.audit_log(
-        min(_number(query, "limit", 100), _MOST), offset=_number(query, "offset", 0)
-    )
+    count, offset = _span(query)
+    found = await queue.audit_log(count, offset=offset)
     return {"records": [documents.audit_record(one) for one in found]}
 
 
@@ -129,7 +120,7 @@ async def _no_changes(_: Request) -> Response:
     raise HTTPException(403, _ONLY_READS)
 
 
-def selected(items: SelectedItems) -> dict[str, Any]:
+def selected(items: SelectedItems) -> Json:
     """The result of a dry run."""
     return {
         "matching": items.matched,
@@ -139,7 +130,7 @@ def selected(items: SelectedItems) -> dict[str, Any]:
     }
 
 
-def progress(run: Run) -> dict[str, Any]:
+def progress(run: Run) -> Json:
     """How far a change has come."""
     items = run.items
     return {
@@ -158,6 +149,11 @@ def _state(query: Query) -> State:
         return choice("state", query.get("state", "main"), State)
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
+
+
+def _span(query: Query) -> tuple[int, int]:
+    """How many entries are asked for, after how many."""
+    return min(_number(query, "limit", 100), _MOST), _number(query, "offset", 0)
 
 
 def _number(query: Query, name: str, default: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import claimq
-from claimq.model import Located
+from claimq.model import Located, State
 from claimq_cli.item_filter import reason_of
-from claimq_cli.queue_reads import within_bytes
+from claimq_cli.queue_reads import items_within_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,8 @@ async def newest_failed(
     queue: claimq.ReliableQueue, total: int, skip: int, count: int
 ) -> tuple[list[Located], bool]:
     """Failed items, latest failure first, and whether the bytes cut them off. O(log failed + count)."""
-
-    async def read(number: int, offset: int) -> list[Located]:
-        return await queue.failed_items(number, offset=offset)
-
     end = max(0, total - skip)
-    return await within_bytes(read, max(0, end - count), end, backward=True)
+    return await items_within_bytes(queue, State.FAILED, max(0, end - count), end, backward=True)
 
 
 def groups_of(items: Sequence[Located]) -> list[Group]:

@@ -10,7 +10,7 @@ import claimq
 from claimq.model import Located, State
 from claimq_cli.item_filter import reason_of
 from claimq_cli.output.decisions import decision_rows
-from claimq_cli.queue_reads import live_workers, longest_claims, within_bytes, workers_of
+from claimq_cli.queue_reads import items_within_bytes, live_workers, longest_claims, workers_of
 from claimq_cli.web.curves import RATES, curves_of, plots_of, up_to_now
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
@@ -85,12 +85,9 @@ async def waiting(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json
     client = query.get("client") or None
     clients = await queue.clients()
     length = await queue.length() if client is None else await queue.client_length(client)
-
-    async def read(count: int, offset: int) -> list[Located]:
-        return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
-
     page = Page.of(positive(query.get("page", "")), length)
-    items, is_cut = await within_bytes(read, page.begin, min(page.begin + PAGE, length))
+    end = min(page.begin + PAGE, length)
+    items, is_cut = await items_within_bytes(queue, State.MAIN, page.begin, end, client=client)
     return {
         "page_link": _link(client=client or ""),
         "client": client,
@@ -111,14 +108,11 @@ async def busy(queue: claimq.ReliableQueue, _: Mapping[str, str]) -> Json:
 
 async def delayed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
     """A page of the delayed items, the next one due first."""
-
-    async def read(count: int, offset: int) -> list[Located]:
-        return await queue.items(State.DELAYED, count, offset=offset)
-
     snapshot = await queue.snapshot()
     length = snapshot.lengths[State.DELAYED]
     page = Page.of(positive(query.get("page", "")), length)
-    items, is_cut = await within_bytes(read, page.begin, min(page.begin + PAGE, length))
+    end = min(page.begin + PAGE, length)
+    items, is_cut = await items_within_bytes(queue, State.DELAYED, page.begin, end)
     return {"page_link": _link(), "items": items, "is_cut": is_cut, "page": page, "now": snapshot.now}
 
 

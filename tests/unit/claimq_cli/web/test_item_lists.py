@@ -1,9 +1,11 @@
 """Lists of items that the web page reads, and the reasons of failed items."""
 
+from typing import Any
+
 import pytest
 
 from claimq.model import Item, Located, State
-from claimq_cli.queue_reads import MOST_BYTES, within_bytes
+from claimq_cli.queue_reads import MOST_BYTES, items_within_bytes
 from claimq_cli.web.item_lists import groups_of
 
 
@@ -19,15 +21,21 @@ def test_failures_that_differ_in_numbers_have_one_reason() -> None:
     ]
 
 
+class EndlessQueue:
+    """A queue whose items have their positions as errors."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+
+    async def items(self, state: State, count: int, *, offset: int) -> list[Located]:
+        del state
+        return [failed(str(n), self._payload) for n in range(offset, offset + count)]
+
+
 @pytest.mark.parametrize("backward", [False, True])
 async def test_a_list_of_large_items_ends_early(backward: bool) -> None:
-    asked: list[int] = []
-
-    async def read(count: int, offset: int) -> list[Located]:
-        asked.append(count)
-        return [failed(str(n), b"x" * 1_000_000) for n in range(offset, offset + count)]
-
-    found, is_cut = await within_bytes(read, 0, 1_000_000, backward=backward)
+    queue: Any = EndlessQueue(b"x" * 1_000_000)
+    found, is_cut = await items_within_bytes(queue, State.FAILED, 0, 1_000_000, backward=backward)
     assert is_cut
     assert MOST_BYTES <= len(found) * 1_000_000 <= 3 * MOST_BYTES
     assert found[0].item.last_error == ("999999" if backward else "0")
@@ -35,10 +43,8 @@ async def test_a_list_of_large_items_ends_early(backward: bool) -> None:
 
 @pytest.mark.parametrize("backward", [False, True])
 async def test_a_list_of_small_items_is_whole_and_in_order(backward: bool) -> None:
-    async def read(count: int, offset: int) -> list[Located]:
-        return [failed(str(n)) for n in range(offset, offset + count)]
-
-    found, is_cut = await within_bytes(read, 50, 1050, backward=backward)
+    queue: Any = EndlessQueue(b"")
+    found, is_cut = await items_within_bytes(queue, State.FAILED, 50, 1050, backward=backward)
     expected = [str(n) for n in range(50, 1050)]
     assert not is_cut
     assert [one.item.last_error for one in found] == (expected[::-1] if backward else expected)

@@ -12,7 +12,7 @@ from claimq_cli.web.samples import Sample, per_second, recent
 Curves = Mapping[str, Mapping[str, plot.Points]]
 """By the plot (``items``, ``age``, ``rates``, ``workers``) and the name of the curve. All curves of a plot have the
 same instants; NaN stands for an unknown value."""
-RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
+_RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
 _LEVELS = {
     "items": {"main": "main", "busy": "busy", "delayed": "delayed"},
     "age": {"age": "oldest_age"},
@@ -38,18 +38,23 @@ def curves_of(samples: Sequence[Sample]) -> Curves:
         name: {curve: plot.values(samples, field) for curve, field in fields.items()}
         for name, fields in _LEVELS.items()
     }
-    return {**levels, "rates": {curve: plot.rates(samples, field) for curve, field in RATES.items()}}
+    return {**levels, "rates": {curve: plot.rates(samples, field) for curve, field in _RATES.items()}}
+
+
+def latest_rates(samples: Sequence[Sample]) -> dict[str, float]:
+    """The rates of the last minute by the name of the curve; empty for fewer than two samples."""
+    ends = recent(samples)
+    return {curve: per_second(*ends, field) for curve, field in _RATES.items()} if ends else {}
 
 
 def up_to_now(curves: Curves, samples: Sequence[Sample]) -> Curves:
     """Curves of another source with the latest sample at their ends, and the rates of the last minute."""
-    latest, ends = samples[-1], recent(samples)
-    now: dict[str, dict[str, float]] = {
+    latest = samples[-1]
+    levels = {
         name: {curve: float(getattr(latest, field)) for curve, field in fields.items()}
         for name, fields in _LEVELS.items()
     }
-    if ends:
-        now["rates"] = {curve: per_second(*ends, field) for curve, field in RATES.items()}
+    now = {**levels, "rates": latest_rates(samples)}
     return {
         name: {
             curve: _extended(points, latest.at, now.get(name, {}).get(curve)) for curve, points in of.items()

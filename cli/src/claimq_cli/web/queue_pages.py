@@ -11,13 +11,13 @@ from claimq.model import Located, State
 from claimq_cli.item_filter import reason_of
 from claimq_cli.output.decisions import decision_rows
 from claimq_cli.queue_reads import items_within_bytes, live_workers, longest_claims, workers_of
-from claimq_cli.web.curves import RATES, curves_of, plots_of, up_to_now
+from claimq_cli.web.curves import curves_of, latest_rates, plots_of, up_to_now
 from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.prometheus.queries import NoCurves
 from claimq_cli.web.queues import Json
-from claimq_cli.web.samples import Ring, Sample, mean_seconds, per_second, recent
+from claimq_cli.web.samples import Ring, Sample, mean_seconds
 
 _MOST_GROUPED = 1000
 _MOST_CLIENTS = 50
@@ -33,13 +33,12 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
     """Lengths, rates, times, plots, workers and the scaling decision."""
     workers = live_workers(await workers_of(queue), sample.at)
     samples = samples_of(sample, ring)
-    ends = recent(samples)
     last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)
     return {
         "sample": sample,
         "warnings": warnings_of(sample, target, len(workers)),
-        "rates": {name: per_second(*ends, field) for name, field in RATES.items()} if ends else None,
+        "rates": latest_rates(samples),
         "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),
         "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
         "target": target,

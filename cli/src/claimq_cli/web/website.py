@@ -25,6 +25,7 @@ from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions, answer
 from claimq_cli.web.answering import AtOnce, answering
+from claimq_cli.web.curves import latest_rates
 from claimq_cli.web.filter_forms import CHANGED, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
@@ -35,7 +36,7 @@ from claimq_cli.web.queues import Json, Queues
 from claimq_cli.web.rendering import HERE, no_queue, page
 from claimq_cli.web.runs import Runs
 from claimq_cli.web.sampler import Sampler
-from claimq_cli.web.samples import Samples, per_second, recent
+from claimq_cli.web.samples import Samples
 from claimq_cli.web.security import HEALTH, METRICS, STATIC, Guarded
 from claimq_spec.kubernetes_api.port import ClusterError, part
 
@@ -213,15 +214,12 @@ class Site:
             if sample is None:
                 return []
             workers = live_workers(await workers_of(queue), sample.at)
-        ring = self.sampler.samples.ring(name)
-        samples = ring.samples() if ring else []
-        ends = recent(samples)
+        samples = queue_pages.samples_of(sample, self.sampler.samples.ring(name))
         target = queue_pages.target_of(decision)
         row = {
             "name": name,
             "sample": sample,
-            "enqueued": per_second(*ends, "enqueued_count") if ends else None,
-            "done": per_second(*ends, "done_count") if ends else None,
+            "rates": latest_rates(samples),
             "workers": len(workers),
             "busy_workers": sum(one.busy > 0 for one in workers),
             "wanted": decision.get("replicas"),

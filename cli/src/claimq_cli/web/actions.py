@@ -1,16 +1,11 @@
-"""Requests that change items and queues. Each needs the form token of the user's session, which only forms of the page
-itself have.
-"""
+"""Requests that change items and queues. Each is a form of the page itself, or comes from a program with a token."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,17 +23,15 @@ from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web.access import Access, Right
 from claimq_cli.web.answering import AtOnce
 from claimq_cli.web.filter_forms import CHANGED, LONGEST_TEXT, filter_of
+from claimq_cli.web.forms import Form, checked_form, read_body
 from claimq_cli.web.login import Session
 from claimq_cli.web.new_items import items_of
 from claimq_cli.web.queue_changes import change_queue, right_of
 from claimq_cli.web.queues import Queues
-from claimq_cli.web.rendering import no_queue
+from claimq_cli.web.rendering import answer, no_queue
 from claimq_cli.web.runs import Run, Runs
 from claimq_spec.duration import parse_duration
 
-Form = Mapping[str, str]
-_FORM_SECONDS = 5.0
-_MOST_FIELDS = 20
 _ENQUEUE_SECONDS = 20.0
 _ENQUEUES_OF_A_QUEUE, _ENQUEUES_AT_ONCE = 2, 8
 """How many requests have items in memory at the same time: each can have megabytes."""
@@ -76,22 +69,21 @@ class Actions:
         try:
             text, fields = await change_queue(self._queues, name, queue, record, form)
         except CommandError as error:
-            return _not_done(request, error, _path(name))
+            return _not_carried_out(request, error, _path(name))
         except (ValueError, TypeError) as error:
             raise HTTPException(400, str(error)) from error
         await queue.add_to_index()
-        return done(request, text, _path(name), **fields)
+        return _carried_out(request, text, _path(name), **fields)
 
     async def _enqueue(self, request: Request) -> Response:
         """Adds the items in the JSON document of a request to a queue that exists."""
-        session: Session = (
-            request.state.session
-        )  # the API has no request without a user where changes are possible
+        # Where changes are possible, the API has no request without a user.
+        session: Session = request.state.session
         name = str(request.path_params["name"])
         queue = await self._queue(session, name, Right.ADD)
         async with self._enqueues.slot(name):
             try:
-                new = items_of(await _body(request, _ENQUEUE_SECONDS))
+                new = items_of(await read_body(request, _ENQUEUE_SECONDS))
                 await self._queues.recorder(name, session.user)("enqueue", count=len(new))
                 async with asyncio.timeout(_ENQUEUE_SECONDS):
                     enqueued = await queue.enqueue_many(new)
@@ -104,7 +96,7 @@ class Actions:
             except (ValueError, TypeError) as error:
                 raise HTTPException(400, str(error)) from error
         fields = {**documents.enqueued(name, enqueued), "queue": name}
-        return done(request, f"{count(len(new))} enqueued", _path(name), **fields)
+        return _carried_out(request, f"{count(len(new))} enqueued", _path(name), **fields)
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""
@@ -125,9 +117,9 @@ class Actions:
         stays = action in ("cancel", "run-now", "requeue")
         path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
         try:
-            return done(request, await acts[action](), path)
+            return _carried_out(request, await acts[action](), path)
         except CommandError as error:
-            return _not_done(request, error, path)
+            return _not_carried_out(request, error, path)
 
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
         return await items.move(item_id, await self._target(session, name, form))
@@ -145,14 +137,14 @@ class Actions:
             if items.state is not State.FAILED or not form["id"]:
                 raise HTTPException(400, "an id names a failed item here; for others use the path item")
             missing = await items.run_on([form["id"]], change, record)
-            return done(request, "", _path(name, page), missing=missing, problems=items.problems)
+            return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
         is_allowed = partial(self._access.may, session, Right.CHANGE, name)
         run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
         if run_id is None:
             raise HTTPException(
                 503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
             )
-        return done(request, "", _path(name, f"runs/{run_id}"), run=run_id)
+        return _carried_out(request, "", _path(name, f"runs/{run_id}"), run=run_id)
 
     async def _change(self, session: Session, items: SelectedItems, name: str, form: Form) -> Change:
         match form.get("action"):
@@ -177,7 +169,7 @@ class Actions:
         if run is None:
             raise HTTPException(404, "there is no such change")
         run.stop.set()
-        return done(request, "", _path(name, f"runs/{run_id}"))
+        return _carried_out(request, "", _path(name, f"runs/{run_id}"))
 
     async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
         target = form.get("target", "")
@@ -199,35 +191,6 @@ class Actions:
         if not await self._access.may(session, Right.LOOK, name):
             raise no_queue(name)
         raise HTTPException(403, f"you may not {right.value}: {name[:200]}")
-
-
-async def checked_form(request: Request) -> tuple[Session, Form]:
-    """The session of a request and the fields of its form, which must have the token of the session."""
-    session: Session | None = request.state.session
-    form = await read_form(request)
-    if session is None or not (  # no other site can send the token of a request to the API
-        request.state.is_api
-        or secrets.compare_digest(form.get("form_token", "").encode(), session.form_token.encode())
-    ):
-        raise HTTPException(403, "this form is out of date; open the page again")
-    return session, form
-
-
-async def read_form(request: Request) -> Form:
-    """The fields of a form, whose size was checked before."""
-    body = await _body(request, _FORM_SECONDS)
-    try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-    except ValueError:
-        raise HTTPException(400, "the form cannot be read") from None
-
-
-async def _body(request: Request, seconds: float) -> bytes:
-    try:
-        async with asyncio.timeout(seconds):
-            return await request.body()
-    except TimeoutError:
-        raise HTTPException(408, "the body of the request did not arrive in time") from None
 
 
 def _delay(form: Form) -> float | None:
@@ -253,7 +216,7 @@ def _path(name: str, rest: str = "") -> str:
     return f"/queues/{name}" + (f"/{rest}" if rest else "")
 
 
-def done(request: Request, text: str, path: str, **fields: object) -> Response:
+def _carried_out(request: Request, text: str, path: str, **fields: object) -> Response:
     """The answer to a change: leads a browser to a page with the text; a program gets the text and the fields."""
     if request.state.is_api:
         return answer({"message": text, **fields})
@@ -263,12 +226,7 @@ def done(request: Request, text: str, path: str, **fields: object) -> Response:
     return RedirectResponse(path, 303)
 
 
-def _not_done(request: Request, error: CommandError, path: str) -> Response:
+def _not_carried_out(request: Request, error: CommandError, path: str) -> Response:
     if request.state.is_api:
         raise HTTPException(409, str(error)) from error
-    return done(request, f"not done: {error}", path)
-
-
-def answer(document: Mapping[str, Any], status: int = 200) -> Response:
-    """The answer of the API with this document."""
-    return Response(json.dumps(document), status, media_type="application/json")
+    return _carried_out(request, f"not done: {error}", path)

@@ -19,8 +19,8 @@ from claimq_cli.queue_actions import policy_of
 from claimq_cli.queue_reads import items_within_bytes, status_of, workers_of
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web.access import Right
-from claimq_cli.web.actions import answer
 from claimq_cli.web.queues import Json
+from claimq_cli.web.rendering import answer
 from claimq_cli.web.runs import Run
 from claimq_cli.web.security import API
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from claimq_cli.web.actions import checked_form, read_form
+from claimq_cli.web.forms import checked_form, read_form
 from claimq_cli.web.login import COOKIE, Logins
 from claimq_cli.web.security import LOGIN
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.exceptions import HTTPException
 
@@ -15,10 +13,9 @@ from claimq_cli.output.answers import count
 from claimq_cli.queue_actions import WORKER_DIED, QueueActions
 from claimq_cli.web.access import Right
 from claimq_cli.web.filter_forms import LONGEST_FILTER, LONGEST_TEXT
-from claimq_cli.web.queues import Queues
+from claimq_cli.web.forms import Form
+from claimq_cli.web.queues import Json, Queues
 
-Form = Mapping[str, str]
-Json = dict[str, Any]
 _RESULTS = {
     "pause": "is paused: workers finish what they have and claim nothing",
     "resume": "is not paused any more",
@@ -88,7 +85,7 @@ async def change_queue(
         case _:
             await record(action)
             await queues.suspend(name, action == "suspend")
-    return f"{subject or name} {_RESULTS[action]}", {}
+    return f"{subject} {_RESULTS[action]}", {}
 
 
 async def _release(actions: QueueActions, form: Form) -> Json:

@@ -1,14 +1,16 @@
-"""Templates with escaping of all values, and how numbers, times and foreign text are written."""
+"""Pages and JSON as responses: templates escape all values, and write numbers, times and foreign text in one way."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from claimq_cli.output.answers import age, instant, iso_instant, payload
 from claimq_cli.output.terminal import safe
@@ -42,6 +44,11 @@ def _environment() -> Environment:
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The response with a page."""
     return HTMLResponse(_environment().get_template(template).render(**values), status)
+
+
+def answer(document: Mapping[str, Any], status: int = 200) -> Response:
+    """The answer of the API with this document."""
+    return Response(json.dumps(document), status, media_type="application/json")
 
 
 def no_queue(name: str) -> HTTPException:

@@ -23,7 +23,7 @@ from claimq_cli.queue_reads import live_workers, workers_of
 from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
-from claimq_cli.web.actions import Actions, answer
+from claimq_cli.web.actions import Actions
 from claimq_cli.web.answering import AtOnce, answering
 from claimq_cli.web.curves import latest_rates
 from claimq_cli.web.filter_forms import CHANGED, filter_of
@@ -33,7 +33,7 @@ from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, not
 from claimq_cli.web.payload import shown_payload
 from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.queues import Json, Queues
-from claimq_cli.web.rendering import HERE, no_queue, page
+from claimq_cli.web.rendering import HERE, answer, no_queue, page
 from claimq_cli.web.runs import Runs
 from claimq_cli.web.sampler import Sampler
 from claimq_cli.web.samples import Samples

@@ -22,7 +22,7 @@ from claimq_cli.output.answers import count
 from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web.access import Access, Right
 from claimq_cli.web.answering import AtOnce
-from claimq_cli.web.filter_forms import CHANGED, LONGEST_TEXT, filter_of
+from claimq_cli.web.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
 from claimq_cli.web.forms import Form, checked_form, read_body
 from claimq_cli.web.login import Session
 from claimq_cli.web.new_items import items_of
@@ -128,9 +128,9 @@ class Actions:
         """Starts a change of all items of a state that pass a filter."""
         session, form = await checked_form(request)
         name, page = str(request.path_params["name"]), str(request.path_params["page"])
-        if page not in CHANGED:
+        if page not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
-        items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGED[page])
+        items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGEABLE[page])
         change = await self._change(session, items, name, form)
         record = self._queues.recorder(name, session.user)
         if "id" in form:

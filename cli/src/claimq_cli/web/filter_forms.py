@@ -18,7 +18,7 @@ _FIELDS = {one.name for one in dataclasses.fields(ItemFilter)} - {"payload"} | {
     "action", "because", "form_token", "id", "rate", "state", "target"
 }  # fmt: skip
 """Those of a filter, and those beside them in a query or a form."""
-CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
+CHANGEABLE = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
 """The states whose items can be changed together, by the last part of the path of their page."""
 
 

@@ -149,7 +149,5 @@ def _link(**fields: str) -> Callable[[int], str]:
     return lambda number: "?" + urlencode({**kept, "page": number})
 
 
-CHANGED = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
-"""The pages of states whose items can be changed together, by the last part of their path."""
 READ = {"waiting": waiting, "busy": busy, "delayed": delayed, "failed": failed}
 """The pages of a queue's items by the last part of their path."""

@@ -26,7 +26,7 @@ from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions
 from claimq_cli.web.answering import AtOnce, answering
 from claimq_cli.web.curves import latest_rates
-from claimq_cli.web.filter_forms import CHANGED, filter_of
+from claimq_cli.web.filter_forms import CHANGEABLE, filter_of
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, notes_of, selected, warnings_of
@@ -278,10 +278,10 @@ class Site:
         """The dry run of a change: how many items of a state pass the filter, the first of them, and the changes."""
         name, queue = await self._queue_of(request)
         tab = request.query_params.get("state", "failed")
-        if tab not in CHANGED:
+        if tab not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
         wanted = filter_of(request.query_params)
-        items, stop = SelectedItems(queue, wanted, state=CHANGED[tab]), asyncio.Event()
+        items, stop = SelectedItems(queue, wanted, state=CHANGEABLE[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(name):
             await items.count(stop)
@@ -300,7 +300,7 @@ class Site:
         run_id = request.path_params["run"]
         if request.state.is_api:
             return answer(api.progress(run))
-        tab = next(tab for tab, state in CHANGED.items() if state is run.items.state)
+        tab = next(tab for tab, state in CHANGEABLE.items() if state is run.items.state)
         return await self._queue_page(request, "run.html", name, tab, run=run, run_id=run_id)
 
     async def _queue_of(

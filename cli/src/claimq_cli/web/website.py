@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -319,7 +320,7 @@ class Site:
         return name, queue
 
     async def _queue_page(
-        self, request: Request, template: str, name: str, tab: str, **values: object
+        self, request: Request, template: str, name: str, tab: str, **values: Any
     ) -> Response:
         session = request.state.session
         may_read, may_change, may_suspend, may_drain = [
@@ -328,17 +329,9 @@ class Site:
         ]
         values |= {"may_read": may_read, "may_act": may_change}
         values |= {"may_suspend": may_suspend, "may_drain": may_drain}
-        return self._page(request, template, {"name": name, "tab": tab, **values})
+        return self._page(request, template, name=name, tab=tab, **values)
 
-    def _page(
-        self,
-        request: Request,
-        template: str,
-        values: Json | None = None,
-        *,
-        status: int = 200,
-        **more: object,
-    ) -> Response:
+    def _page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
         session: Session | None = request.state.session
         # An open tab that updates itself leaves the notices to the page that its user opens.
         is_opened = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
@@ -350,8 +343,7 @@ class Site:
             form_token=session.form_token if session else "",
             has_login_page=self._proxy is None,
             notices=session.take_notices() if session and is_opened else [],
-            **(values or {}),
-            **more,
+            **values,
         )
 
     async def _store_error(self, request: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from claimq_cli.commands.diagnosis import Check, Commands, ok, problem, warning
 from claimq_cli.output.answers import age, count
+from claimq_spec.kubernetes_api.port import part, parts
 from claimq_spec.names import (
     API_VERSION,
     OPERATOR_VERSION_LABEL,
@@ -79,7 +80,7 @@ def definition_check(group: Json | None) -> Check:
     """Whether the API serves the version of this command. ``group``: the APIGroup claimq.dev; None if there is none."""
     if group is None:
         return problem(DEFINITION, "it is not installed", _INSTALL)
-    versions = [str(one["version"]) for one in _parts(group, "versions")]
+    versions = [str(one["version"]) for one in parts(group, "versions")]
     if VERSION not in versions:
         served = ", ".join(versions) or "no version"
         return problem(
@@ -105,7 +106,7 @@ def permission_checks(missing: Iterable[Permission]) -> list[Check]:
 
 def status_checks(body: Json, commands: Commands) -> list[Check]:
     """Whether an operator works on a ReliableQueue, and its conditions that need action."""
-    metadata, status = body["metadata"], _part(body, "status")
+    metadata, status = body["metadata"], part(body, "status")
     subject, generation = f"ReliableQueue {metadata['name']}", metadata.get("generation", 0)
     conditions = _conditions(status)
     fix = f"install or repair the operator: {commands.kubectl} describe rq {metadata['name']}; "
@@ -124,7 +125,7 @@ def status_checks(body: Json, commands: Commands) -> list[Check]:
         if one and reason not in {*good, *reasons}:
             found.append(_condition_check(metadata["name"], one, commands))
             reasons.add(reason)
-    workers = _part(status, "workers").get("summary", "0/0")
+    workers = part(status, "workers").get("summary", "0/0")
     return found or [ok(subject, f"all conditions are good, {workers} workers are ready")]
 
 
@@ -142,7 +143,7 @@ def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Che
     """The stuck worker pods: one check for all pods of a queue with the same cause."""
     total, stuck = 0, dict[tuple[str, str], list[tuple[str, str]]]()
     for pod in pods:
-        metadata, phase = pod["metadata"], _part(pod, "status").get("phase")
+        metadata, phase = pod["metadata"], part(pod, "status").get("phase")
         if "deletionTimestamp" in metadata or phase in ("Succeeded", "Failed"):
             continue
         total += 1
@@ -162,10 +163,10 @@ def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Che
 
 def _cause(pod: Json, now: float) -> tuple[str, str] | None:
     """Why a pod is stuck, and the arguments of kubectl that show more; None if it is not."""
-    status = _part(pod, "status")
+    status = part(pod, "status")
     describe = f"describe pod {pod['metadata']['name']}"
-    for one in (*_parts(status, "initContainerStatuses"), *_parts(status, "containerStatuses")):
-        waiting = _part(_part(one, "state"), "waiting")
+    for one in (*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")):
+        waiting = part(part(one, "state"), "waiting")
         reason = waiting.get("reason", "")
         if reason and reason not in _TRANSIENT:
             logs = f"logs {pod['metadata']['name']} --container={one['name']} --previous"
@@ -187,8 +188,8 @@ def image_check(deployments: Iterable[Json], commands: Commands) -> Check:
     """Whether all worker Deployments have the same sidecar image."""
     by_image: dict[str, list[str]] = {}
     for body in deployments:
-        spec = _part(_part(_part(body, "spec"), "template"), "spec")
-        for one in (*_parts(spec, "initContainers"), *_parts(spec, "containers")):
+        spec = part(part(part(body, "spec"), "template"), "spec")
+        for one in (*parts(spec, "initContainers"), *parts(spec, "containers")):
             if one["name"] == SIDECAR_CONTAINER:
                 by_image.setdefault(one.get("image", ""), []).append(body["metadata"]["name"])
     subject = "sidecar images"
@@ -216,12 +217,12 @@ def release_checks(deployments: Iterable[Json], definition: Json, release: str) 
     by_release: dict[str, list[str]] = {}
     for body in deployments:
         metadata = body["metadata"]
-        by_release.setdefault(_part(metadata, "labels").get(OPERATOR_VERSION_LABEL, ""), []).append(
+        by_release.setdefault(part(metadata, "labels").get(OPERATOR_VERSION_LABEL, ""), []).append(
             metadata["name"]
         )
     others = {one: names for one, names in sorted(by_release.items()) if minor_of(one) != own}
     found = [_operator_warning(one, names, release) for one, names in others.items()]
-    installed = str(_part(_part(definition, "metadata"), "labels").get(VERSION_LABEL) or "")
+    installed = str(part(part(definition, "metadata"), "labels").get(VERSION_LABEL) or "")
     if installed and minor_of(installed) != own:
         found.append(
             warning(_RELEASES, f"this command is claimq {release}, and the CRD is of {installed}", _INSTALL)
@@ -250,12 +251,4 @@ def _install(release: str) -> str:
 
 
 def _conditions(status: Json) -> dict[str, Json]:
-    return {one["type"]: one for one in _parts(status, "conditions")}
-
-
-def _part(body: Json, key: str) -> Json:
-    return body.get(key) or {}
-
-
-def _parts(body: Json, key: str) -> list[Json]:
-    return body.get(key) or []
+    return {one["type"]: one for one in parts(status, "conditions")}

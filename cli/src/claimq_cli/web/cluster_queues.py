@@ -57,11 +57,6 @@ class _Known:
     problem: str
     read_at: float
 
-    @property
-    def generation(self) -> tuple[str, int]:
-        """Identifies the object and its spec."""
-        return _generation(self.body)
-
 
 class ClusterQueues:
     """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that the operator has accepted.
@@ -215,7 +210,7 @@ class ClusterQueues:
     async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
         # Not all at the same time: each pass reads the Secrets of a part.
         read_at = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
-        kept = old if old is not None and old.queue and old.generation == _generation(body) else None
+        kept = old if old is not None and old.queue and _generation(old.body) == _generation(body) else None
         if not is_used_by_the_operator(body):
             if kept and _reason(body) == "Unreachable":
                 return replace(kept, body=body)
@@ -285,6 +280,7 @@ def _name_of(body: Json) -> str:
 
 
 def _generation(body: Json) -> tuple[str, int]:
+    """Identifies the object and its spec."""
     metadata = body["metadata"]
     return str(metadata.get("uid")), int(metadata.get("generation") or 0)
 

@@ -13,13 +13,12 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from claimq_cli.web.access import Right
 from claimq_cli.web.login import Session, User
-from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, part
+from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, Json, part
 
-Json = dict[str, Any]
 _REMEMBERED_SECONDS = 20.0
 _MOST_REMEMBERED = 20_000
 _MOST_SINGLE = 200

@@ -38,13 +38,13 @@ async def pause(context: Context, name: str) -> None:
     \b
     claimq pause thumbnails
     """
+    note = ""
     if changes := changes_of(context, name):
         await changes.queue("pause")
-        context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
-        return
-    async with context.changed_queue(name) as queue:
-        note = await owner_note(queue)
-        await _actions(queue).pause()
+    else:
+        async with context.changed_queue(name) as queue:
+            note = await owner_note(queue)
+            await _actions(queue).pause()
     if note:
         terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")

@@ -130,11 +130,9 @@ async def import_items(
 async def _from_file(context: Context, name: str, file: ItemFile, rate: float | None) -> None:
     async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
         loaded = await file.load(queue, stop, Pace(rate))
-    text = f"{name}: {count(loaded.enqueued)} enqueued" + (
-        f", {count(loaded.known)} known already" if loaded.known else ""
-    )
     document = {**loaded.document(name), "created": bool(new_queue and loaded.enqueued)}
-    context.answers.give(document, text + (new_queue.text(loaded.enqueued) if new_queue else ""))
+    new = new_queue.text(loaded.enqueued) if new_queue else ""
+    context.answers.give(document, f"{name}: {loaded.summary}{new}")
 
 
 async def _check_file(context: Context, name: str, file: ItemFile) -> int:

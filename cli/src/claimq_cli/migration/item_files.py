@@ -17,7 +17,7 @@ from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq.model import NewItem
 from claimq_cli.instants import parse_instant
 
-_FIELDS = ("payload", "payload_base64")
+_PAYLOAD_FIELDS = ("payload", "payload_base64")
 _OWN_COLUMNS = ("id", "client", "at")
 _NO_END = "a quoted field begins in this record and does not end"
 _LONGEST_RECORD = 64 * 1024 * 1024
@@ -39,7 +39,7 @@ def item_of_json(line: bytes) -> NewItem:
 
 def item_of_fields(fields: Mapping[str, Any]) -> NewItem:
     """The item with these fields of a JSON object; others are ignored. ValueError with what is wrong."""
-    if sum(fields.get(name) is not None for name in _FIELDS) != 1:
+    if sum(fields.get(name) is not None for name in _PAYLOAD_FIELDS) != 1:
         raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
     return _item(fields, fields.get("payload"), fields)
 

@@ -146,8 +146,9 @@ class BullMQ(Layout):
 
     def due_at(self, entry: Entry) -> float | None:
         """Delayed jobs have scores of 4096 times the due time in milliseconds; other scores are priorities."""
-        delayed = entry.score is not None and self.places[entry.place].label == "delayed"
-        return entry.score / 4096 / 1000 if delayed and entry.score is not None else None
+        if entry.score is None or self.places[entry.place].label != "delayed":
+            return None
+        return entry.score / 4096 / 1000
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The payload is a JSON object with the job's ``name``, ``data`` and ``opts``."""

@@ -56,9 +56,10 @@ class WorkWatch:
         try:
             yield
         finally:
-            if one in self._watches.get(queue.name, ()):
-                self._watches[queue.name].remove(one)
-            if not self._watches.get(queue.name):
+            watches = self._watches.get(queue.name, [])
+            if one in watches:
+                watches.remove(one)
+            if not watches:
                 self._watches.pop(queue.name, None)
 
     def _cover(self) -> None:

@@ -127,9 +127,10 @@ class Cache:
 
     def uids(self) -> frozenset[str]:
         """The uids of all objects. A list that is read from now on lacks one of them only if it was deleted."""
-        pods = [pod for pods in self._pods.values() for pod in pods.values()]
-        known = (*self._queues.values(), *self._deployments.values(), *pods)
-        return frozenset(body["metadata"]["uid"] for body in known)
+        return frozenset(_by_uid((*self._queues.values(), *self._deployments.values(), *self._all_pods())))
+
+    def _all_pods(self) -> list[Json]:
+        return [pod for pods in self._pods.values() for pod in pods.values()]
 
     def resync(
         self,
@@ -148,18 +149,18 @@ class Cache:
             uid, namespace = body["metadata"]["uid"], body["metadata"]["namespace"]
             return uid in before and uid not in listed and namespace not in unknown
 
-        listed_queues = {body["metadata"]["uid"]: body for body in queues}
+        listed_queues = _by_uid(queues)
         for key in [key for key, body in self._queues.items() if is_missing(body, listed_queues)]:
             self.update_queue(self._queues[key], is_gone=True)
         for body in listed_queues.values():
             self.update_queue(body)
-        listed_deployments = {body["metadata"]["uid"]: body for body in deployments if _has_child_name(body)}
+        listed_deployments = _by_uid(filter(_has_child_name, deployments))
         for key in [key for key, body in self._deployments.items() if is_missing(body, listed_deployments)]:
             self._remember_deleted(self._deployments.pop(key))
             self._changed(key)
         for body in listed_deployments.values():
             self.update_deployment(body)
-        self._resync_pods({body["metadata"]["uid"]: body for body in pods}, is_missing)
+        self._resync_pods(_by_uid(pods), is_missing)
         # Pods outlive their queue; no pass will handle the terminations of these.
         for key in [key for key in self._unhandled if key not in self._queues and key[0] not in unknown]:
             del self._unhandled[key]
@@ -167,7 +168,7 @@ class Cache:
     def _resync_pods(
         self, listed: Mapping[str, Json], is_missing: Callable[[Json, Collection[str]], bool]
     ) -> None:
-        for known in [pod for pods in self._pods.values() for pod in pods.values()]:
+        for known in self._all_pods():
             if is_missing(known, listed):
                 self.update_pod(known, is_gone=True)
         for body in listed.values():
@@ -194,6 +195,10 @@ class Cache:
                 unhandled.setdefault(termination.container_id, termination)
         while len(unhandled) > MAX_UNHANDLED_TERMINATIONS:
             del unhandled[next(iter(unhandled))]
+
+
+def _by_uid(bodies: Iterable[Json]) -> dict[str, Json]:
+    return {body["metadata"]["uid"]: body for body in bodies}
 
 
 def _has_child_name(body: Mapping[str, Any]) -> bool:

@@ -57,7 +57,7 @@ class ChecksumsOnCluster:
 
     def paths(self, count: int) -> list[str]:
         """``count`` files of the workers' image, and the unreadable paths."""
-        found = self._run("find /usr /opt /var -xdev -type f 2>/dev/null; true")
+        found = self._run(f"find /usr /opt /var -xdev -type f 2>/dev/null | head -n {2 * count}")
         return [*[path for path in found if path.isascii()][:count], *UNREADABLE]
 
     def manifest(self) -> dict[str, Any]:
@@ -85,7 +85,9 @@ class ChecksumsOnCluster:
         return {path.encode(): checksum for checksum, _, path in (line.partition("  ") for line in lines)}
 
     def _run(self, script: str, stdin: str | None = None) -> list[str]:
-        words = ("exec", "--stdin", f"--namespace={self.where}", "inspector", "--", "sh", "-c", script)
+        # Only where it is read: the API server may reset a connection if stdin still comes when the program ends.
+        piped = () if stdin is None else ("--stdin",)
+        words = ("exec", *piped, f"--namespace={self.where}", "inspector", "--", "sh", "-c", script)
         return self.release.cluster.kubectl(*words, stdin=stdin, timeout=180).splitlines()
 
 

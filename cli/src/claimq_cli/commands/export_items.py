@@ -37,7 +37,7 @@ from claimq_cli.rate_limit import Pace
 @target_options
 @with_context
 async def export_items(context: Context, name: str, states: tuple[str, ...], target: Target) -> int:
-    """Write the items of the queue NAME to a file, or to another queue system.
+    """Write items of the queue NAME to a file or another system.
 
     `claimq import` reads JSON lines and CSV.
 

@@ -1,8 +1,10 @@
-"""Selects items by what they contain and how they failed. Pure."""
+"""Selects items by what they contain and how they failed, and groups them by why. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from claimq.model import Located, State
@@ -19,6 +21,19 @@ def reason_of(one: Located) -> str:
     """The first line of the error, with ``#`` for numbers, so that equal failures have equal reasons."""
     first = (one.item.last_error or "no error was given").strip().partition("\n")[0]
     return _DIGITS.sub("#", first[:_LONGEST_REASON])
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed items with the same reason."""
+
+    reason: str
+    count: int
+
+
+def groups_of(items: Iterable[Located]) -> list[FailureGroup]:
+    """The reasons with their numbers of items, most items first."""
+    return [FailureGroup(*one) for one in Counter(map(reason_of, items)).most_common()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

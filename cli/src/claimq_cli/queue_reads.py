@@ -85,6 +85,15 @@ async def _read(
     return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
 
 
+async def newest_failed(
+    queue: ReadableQueue, total: int, skip: int, count: int
+) -> tuple[list[Located], bool]:
+    """Failed items, latest failure first, after ``skip`` of ``total``, and whether the bytes cut them off.
+    O(log failed + count)."""
+    end = max(0, total - skip)
+    return await items_within_bytes(queue, State.FAILED, max(0, end - count), end, backward=True)
+
+
 async def longest_claims(queue: ReadableQueue, number: int, length: int) -> list[Located]:
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
     found: dict[str, Located] = {}

@@ -24,7 +24,7 @@ from claimq_cli.commands.server_checks import (
     report_checks,
 )
 from claimq_cli.errors import CommandError
-from claimq_cli.web.item_lists import Group
+from claimq_cli.item_filter import FailureGroup
 
 COMMANDS = Commands("claimq -n shop", "kubectl -n shop")
 GOOD = {
@@ -240,7 +240,7 @@ def queue(
     failed_items: int = 0,
     paused: bool = False,
     workers: tuple[WorkerInfo, ...] = (),
-    groups: tuple[Group, ...] = (),
+    groups: tuple[FailureGroup, ...] = (),
 ) -> list[Check]:
     lengths = {State.MAIN: main, State.BUSY: 0, State.DELAYED: 0, State.FAILED: failed_items}
     ages = {**dict.fromkeys(State), State.MAIN: age}
@@ -274,7 +274,7 @@ def test_items_that_wait_without_a_live_worker_become_a_problem() -> None:
 
 
 def test_failed_items_are_counted_by_reason() -> None:
-    groups = (Group("no file", 4), Group("b", 3), Group("c", 2), Group("d", 1))
+    groups = (FailureGroup("no file", 4), FailureGroup("b", 3), FailureGroup("c", 2), FailureGroup("d", 1))
     found = queue(failed_items=12, groups=groups)[2]
     assert found.state == "warning"
     assert found.message == '12 items: 4 "no file", 3 "b", 2 "c" and 1 other reason (of the newest 10)'

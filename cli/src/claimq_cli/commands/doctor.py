@@ -28,9 +28,9 @@ from claimq_cli.commands.diagnosis import (
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, text_of
-from claimq_cli.queue_reads import workers_of
+from claimq_cli.item_filter import groups_of
+from claimq_cli.queue_reads import newest_failed, workers_of
 from claimq_cli.server_choice import Chosen
-from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
 from claimq_spec.release import RELEASE
 

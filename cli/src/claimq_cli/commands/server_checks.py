@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from claimq.model import ServerReport, ServerWarning, Snapshot, State, WorkerInfo
 from claimq_cli.commands.diagnosis import Check, Commands, ok, problem, warning
+from claimq_cli.item_filter import FailureGroup
 from claimq_cli.output.answers import age, count
 from claimq_cli.queue_reads import live_workers
-from claimq_cli.web.item_lists import Group
 
 CLOCK_SECONDS = 5.0
 """A larger difference between the clocks is a warning."""
@@ -43,7 +43,7 @@ class ObservedQueue:
     snapshot: Snapshot
     workers: Sequence[WorkerInfo]
     busy_expiry: float
-    groups: Sequence[Group] = ()
+    groups: Sequence[FailureGroup] = ()
     grouped: int = 0
 
 

@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 
 import claimq
 from claimq.model import Located, State
-from claimq_cli.item_filter import reason_of
+from claimq_cli.item_filter import groups_of, reason_of
 from claimq_cli.output.decisions import decision_rows
-from claimq_cli.queue_reads import items_within_bytes, live_workers, longest_claims, workers_of
+from claimq_cli.queue_reads import items_within_bytes, live_workers, longest_claims, newest_failed, workers_of
 from claimq_cli.web.curves import curves_of, latest_rates, plots_of, up_to_now
-from claimq_cli.web.item_lists import groups_of, newest_failed
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.prometheus.queries import NoCurves

@@ -1,12 +1,12 @@
-"""Lists of items that the web page reads, and the reasons of failed items."""
+"""Lists of items that are bounded in bytes, and the reasons of failed items."""
 
 from typing import Any
 
 import pytest
 
 from claimq.model import Item, Located, State
+from claimq_cli.item_filter import groups_of
 from claimq_cli.queue_reads import MOST_BYTES, items_within_bytes
-from claimq_cli.web.item_lists import groups_of
 
 
 def failed(error: str | None, payload: bytes = b"") -> Located:

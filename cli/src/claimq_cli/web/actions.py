@@ -21,9 +21,9 @@ from claimq_cli.output import documents
 from claimq_cli.output.answers import count
 from claimq_cli.selected_items import Change, SelectedItems
 from claimq_cli.web.access import Access, Right
-from claimq_cli.web.answering import AtOnce
 from claimq_cli.web.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
 from claimq_cli.web.forms import Form, checked_form, read_body
+from claimq_cli.web.limits import AtOnce
 from claimq_cli.web.login import Session
 from claimq_cli.web.new_items import items_of
 from claimq_cli.web.queue_changes import change_queue, right_of

@@ -151,7 +151,7 @@ def notes_of(status: Mapping[str, Any]) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Unreadable:
     """Queues that cannot be read for the same reason; ``names`` are the first of them."""
 
     why: str
@@ -159,12 +159,12 @@ class Trouble:
     count: int
 
 
-def grouped(problems: Mapping[str, str]) -> Sequence[Trouble]:
+def grouped(problems: Mapping[str, str]) -> Sequence[Unreadable]:
     """The queues that cannot be read by reason, the most frequent reasons first."""
     by_reason: dict[str, list[str]] = {}
     for name in sorted(problems):
         by_reason.setdefault(problems[name], []).append(name)
-    found = [Trouble(why, names[:_MOST_NAMES], len(names)) for why, names in by_reason.items()]
+    found = [Unreadable(why, names[:_MOST_NAMES], len(names)) for why, names in by_reason.items()]
     return sorted(found, key=lambda one: -one.count)[:_MOST_REASONS]
 
 

@@ -7,7 +7,7 @@ import time
 
 from claimq.concurrency.background_work import run_every
 from claimq.errors import ClaimqError
-from claimq_cli.web.answering import answering
+from claimq_cli.web.limits import answering
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.samples import Sample, Samples, sample_of
 

@@ -25,9 +25,9 @@ from claimq_cli.selected_items import SelectedItems
 from claimq_cli.web import api, plot, queue_pages
 from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions
-from claimq_cli.web.answering import AtOnce, answering
 from claimq_cli.web.curves import latest_rates
 from claimq_cli.web.filter_forms import CHANGEABLE, filter_of
+from claimq_cli.web.limits import AtOnce, answering
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, notes_of, selected, warnings_of
@@ -156,9 +156,9 @@ class Site:
             return await read(queue, request.query_params)
 
     @asynccontextmanager
-    async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
+    async def _reading(self, name: str, seconds: float = _READ_SECONDS) -> AsyncGenerator[None]:
         """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
-        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name):
+        async with answering(name, seconds), self._reads.slot(name):
             yield
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it

@@ -6,7 +6,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from claimq.errors import InvalidName, StoreUnavailable
-from claimq_cli.web.answering import answering
+from claimq_cli.web.limits import answering
 
 
 async def test_a_read_that_does_not_end_is_ended() -> None:

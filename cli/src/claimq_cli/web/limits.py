@@ -1,4 +1,4 @@
-"""Limits what a server can do to the page: its queues can belong to anyone, and so can the server."""
+"""Limits how long the page waits for a server, and how many requests use it at once: it can belong to anyone."""
 
 from __future__ import annotations
 

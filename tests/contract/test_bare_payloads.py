@@ -44,6 +44,7 @@ FORGED = {
     "a place without end": b'{"place":"9999999999999999"}',
     "options that are none": b'{"options":7}',
     "empty options": b'{"options":{}}',
+    "a priority that is none": b'{"options":{"priority":"urgent"}}',
     "options in a list": b'{"options":["headers"]}',
     "headers that are none": b'{"options":{"headers":{"a":"1"}}}',
     "no headers": b'{"options":{"headers":[]}}',
@@ -207,6 +208,7 @@ TEXTS = [
     b'"error":"', b'"place":"12"',
     b'"history":[', b'{"at":1,"kind":"fail","error":"no","worker":"w"}',
     b"\x00", b"\x7f", b"1.0", b'"options":{"headers":["a","', b'"options":{"later":[', b'"]}',
+    b'"options":{"priority":"low"}', b'"options":{"priority":"',
 ]  # fmt: skip
 pieces = st.lists(st.sampled_from(TEXTS), max_size=9).map(b"".join)
 payloads = (

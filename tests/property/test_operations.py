@@ -52,6 +52,8 @@ own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "x#2")))
 delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
 payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
 items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
+lengths = st.sampled_from((b"x", b"x", b"3 b", b"4 by"))  # the length decides on the priority
+of_priorities: st.SearchStrategy[New] = st.tuples(lengths, st.none(), clients, st.none())
 picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
 GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "interrupt")
@@ -333,13 +335,13 @@ class GiveBacks(RuleBasedStateMachine):
     def nothing_differs(self) -> None:
         self.world.check()
 
-    @initialize(names=st.lists(clients, min_size=4, max_size=12))
-    def begin(self, names: list[str | None]) -> None:
-        self.enqueue(names)
+    @initialize(new=st.lists(of_priorities, min_size=4, max_size=12))
+    def begin(self, new: list[New]) -> None:
+        self.enqueue(new)
 
-    @rule(names=st.lists(clients, min_size=1, max_size=3))
-    def enqueue(self, names: list[str | None]) -> None:
-        self.world.enqueue({"q": [(b"x", None, client, None) for client in names]})
+    @rule(new=st.lists(of_priorities, min_size=1, max_size=3))
+    def enqueue(self, new: list[New]) -> None:
+        self.world.enqueue({"q": new})
 
     @rule()
     def push_bare(self) -> None:
@@ -349,10 +351,7 @@ class GiveBacks(RuleBasedStateMachine):
     def claim(self, worker: str, count: int) -> None:
         self.world.claim("q", worker, count)
 
-    @rule(
-        chosen=picks,
-        kind=st.sampled_from(("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")),
-    )
+    @rule(chosen=picks, kind=st.sampled_from(ENDED))
     def give_back(self, chosen: list[int], kind: str) -> None:
         held = list(self.world.models["q"].busy)
         tokens = [held[pick % len(held)] for pick in chosen if held]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from claimq.arguments import text
 from claimq.errors import InvalidName
-from claimq.item_options import are_options, read_headers, read_limits
+from claimq.item_options import are_options, read_headers, read_limits, read_priority
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
@@ -126,6 +126,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         header_pairs=read_headers(options),
         deadline=deadline,
         max_requeues=max_requeues,
+        priority=read_priority(options),
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from claimq.arguments import count, instant, seconds
-from claimq.model import NewItem
+from claimq.arguments import choice, count, instant, seconds
+from claimq.model import NewItem, Priority
 
 MAX_REQUEUES: Final = 1_000_000
 MAX_HEADERS: Final = 16
@@ -64,7 +64,7 @@ def _checked_value(name: object, value: object) -> str:
 
 def options_word(new: NewItem) -> str:
     """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
-    if new.headers is None and new.deadline is None and new.max_requeues is None:
+    if new.headers is None and new.deadline is None and new.max_requeues is None and new.priority == "normal":
         return ""
     options: dict[str, object] = {}
     if new.headers is not None and (headers := checked_headers(new.headers)):
@@ -76,6 +76,8 @@ def options_word(new: NewItem) -> str:
         options["deadline"] = _deadline_ms(instant("deadline", new.deadline))
     if new.max_requeues is not None:
         options["max_requeues"] = count("max_requeues", new.max_requeues, most=MAX_REQUEUES)
+    if (priority := choice("priority", new.priority, Priority)) is not Priority.NORMAL:
+        options["priority"] = priority.value
     return json.dumps(options, separators=(",", ":")) if options else ""
 
 
@@ -97,6 +99,11 @@ def read_limits(options: Mapping[str, Any]) -> tuple[float | None, int | None]:
     return None if deadline is None else deadline / 1000, options.get("max_requeues")
 
 
+def read_priority(options: Mapping[str, Any]) -> Priority:
+    """The priority in the options of an envelope."""
+    return Priority(options.get("priority", Priority.NORMAL))
+
+
 def are_options(options: object) -> bool:
     """Whether a script can have written these options. Options of later releases are not checked."""
     if not isinstance(options, dict) or not options:
@@ -104,6 +111,8 @@ def are_options(options: object) -> bool:
     found = cast("dict[str, object]", options)
     limit = found.get("max_requeues", 0)
     if type(found.get("deadline", 0)) is not int or type(limit) is not int or limit > MAX_REQUEUES:
+        return False
+    if found.get("priority", "high") not in ("high", "low"):
         return False
     return "headers" not in found or _are_headers(found["headers"])
 

@@ -26,6 +26,14 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+class Priority(StrEnum):
+    """The priority of an item: which of its client's items are claimed first."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
 class Verdict(StrEnum):
     """The result of a call for one claim. ``LOST``: the claim was not held any more, and nothing has changed.
 
@@ -67,7 +75,7 @@ class Item(NamedTuple):
     ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
     when the item last entered the tail of main, ``first_enqueued_at`` when it first did. From the producer:
     ``header_pairs`` (the headers, as names and values), ``deadline`` (after it the item is not started),
-    ``max_requeues`` (instead of the queue's ``requeue_limit``).
+    ``max_requeues`` (instead of the queue's ``requeue_limit``), ``priority``.
     """
 
     id: str
@@ -86,6 +94,7 @@ class Item(NamedTuple):
     header_pairs: tuple[tuple[str, str], ...] = ()
     deadline: float | None = None
     max_requeues: int | None = None
+    priority: Priority = Priority.NORMAL
 
     @property
     def headers(self) -> dict[str, str]:
@@ -131,7 +140,7 @@ class NewItem:
     ``headers``: at most 16, with names of up to 64 lower-case letters, digits and ``-``, and values of up to 1,024
     printable ASCII characters. ``deadline`` (a timedelta from now, or an instant: Unix seconds or an aware datetime):
     after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
-    ``requeue_limit``.
+    ``requeue_limit``. ``priority``: "high" items are claimed before the client's "normal" ones, "low" ones after them.
     """
 
     payload: object
@@ -142,6 +151,7 @@ class NewItem:
     headers: Mapping[str, str] | None = field(default=None, hash=False)
     deadline: Instant | timedelta | None = None
     max_requeues: int | None = None
+    priority: Priority | str = Priority.NORMAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ def _lists(model: QueueModel, stored: Stored) -> Iterator[str]:
         yield from _items(
             f"the list of {client}", list(model.lists.get(client, ())), stored.lists.get(client, [])
         )
+    passed = {client: count % 64 for client, count in model.passed.items() if count % 64}
+    counted = {client: int(count) for client, count in stored.passed.items() if int(count)}
+    if passed != counted:
+        yield f"items of lower priorities: expected {passed}, stored {counted}"
     if model.ring != stored.ring:
         yield f"the ring: expected {model.ring}, stored {stored.ring}"
 

@@ -74,7 +74,7 @@ class World(ItemsWorld):
             model, stored = self.models[name], read_queue(self.raw, name)
             for owner, item in self._adopted:
                 if owner == name:
-                    item.id = stored.lists["-"][0].id
+                    item.id = next(one.id for one in stored.lists["-"] if one.priority == "normal")
                     assert re.fullmatch(r"bare-a\d+", item.id)
             grace = (stored.number("grace_from"), stored.number("grace_until"))
             assert grace == (model.grace_from, model.grace_until)
@@ -156,7 +156,7 @@ class World(ItemsWorld):
             assert claim.item.id == (item.id or f"bare-{number_of(token)}")
             assert claim.lease_until == ends.get(token, 0) / 1000 or token not in ends
             assert claim.worker == worker
-            assert claim.item.headers == item.headers
+            assert (claim.item.headers, claim.item.priority) == (item.headers, item.priority)
             assert (claim.item.requeue_count, claim.item.crash_count, claim.item.interrupted_count) == (
                 item.count("requeues"),
                 item.count("crashes"),
@@ -373,8 +373,10 @@ def _row(outcome: Outcome) -> tuple[str, str, str]:
 
 def _new_item(new: New) -> NewItem:
     payload, own_id, client, delay = new
-    headers, limit = _options(payload)
-    return NewItem(payload, id=own_id, client=client, delay=delay, headers=headers, max_requeues=limit)
+    headers, limit, priority = _options(payload)
+    return NewItem(
+        payload, own_id, client, delay, headers=headers, max_requeues=limit, priority=priority,
+    )  # fmt: skip
 
 
 def _order(new: New, model: QueueModel, item_id: str) -> Order:
@@ -383,7 +385,8 @@ def _order(new: New, model: QueueModel, item_id: str) -> Order:
     return Order(payload, item_id, client or "-", due, own_id is not None, *_options(payload))
 
 
-def _options(payload: bytes) -> tuple[dict[str, str], int | None]:
-    """Headers for every other payload, and a limit of requeues for every third."""
+def _options(payload: bytes) -> tuple[dict[str, str], int | None, str]:
+    """Headers for every other payload, a limit of requeues for every third, and a priority for two of five."""
     size = len(payload)
-    return {"place": str(size)} if size % 2 else {}, 1 if size % 3 == 2 else None
+    priority = {3: "high", 4: "low"}.get(size % 5, "normal")
+    return {"place": str(size)} if size % 2 else {}, 1 if size % 3 == 2 else None, priority

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from claimq.policy import Match, Policy
 from claimq.tokens import make_token
-from testkit.model_item import COUNTED, Held, ModelItem, Order, decide, numbers
+from testkit.model_item import COUNTED, Held, ModelItem, Order, decide, first_of, levels_of, numbers
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
@@ -19,12 +19,13 @@ class QueueModel:
         self.name, self.now, self.grace_until, self.grace_from = name, now, 0, 0
         self.policy, self.is_paused = Policy(), False
         self.counts: Counter[str] = Counter()
-        self.batch = 0
+        self.batch = self.number = 0
         self.workers: dict[str, int] = {}
         self.all_tokens: list[str] = []
-        self.number = 0
         self.ring: list[str] = []
         self.lists: dict[str, deque[ModelItem]] = {}
+        """The waiting items of each client, by priority; first in, first out among equal ones."""
+        self.passed: Counter[str] = Counter()
         self.delayed: list[tuple[int, ModelItem]] = []
         self.busy: dict[str, Held] = {}
         self.failed: dict[str, tuple[int, ModelItem]] = {}
@@ -44,7 +45,8 @@ class QueueModel:
 
     def ages(self) -> dict[str, float | None]:
         """State to age in seconds, as the documents define it."""
-        heads = [items[0].at for items in self.lists.values() if items and not items[0].is_bare]
+        firsts = [level[0] for items in self.lists.values() for level in levels_of(items)]
+        heads = [first.at for first in firsts if not first.is_bare]
         dues = [due for due, _ in self.delayed]
         claimed = [held.claimed_at for held in self.busy.values()]
         since = {"main": heads, "busy": claimed, "failed": [at for at, _ in self.failed.values()]}
@@ -65,7 +67,7 @@ class QueueModel:
         if not items and item.client != "-":
             self.ring.append(item.client)
         item.place = None
-        items.append(item)
+        items.insert(sum(one.rank <= item.rank for one in items), item)
 
     def _head(self, items: Sequence[ModelItem]) -> None:
         """A client's items that were given back stand before its others, in the order of their first claims since they
@@ -77,7 +79,7 @@ class QueueModel:
             if not waiting and client != "-":
                 self.ring.insert(0, client)
             waiting.extend(item for item in items if item.client == client)
-            self.lists[client] = deque(sorted(waiting, key=lambda item: (item.place is None, item.place)))
+            self.lists[client] = deque(sorted(waiting, key=lambda item: item.standing))
 
     # The producer's side.
     def known(self, orders: Sequence[Order]) -> list[bool]:
@@ -104,7 +106,7 @@ class QueueModel:
                 continue
             item = ModelItem(
                 order.payload, order.id, order.client, self.now,
-                headers=order.headers, max_requeues=order.max_requeues, batch=self.batch,
+                headers=order.headers, max_requeues=order.max_requeues, priority=order.priority, batch=self.batch,
             )  # fmt: skip
             if order.own:
                 self.ids[order.id] = self.now + round(self.policy.id_window * 1000)
@@ -151,8 +153,8 @@ class QueueModel:
         for client, items in self.lists.items():
             if any(item is chosen for item in items):
                 self.lists[client] = deque(item for item in items if item is not chosen)
-                if len(items) == 1 and client in self.ring:
-                    self.ring.remove(client)
+                if len(items) == 1:
+                    self._forget(client)
         return [chosen]
 
     def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:
@@ -175,12 +177,23 @@ class QueueModel:
         while len(got) < want and not for_itself and any(self.lists.values()):
             client = self.ring[0] if self.ring else "-"
             items = self.lists[client]
-            for_itself = items[0].comes_alone
+            chosen, passed = first_of(items, self.passed[client])
+            for_itself = chosen.comes_alone
             if for_itself and got:
                 break
-            got.append(items.popleft())
+            self.passed[client] = passed
+            items.remove(chosen)
+            got.append(chosen)
             self.ring = self.ring[1:] + ([client] if self.ring and items else [])
+            if not items:
+                self._forget(client)
         return got
+
+    def _forget(self, client: str) -> None:
+        """A client has no items left."""
+        self.ring = [one for one in self.ring if one != client]
+        if client != "-":
+            del self.passed[client]
 
     def done(self, tokens: Iterable[str]) -> list[str]:
         """Ends claims."""
@@ -225,9 +238,7 @@ class QueueModel:
         for token in tokens:
             held = self.busy.pop(token)
             item = held.item
-            verdict, delay = decide(
-                item, self.policy, kind, error or _expiry_error(kind, held.worker), delay_ms
-            )
+            verdict, delay = decide(item, self.policy, kind, error or held.expiry_error(kind), delay_ms)
             verdicts[token] = (verdict, delay)
             self.counts[verdict] += 1
             if kind in COUNTED:
@@ -356,12 +367,12 @@ class QueueModel:
         for worker in [name for name, at in self.workers.items() if at <= self.now - FORGET_WORKERS_MS]:
             if all(held.worker != worker for held in self.busy.values()):
                 del self.workers[worker]
-        items = self.lists.get("-")
-        if not items or not items[0].is_bare:
+        first = next((item for item in self.lists.get("-", ()) if item.priority == "normal"), None)
+        if first is None or not first.is_bare:
             return None
-        items[0].adopt("", self.now)
+        first.adopt("", self.now)
         self.counts["adopted"] += 1
-        return items[0]
+        return first
 
     def release(self, worker: str, kind: str, error: str) -> Counter[str]:
         """Verdicts of all that a dead worker held."""
@@ -374,7 +385,7 @@ class QueueModel:
     def flush_client(self, client: str) -> int:
         """How many of its items waited."""
         count = len(self.lists.pop(client, ()))
-        self.ring = [one for one in self.ring if one != client]
+        self._forget(client)
         self.counts["flushed"] += count
         return count
 
@@ -384,8 +395,5 @@ class QueueModel:
         self.counts["flushed"] += sum(gone.values())
         self.ring, self.lists, self.delayed, self.busy, self.failed, self.ids = [], {}, [], {}, {}, {}
         self.removed = []
+        self.passed.clear()
         return gone
-
-
-def _expiry_error(kind: str, worker: str) -> str:
-    return f"the lease of {worker} ran out" if kind == "expired" else ""

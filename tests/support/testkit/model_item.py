@@ -1,12 +1,13 @@
 """An item of the plain model, and what a verdict makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import floor
 
 from claimq.policy import OnExpiry, Policy
 from claimq.tokens import number_of
-from testkit.stored import StoredItem
+from testkit.stored import RANKS, StoredItem
 
 COUNTED = {"fail": "fails", "permanent": "fails", "drop": "fails", "crash": "crashes", "expired": "crashes"}
 HISTORY = 10
@@ -32,12 +33,23 @@ class ModelItem:
     """The number of its first claim since it entered the tail, once it was given back to the head."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     max_requeues: int | None = None
+    priority: str = "normal"
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 
     def count(self, name: str) -> int:
         """One of the counters requeues, fails, crashes, interrupts."""
         return self.counters.get(name, 0)
+
+    @property
+    def rank(self) -> int:
+        """That of its priority."""
+        return RANKS[self.priority]
+
+    @property
+    def standing(self) -> tuple[int, bool, int | None]:
+        """Where it stands among its client's: by priority, and what was given back before what was not claimed yet."""
+        return self.rank, self.place is None, self.place
 
     @property
     def comes_alone(self) -> bool:
@@ -75,12 +87,14 @@ class ModelItem:
         mine = (
             self.id, self.client, self.at, self.payload,
             self.counters, self.given_up, self.first_at, self.error, self.history, self.headers,
+            self.priority,
         )  # fmt: skip
         theirs = (
             stored.id, stored.client, stored.at, stored.payload,
             {name: meta[name] for name in ("requeues", "fails", "crashes", "interrupts") if name in meta},
             meta.get("given_up", 0), meta.get("first_at"), meta.get("error"),
             [line["kind"] for line in meta.get("history", [])], dict(zip(headers[::2], headers[1::2], strict=True)),
+            meta.get("options", {}).get("priority", "normal"),
         )  # fmt: skip
         return None if mine == theirs else f"expected {mine}, stored {theirs}"
 
@@ -94,6 +108,10 @@ class Held:
     claimed_at: int
     lease_end: int
 
+    def expiry_error(self, kind: str) -> str:
+        """The error that is kept with an item whose claim expired."""
+        return f"the lease of {self.worker} ran out" if kind == "expired" else ""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -106,6 +124,7 @@ class Order:
     own: bool = False
     headers: dict[str, str] = field(default_factory=dict[str, str])
     max_requeues: int | None = None
+    priority: str = "normal"
 
 
 def decide(
@@ -139,3 +158,20 @@ def decide(
 def numbers(tokens: Sequence[str]) -> list[int]:
     """The numbers of tokens: they grow with every claim of a queue."""
     return [number_of(token) for token in tokens]
+
+
+def levels_of(items: Iterable[ModelItem]) -> list[list[ModelItem]]:
+    """The items of a client by their priorities, without those that no item has."""
+    return [list(level) for _, level in groupby(items, key=lambda item: item.rank)]
+
+
+def first_of(items: Iterable[ModelItem], passed: int) -> tuple[ModelItem, int]:
+    """The item of a client that is claimed next, and how many were claimed past items of a lower priority afterwards.
+    Every eighth of these is from the second level, and every eighth of those from the third."""
+    levels = levels_of(items)
+    if len(levels) == 1:
+        return levels[0][0], passed
+    at = 0 if (passed + 1) % 8 else 1
+    if len(levels) > 2 and (passed + 1) % 64 == 0:
+        at = 2
+    return levels[at][0], passed + 1

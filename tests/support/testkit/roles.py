@@ -45,6 +45,7 @@ async def produce(store: claimq.Server) -> None:
     await queue.enqueue_many([claimq.NewItem(b"x", id=f"id-{number}", client="a") for number in range(3)])
     await queue.enqueue(b"known", id="id-1")
     await queue.enqueue(b"later", delay=50.0)
+    await queue.enqueue_many([claimq.NewItem(b"x", client=name, priority="high") for name in (None, "a")])
     await store.enqueue({QUEUE: [b"x"]})
     await queue.length()
     await queue.has_client("a")

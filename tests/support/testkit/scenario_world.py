@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import claimq
@@ -15,9 +16,14 @@ FIXED = (
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
+    "high", "low", "levels", "high:ann",
     *(f"other:{part}" for part in (*FIXED, "main:ann")),
 ]  # fmt: skip
 """Keys by their part of the name; `other:` is a second queue, `INSTANCE` the calling connection's."""
+
+
+STATS_AND_CALLS = "stats calls:INSTANCE "
+GIVING_BACK = "stats config wake delayed failed failed:items removed leases busy:w1 main "
 
 
 @dataclass
@@ -45,3 +51,19 @@ class World:
         self.server.call("FLUSHALL")
         calls = self.store._connection._calls
         self.store._connection._calls = {lane: number + 1 for lane, number in calls.items()}
+
+
+Call = Callable[[], Awaitable[object]]
+Prepare = Callable[[World], Awaitable[Call]]
+
+
+class Scenarios(dict[str, tuple[Prepare, frozenset[str]]]):
+    """States of the world and a call in each, by name, with the keys without which the call must be refused."""
+
+    def register(self, needs: str) -> Callable[[Prepare], None]:
+        """Adds a state and a call in it. `needs`: those keys."""
+
+        def register(prepare: Prepare) -> None:
+            self[prepare.__name__] = (prepare, frozenset(needs.split()))
+
+        return register

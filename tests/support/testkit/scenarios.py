@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
 from claimq.queue.claiming import new_nonce
 from claimq.queue.internals import internals
 from claimq.queue.next_claims import next_claims
 from claimq.queue.owner import Owner
 from testkit.clock import move_clock
-from testkit.scenario_world import World
+from testkit.scenario_world import GIVING_BACK, STATS_AND_CALLS, Call, Scenarios, World
+from testkit.scenarios_by_priority import BY_PRIORITY
 
-Call = Callable[[], Awaitable[object]]
-SCENARIOS: dict[str, tuple[Callable[[World], Awaitable[Call]], frozenset[str]]] = {}
-STATS_AND_CALLS = "stats calls:INSTANCE "
-GIVING_BACK = "stats config wake delayed failed failed:items removed leases busy:w1 main "
 CLIENTS = "main:ann main:bob clients heads "
-
-
-def scenario(needs: str) -> Callable[[Callable[[World], Awaitable[Call]]], None]:
-    """Registers a state of the world and a call in it. `needs`: the keys without which the call must be refused."""
-
-    def register(prepare: Callable[[World], Awaitable[Call]]) -> None:
-        SCENARIOS[prepare.__name__] = (prepare, frozenset(needs.split()))
-
-    return register
+SCENARIOS = Scenarios(BY_PRIORITY)
+scenario = SCENARIOS.register
 
 
 async def _fill(queue: ReliableQueue, *clients: str) -> None:
@@ -112,7 +100,7 @@ async def claim_of_nothing(world: World) -> Call:
     return lambda: world.first.claim(1, wait=0)
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1 levels")
 async def claim_one_item_without_a_client(world: World) -> Call:
     await world.first.enqueue_many([NewItem(name, id=name) for name in ("a", "b", "c")])
     return lambda: world.first.claim_item("b")
@@ -120,7 +108,7 @@ async def claim_one_item_without_a_client(world: World) -> Call:
 
 @scenario(
     STATS_AND_CALLS
-    + "config main main:cid clients heads main:bob claims wake leases workers present delayed busy:w1"
+    + "config main main:cid clients heads main:bob claims wake leases workers present delayed busy:w1 levels"
 )
 async def claim_the_last_item_of_a_client(world: World) -> Call:
     await world.first.enqueue_many([NewItem(name, id=name, client=name) for name in ("ann", "bob", "cid")])
@@ -128,7 +116,7 @@ async def claim_the_last_item_of_a_client(world: World) -> Call:
     return lambda: world.first.claim_item("bob")
 
 
-@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1")
+@scenario(STATS_AND_CALLS + "config main clients claims wake leases workers present delayed busy:w1 levels")
 async def claim_one_delayed_item(world: World) -> Call:
     await world.first.enqueue("later", id="later", delay=60)
     return lambda: world.first.claim_item("later")
@@ -268,7 +256,7 @@ async def reap_to_delayed(world: World) -> Call:
 
 
 @scenario(
-    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items"
+    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items levels"
 )
 async def repair_of_everything(world: World) -> Call:
     """Ended claim calls, old ids, a worker not seen for long, an item in busy without a lease, a bare payload."""
@@ -338,7 +326,7 @@ async def flush(world: World) -> Call:
     return world.first.flush
 
 
-@scenario(STATS_AND_CALLS + "main:ann clients heads")
+@scenario(STATS_AND_CALLS + "main:ann clients heads levels")
 async def flush_client(world: World) -> Call:
     await _fill(world.first, "ann", "bob")
     return lambda: world.first.flush_client("ann")
@@ -376,7 +364,9 @@ async def explain(world: World) -> Call:
     return lambda: internals(world.first).explain("w1", "OOMKilled: exit code 137")
 
 
-@scenario("stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2")
+@scenario(
+    "stats main main:bob clients wake heads leases delayed failed failed:items removed config busy:w2 levels"
+)
 async def recount(world: World) -> Call:
     """Items that the worker gave back as interrupted: two wait again, another worker has one."""
     await _failed(world)

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import redis
@@ -17,11 +18,14 @@ READERS: dict[str, tuple[str | int, ...]] = {
     "zset": ("ZRANGE", 0, -1, "WITHSCORES"),
     "hash": ("HGETALL",),
 }
+LEVELS = {"high": "high", "main": "normal", "low": "low"}
+"""The first word of a list's key -> the priority of its items."""
+RANKS = {priority: rank for rank, priority in enumerate(LEVELS.values())}
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
     "repair_cursor", "repair_call", "repair_heads", "repair_clients", "repair_failed_rank", "repair_failed_cursor",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
-    "policy_requeue",
+    "policy_requeue", "levels",
 }  # fmt: skip
 """What stats holds besides the counters."""
 
@@ -36,6 +40,12 @@ class StoredItem:
     meta: dict[str, Any]
     payload: bytes
     is_marked: bool
+
+    @property
+    def priority(self) -> str:
+        """That of its options."""
+        priority: str = self.meta.get("options", {}).get("priority", "normal")
+        return priority
 
     @classmethod
     def of(cls, raw: bytes) -> "StoredItem":
@@ -52,6 +62,8 @@ class Stored:
     """A queue's keys. Lists run oldest first and the ring next first; instants are ms."""
 
     lists: dict[str, list[StoredItem]] = field(default_factory=dict[str, list[StoredItem]])
+    passed: dict[str, str] = field(default_factory=dict[str, str])
+    """How many items of a client were claimed while others of a lower priority waited."""
     ring: list[str] = field(default_factory=list[str])
     heads: dict[str, float] = field(default_factory=dict[str, float])
     delayed: list[tuple[float, StoredItem]] = field(default_factory=list[tuple[float, StoredItem]])
@@ -106,8 +118,11 @@ def _listed(reply: Any) -> list[bytes]:
 
 def _put(stored: Stored, part: str, kind: str, value: Any) -> None:
     first, _, rest = part.partition(":")
-    if first == "main" and kind == "list":
-        stored.lists[rest or "-"] = [StoredItem.of(raw) for raw in reversed(value)]
+    if first in LEVELS and kind == "list":
+        items = [StoredItem.of(raw) for raw in reversed(value)]
+        stored.strange += [f"{part} ({item.id})" for item in items if item.priority != LEVELS[first]]
+        listed = [*stored.lists.get(rest or "-", []), *items]
+        stored.lists[rest or "-"] = sorted(listed, key=lambda item: RANKS[item.priority])
     elif first == "busy" and kind == "hash":
         for token, raw in value.items():
             stored.busy[token.decode()] = StoredItem.of(raw)
@@ -150,6 +165,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "audit": ("list", "audit", lambda value: [raw.decode() for raw in reversed(value)]),
     "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
     **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
+    "levels": ("hash", "passed", _texts),
     **{name: ("hash", name, _texts) for name in ("config", "stats")},
 }
 """A key's part -> its type, the field of Stored, and how it is read."""
@@ -161,6 +177,7 @@ def inconsistencies(stored: Stored) -> list[str]:
         *(f"a key that is none of a queue's: {part}" for part in stored.strange),
         *_wrong_claims(stored),
         *_wrong_turns(stored),
+        *_wrong_levels(stored),
         *_wrong_failed(stored),
         *_wrong_marks(stored),
         *_wrong_totals(stored),
@@ -195,8 +212,9 @@ def _wrong_turns(stored: Stored) -> Iterator[str]:
     having = {client: items for client, items in stored.lists.items() if client != "-"}
     if sorted(clients) != sorted(having):
         yield f"the ring has {sorted(clients)}, and items have {sorted(having)}"
-    if {client: items[0].at for client, items in having.items()} != stored.heads:
-        yield f"heads says {stored.heads}, and the oldest are {[(c, i[0].at) for c, i in having.items()]}"
+    oldest = {client: min(level[0].at for level in _levels(items)) for client, items in having.items()}
+    if oldest != stored.heads:
+        yield f"heads says {stored.heads}, and the oldest are {oldest}"
     if sum(map(len, having.values())) != stored.number("client_items"):
         yield f"client_items is {stored.stats.get('client_items')}, and there are {sum(map(len, having.values()))}"
     if stored.ring.count("-") != stored.number("main_in_ring"):
@@ -206,11 +224,26 @@ def _wrong_turns(stored: Stored) -> Iterator[str]:
     for client, items in stored.lists.items():
         if wrong := [item.id for item in items if item.client != client]:
             yield f"the list of {client} has items of others: {wrong}"
-        places = [int(item.meta.get("place", 10**16)) for item in items]
-        if places != sorted(places):
-            yield f"the items of {client} that were given back stand at {places}"
     if stored.wake > 1:
         yield f"there are {stored.wake} wake tokens"
+
+
+def _wrong_levels(stored: Stored) -> Iterator[str]:
+    for client, items in stored.lists.items():
+        for level in _levels(items):
+            places = [int(item.meta.get("place", 10**16)) for item in level]
+            if places != sorted(places):
+                yield f"the items of {client} that were given back stand at {places}"
+    if gone := stored.passed.keys() - stored.lists.keys() - {"-"}:
+        yield f"levels has clients without items: {gone}"
+    if any(item.priority != "normal" for items in stored.lists.values() for item in items) and (
+        "-" not in stored.passed or stored.stats.get("levels") != "1"
+    ):
+        yield "items have priorities, and calls do not know that"
+
+
+def _levels(items: list[StoredItem]) -> list[list[StoredItem]]:
+    return [list(level) for _, level in groupby(items, key=lambda item: item.priority)]
 
 
 def _wrong_failed(stored: Stored) -> Iterator[str]:

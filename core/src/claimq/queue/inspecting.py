@@ -75,8 +75,9 @@ class Inspecting(FailedItems):
 
     async def client_length(self, client: str) -> int:
         """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
-        key = self._keys[f"main:{check_name('client', client)}"]
-        return int(await self._read("LLEN", key))
+        args: list[Arg] = [0, 1, check_name("client", client)]
+        _, _, length = await self._connection.run("clients", [self._keys.main], args)
+        return int(length)
 
     async def has_client(self, client: str) -> bool:
         """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
@@ -114,7 +115,8 @@ class Inspecting(FailedItems):
         return (await self.snapshot()).counters
 
     async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
-        """The next items in the order in which they would be claimed now; with ``client`` only that client's.
+        """The next items in the order in which they would be claimed now, but for the turns of lower priorities; with
+        ``client`` only that client's.
 
         Raises InvalidName. O(offset + count).
         """
@@ -243,6 +245,9 @@ class Inspecting(FailedItems):
         ring, names = await self._clients(), await self._in_pages("ZRANGE", "workers")
         parts = [
             "main",
+            "high",
+            "low",
+            "levels",
             "clients",
             "heads",
             "delayed",
@@ -257,7 +262,8 @@ class Inspecting(FailedItems):
             "stats",
         ]
         keys: list[Arg] = [self._keys[part] for part in parts]
-        keys += [self._keys["main:"].encode() + name for name in ring]
+        lists = ("main:", "high:", "low:") if await self._read("HLEN", self._keys["levels"]) else ("main:",)
+        keys += [self._keys[part].encode() + name for name in ring for part in lists]
         keys += [self._keys["busy:"].encode() + name for name in names]
         sizes = [await self._read("MEMORY", "USAGE", key, "SAMPLES", 20) or 0 for key in keys]
         return MemoryUsage(sum(sizes), *await self._server_memory())

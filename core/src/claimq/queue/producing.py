@@ -9,7 +9,7 @@ from claimq import tracing
 from claimq.arguments import Duration, Instant, several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
-from claimq.model import Enqueued, EnqueuedItem, NewItem
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Priority
 from claimq.queue.batches import Batch, batch_of, batches_of, call_enqueue
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.shared_enqueues import enqueue_one
@@ -32,6 +32,7 @@ class Producing(QueuePart):
         headers: Mapping[str, str] | None = None,
         deadline: Instant | timedelta | None = None,
         max_requeues: int | None = None,
+        priority: Priority | str = Priority.NORMAL,
     ) -> EnqueuedItem:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
@@ -39,15 +40,16 @@ class Producing(QueuePart):
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
         fair claims. An ``id`` of the producer's own is enqueued once within the queue's id window (one hour unless
         set); a repeat adds nothing and returns ``is_duplicate``. ``headers`` go with the item to its worker;
-        ``deadline`` and ``max_requeues`` are limits of its own, see :class:`NewItem`. When this returns, the server has
-        stored the item as safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's
-        ``durability`` asks for that. If no replica confirms it in time, NotReplicated is raised.
+        ``deadline`` and ``max_requeues`` are limits of its own, and ``priority`` ("high", "normal" or "low") says which
+        of its client's items come first, see :class:`NewItem`. When this returns, the server has stored the item as
+        safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's ``durability`` asks
+        for that. If no replica confirms it in time, NotReplicated is raised.
 
         Raises ItemTooLarge, StoreFull, StoreUnavailable (the item may have been stored or not), StoreMisused,
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
         made while one is in flight share the next one; each has its own result or error.
         """
-        new = NewItem(payload, id, client, delay, at, headers, deadline, max_requeues)
+        new = NewItem(payload, id, client, delay, at, headers, deadline, max_requeues, priority)
         with tracing.sending(self.name, 1):
             batch = batch_of(tracing.carrying([new]))
             done, missing = await enqueue_one(self._connection, self._keys, batch)

@@ -35,8 +35,8 @@ _LISTED = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FORGET_SECONDS = 1.0
 _FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
-_NOT_A_LIST = re.compile(r"WRONGTYPE \S+:main:([!-~]{1,128}) is not a list")
-"""The error of length_of() in lib/main.lua for the list of a client."""
+_NOT_A_LIST = re.compile(r"WRONGTYPE \S+:(?:main|high|low):([!-~]{1,128}) is not a list")
+"""The error of length_of_list() in lib/levels.lua for a list of a client."""
 T = TypeVar("T")
 
 

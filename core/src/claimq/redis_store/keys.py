@@ -5,6 +5,9 @@
 =====================  ======  =================================================================================
 ``main``               list    items without a client, newest left, oldest right; the key that names a queue to a script
 ``main:CLIENT``        list    items of one client
+``high``, ``low``      list    the same for items with a priority
+``high:CLIENT``, ...   list    the same for items of one client with a priority
+``levels``             hash    client ("-": none) -> count of its items that were claimed before lower ones
 ``clients``            list    ring of clients that have items, the next one at the right ("-" is ``main`` itself)
 ``heads``              zset    client -> when its oldest item was enqueued (ms)
 ``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call)
@@ -33,6 +36,9 @@ from claimq.codec import check_name
 
 TYPES = {
     "main": "list",
+    "high": "list",
+    "low": "list",
+    "levels": "hash",
     "clients": "list",
     "heads": "zset",
     "delayed": "zset",
@@ -62,7 +68,7 @@ def suspects(main_key: str, clients: Sequence[str], workers: Sequence[str], inst
     base = main_key.removesuffix("main")
     return {
         **{base + part: kind for part, kind in TYPES.items()},
-        **{f"{main_key}:{client}": "list" for client in clients},
+        **{f"{base}{part}:{client}": "list" for client in clients for part in ("main", "high", "low")},
         **{f"{base}busy:{worker}": "hash" for worker in workers},
         f"{base}calls:{instance}": "hash",
     }

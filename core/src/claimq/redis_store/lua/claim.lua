@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Purpose: moves up to COUNT items (2 MiB; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), oldest first and round robin over the clients, from main to busy under new leases.
--- use: queue call envelope main removed settle take presence lease
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, claims, workers, present, delayed, failed (ZSET),
---   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
+-- Purpose: moves up to COUNT items (2 MiB; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), by priority, oldest first and round robin over the clients, from main to busy under new leases.
+-- use: queue call envelope levels main removed settle take presence lease
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, claims, workers, present, delayed, failed (ZSET),
+--   busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call,
 --   7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8 the bytes of the largest item that it can take (no limit without)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}, with its bytes as a number in place of an envelope that is larger; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if there is

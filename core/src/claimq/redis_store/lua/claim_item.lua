@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
--- use: queue call envelope main take presence lease
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
---   busy:WORKER, config, stats, calls:INSTANCE (HASH)
+-- use: queue call envelope levels main take presence lease
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
+--   busy:WORKER, config, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
 --   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.
@@ -14,15 +14,15 @@ local position = tonumber(ARGV[11])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
 check_permission(q.base, 'LINDEX')
+expect_hash(q.base .. 'levels')
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
-local list = key_of(q, client)
 
 -- The item of this id at the place where it was found or near it, and its place.
 local function found_near()
   local is_it = new_id_check(id)
   local function at(from, count)
-    for i, envelope in ipairs(read_waiting(q, state, list, from, count)) do
+    for i, envelope in ipairs(read_waiting(q, state, client, from, count)) do
       if is_it(envelope) then return envelope, from + i - 1 end
     end
   end
@@ -34,15 +34,15 @@ end
 local envelope, place = found_near()
 if not envelope then return {'MOVED'} end
 if state == 'main' then
-  local length = length_of(q, client)
-  local to_nearer_end = math.min(place, length - 1 - place)
+  local count, list, at, length = length_of(q, client), list_at(q, client, place)
+  local to_nearer_end = math.min(at, length - 1 - at)
   if to_nearer_end > FAR then return {'FAR', to_nearer_end} end
   -- A list has no command that removes the element at an index: give it a value that no other has, and remove that.
-  redis.call('LSET', list, -1 - place, nonce)
-  redis.call('LREM', list, to_nearer_end == place and -1 or 1, nonce)
-  q.lengths[client] = length - 1
+  redis.call('LSET', list, -1 - at, nonce)
+  redis.call('LREM', list, to_nearer_end == at and -1 or 1, nonce)
+  q.lengths[client] = count - 1
   if client ~= '-' then settle_client(q, client, 1) end
-  if length == 1 and (client ~= '-' or q.main_in_ring) then leave_ring(q, client) end
+  if count == 1 and (client ~= '-' or q.main_in_ring) then leave_ring(q, client) end
 else redis.call('ZREM', q.delayed, envelope) end
 if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)

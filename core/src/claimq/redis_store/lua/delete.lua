@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: removes a whole queue: its items in all states, the log of removed items, the audit log, its policy and its counters. Only for a queue without workers.
--- use: queue call main flush
+-- use: queue call levels main flush
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but calls:INSTANCE, which expires
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 "1": only if there is no item in any state, "0": in any case;
 --   5 "CLUSTER NAMESPACE NAME UID": only if the queue has no other owner, "": in any case
@@ -12,7 +12,7 @@ local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local owner = ARGV[5] ~= '' and redis.call('HGET', q.config, 'owner')
 local is_other = owner and string.match(owner, '^(.*) %d+$') ~= ARGV[5]
-local counts = {redis.call('LLEN', q.main) + q.client_items, busy_count(q), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)}
+local counts = {count_in(q, '-') + q.client_items, busy_count(q), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)}
 local items = counts[1] + counts[2] + counts[3] + counts[4]
 if is_other or (ARGV[4] ~= '0' and items > 0) then
   return {is_other and 'OTHER' or 'HELD', format_text('%d %d %d %d 0', unpack(counts))}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a worker that takes item after item.
--- use: queue call envelope main claims removed settle take presence lease
+-- use: queue call envelope levels main claims removed settle take presence lease
 -- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done,
 --   last the bytes of the largest item that the caller can take (no limit without)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet reports the cause a moment after the crash.
--- use: queue envelope
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
+-- use: queue envelope levels
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each list and state to look at, 5 when the
 --   process of this cause ended (s; inf: unknown), 6 how many items earlier calls have looked at
 --   An item has a cause already if its last error begins like this one, up to the first ":". A crash from after 5 gets this one instead: the call for
@@ -36,9 +36,10 @@ local function try_item(envelope, ...)
 end
 
 local walk, look_at = walk_from(q, tonumber(ARGV[6]))
-local lists, known = {q.main}, {['-'] = true}
+local lists, known = lists_of(q, '-'), {['-'] = true}
 for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
-  if not known[client] then known[client], lists[#lists + 1] = true, key_of(q, client) end
+  for _, list in ipairs(known[client] and {} or lists_of(q, client)) do lists[#lists + 1] = list end
+  known[client] = true
 end
 for _, list in ipairs(lists) do
   look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Purpose: looks for an item by id in one bounded stretch of a state.
--- use: queue
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
+-- use: queue levels
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 id, 2 state (main, busy or delayed), 3 client or "-", 4 skip, 5 count
 -- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1 whether there may be more}: it stops after 2 MiB
 -- Cost: O(count), and finding them in a list of main, which counts as bytes of the 2 MiB
@@ -20,7 +20,7 @@ if state == 'busy' then
   end
   return {'NEXT', looked, looked == count and 1 or 0}
 end
-local page = read_waiting(q, state, key_of(q, ARGV[3]), skip, count, state == 'main' and largest_in(q, ARGV[3]) or nil)
+local page = read_waiting(q, state, ARGV[3], skip, count, state == 'main' and largest_in(q, ARGV[3]) or nil)
 for i, envelope in ipairs(page) do
   if is_it(envelope) then
     local due = state == 'delayed' and redis.call('ZSCORE', q.delayed, envelope) or ''

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: removes items in all states, and the log of removed items. The policy, the counters and the numbering of tokens stay, so that an old
 --   token never names a new claim.
--- use: queue call main flush
+-- use: queue call levels main flush
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but config and calls:INSTANCE
 -- ARGV: 1 instance, 2 lane, 3 call number
 -- Replies: {"OK", "MAIN BUSY DELAYED FAILED MORE"}: how many items this call removed from each state; MORE is 1 if another call is needed; {"STALE"}
@@ -12,7 +12,10 @@ if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} en
 local plan = plan_flush(q)
 local flushed = flush(q, plan)
 close(q, {flushed = flushed, client_items = -plan.of_clients})
-if plan.is_last then redis.call('HSET', q.stats, 'client_items', 0, 'main_in_ring', '0') end
+if plan.is_last then
+  redis.call('HSET', q.stats, 'client_items', 0, 'main_in_ring', '0')
+  redis.call('HDEL', q.stats, 'levels')
+end
 local counts = plan.counts
 local text = format_text('%d %d %d %d %d', counts[1], counts[2], counts[3], counts[4], plan.is_last and 0 or 1)
 keep_reply(q, text)

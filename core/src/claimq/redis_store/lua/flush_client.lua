@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: removes all items of one client that wait in main. Those that are busy, delayed or failed stay.
--- use: queue call main
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, clients (LIST), heads (ZSET), stats, calls:INSTANCE (HASH)
+-- use: queue call levels main
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, clients (LIST), heads (ZSET), levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
 -- Cost: the server frees the items in the background (up to 64 of them at once), and searches a ring of up to 500,000 entries
@@ -10,10 +10,11 @@ local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
 local client = ARGV[4]
 local count = length_of(q, client)
+expect_hash(q.base .. 'levels')
 if count == 0 then return {'OK', '0'} end
-redis.call('UNLINK', key_of(q, client))
+redis.call('UNLINK', unpack(lists_of(q, client)))
 leave_ring(q, client)
-redis.call('ZREM', q.heads, client)
+forget(q, {client})
 close(q, {client_items = -count, flushed = count})
 local text = whole(count)
 keep_reply(q, text)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item goes where its counters and the policy say.
--- use: queue call envelope main claims removed settle
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
---   busy:WORKER, failed:items, config, stats, calls:INSTANCE (HASH)
+-- use: queue call envelope levels main claims removed settle
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
+--   busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
 --   If all are lost nothing is written.
@@ -37,7 +37,7 @@ local function give_back(q, at, kind, error, detail, delay)
     group.live[#group.live + 1], verdicts[position] = claim.token, 'lost'
     if envelope then
       local item = parse(q, envelope, number_of(claim.token))
-      length_of(q, item.client)
+      expect_entry(q, item)
       item.number = claim.number
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
       verdicts[position], items[#items + 1] = item.verdict, item

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Purpose: items of main, or those of one client, in the order in which they would be claimed now; changes nothing.
--- use: queue
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients (LIST)
+-- Purpose: items of main, or those of one client, in the order in which they would be claimed now, but for the turns of lower priorities; changes nothing.
+-- use: queue levels
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST)
 -- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a client, or nothing for all
 -- Replies: {0|1 whether another call may find more, the place to begin that call, envelope...}
 -- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else O(clients log skip + count) for up to 1,000 clients. More
@@ -20,6 +20,12 @@ local function add(envelope, depth)
   return has_room(q, #envelope + bytes_to_find(depth, #envelope)) and #got < count
 end
 
+-- The item at a place of all that a client has, from 0; nil if it has no more.
+local function item_at(client, place)
+  local list, at = list_at(q, client, place)
+  return list and redis.call('LINDEX', list, -(at + 1))
+end
+
 local function reply(more, next_place) return {more and 1 or 0, next_place, unpack(got)} end
 local function reply_after(skipped) return reply(#got == count or not has_room(q, 0), whole(skipped + #got)) end
 
@@ -35,11 +41,10 @@ end
 local function go_over()
   local names, found = turn(place, PLACES), false
   for i, client in ipairs(names) do
-    local key = key_of(q, client)
-    local is_there = redis.call('LLEN', key) > round
+    local is_there = count_in(q, client) > round
     found, place = found or is_there, place + 1
     if is_there and skip > 0 then skip = skip - 1
-    elseif is_there and not add(redis.call('LINDEX', key, -(round + 1)), round) then break end
+    elseif is_there and not add(item_at(client, round), round) then break end
   end
   local is_end = place >= ring_size + (q.main_in_ring and 0 or 1)
   is_empty_turn = (is_empty_turn ~= '0' and not found) and '1' or '0'
@@ -50,7 +55,7 @@ end
 
 if ARGV[3] or ring_size == 0 and round == '' then
   local client = ARGV[3] or '-'
-  got = read_oldest(q, key_of(q, client), skip, count, largest_in(q, client))
+  got = read_waiting(q, 'main', client, skip, count, largest_in(q, client))
   return reply_after(skip)
 end
 if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then
@@ -59,7 +64,7 @@ if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then
 end
 if skip + count <= ring_size then  -- each client in the ring has an item, unless its list was removed
   for i, client in ipairs(turn(skip, count)) do
-    local envelope = redis.call('LINDEX', key_of(q, client), -1)
+    local envelope = item_at(client, 0)
     if not envelope then  -- from here on places of the ring are counted, not items
       round, place, skip = 0, skip + i - 1, 0
       return go_over()
@@ -71,8 +76,8 @@ end
 
 local ring, longest = {}, 0
 for _, client in ipairs(turn(0, ring_size + 1)) do
-  local length = redis.call('LLEN', key_of(q, client))
-  if length > 0 then ring[#ring + 1] = {key = key_of(q, client), length = length} end
+  local length = count_in(q, client)
+  if length > 0 then ring[#ring + 1] = {client = client, length = length} end
   longest = math.max(longest, length)
 end
 local function in_rounds(rounds)
@@ -92,7 +97,7 @@ while true do
   if #still == 0 then return reply_after(skip) end
   for _, list in ipairs(still) do
     if left > 0 then left = left - 1
-    elseif not add(redis.call('LINDEX', list.key, -(passed + 1)), passed) then return reply_after(skip) end
+    elseif not add(item_at(list.client, passed), passed) then return reply_after(skip) end
   end
   ring, passed = still, passed + 1
 end

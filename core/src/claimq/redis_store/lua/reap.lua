@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted after the server was replaced), then delayed
 --   items that are due to the tail of main.
--- use: queue envelope main claims removed settle presence
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, present, delayed, failed (ZSET),
---   busy:WORKER, failed:items, config, stats (HASH)
+-- use: queue envelope levels main claims removed settle presence
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, present, delayed, failed (ZSET),
+--   busy:WORKER, failed:items, config, levels, stats (HASH)
 -- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
@@ -34,7 +34,7 @@ for _, token in ipairs(expired) do
   ended[#ended + 1] = token
   if envelope then
     local item = parse(q, envelope, number_of(token))
-    length_of(q, item.client)
+    expect_entry(q, item)
     item.number = tonumber(number_of(token))
     local why = 'the lease of ' .. worker .. ' ran out' .. (is_lost and ' after the server was replaced' or '')
     if is_gone[token] then why = 'the process of ' .. worker .. ' is gone: its connection closed' end
@@ -51,7 +51,7 @@ local due = read_within(q, limit - #ended, function(skip, count)
   local bytes = 0
   for _, envelope in ipairs(page) do
     local item = parse(q, envelope, '0')
-    length_of(q, item.client)
+    expect_entry(q, item)
     restart_wait(item, q.now)
     arrived[#arrived + 1] = item
     bytes = bytes + #envelope * (weight_of('delayed') - 1)
@@ -64,7 +64,7 @@ if not room then found.away, found.more = {}, true end  -- claims of these may b
 note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. string.match(token, '^(.*)/'), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
-for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}) end
+for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta))) end
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items

@@ -2,9 +2,9 @@
 -- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later that the worker itself was the cause.
 --   An item that waits goes to the tail or to failed; one that another worker holds stays there, and goes to failed at its next give-back if it
 --   is at its limit (meta.spent).
--- use: queue envelope main take removed settle
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
---   config, stats (HASH)
+-- use: queue envelope levels main take removed settle
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
+--   config, levels, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of each list and of the newest claims
 --   to look at, 5 how many items earlier calls have looked at
 -- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent again it counts no item twice: the
@@ -37,12 +37,18 @@ end
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
 local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = CALL_BYTES end end
 for _, client in ipairs(clients) do
-  look_at(math.min(limit, length_of(q, client)), function(i)
-    local envelope = redis.call('LINDEX', key_of(q, client), -(i + 1))
-    local item = interrupted(envelope)
-    if item and item.client == client then item.envelope, waiting_again[#waiting_again + 1] = envelope, item; found() end
-    return #(envelope or '')
-  end)
+  for _, list in ipairs(lists_of(q, client)) do
+    look_at(math.min(limit, length_of_list(list)), function(i)
+      local envelope = redis.call('LINDEX', list, -(i + 1))
+      local item = interrupted(envelope)
+      if item and item.client == client then
+        expect_entry(q, item)
+        item.list, item.envelope, waiting_again[#waiting_again + 1] = list, envelope, item
+        found()
+      end
+      return #(envelope or '')
+    end)
+  end
 end
 local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
 look_at(#tokens, function(i)
@@ -54,13 +60,14 @@ look_at(#tokens, function(i)
   return #(envelope or '')
 end)
 local policy, verdicts = policy_of(q), {}
+expect_hash(q.base .. 'levels')
 local count = #waiting_again + #claims
 if count == 0 then return {'OK', 0, walk.at, walk.more} end
 
 -- All is read; now write.
 q.counts = {crashes = count}
 for i, item in ipairs(waiting_again) do
-  redis.call('LREM', key_of(q, item.client), -1, item.envelope)
+  redis.call('LREM', item.list, -1, item.envelope)
   q.lengths[item.client] = q.lengths[item.client] - 1
   if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)

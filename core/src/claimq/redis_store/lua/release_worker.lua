@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
--- use: queue call envelope main claims removed settle
+-- use: queue call envelope levels main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker (at most 1,000) in the order of claiming
 -- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}. LOOKED_AT: how many tokens were
@@ -24,7 +24,7 @@ for i = 1, count do
     local number = number_of(token)
     local item = parse(q, envelope, number)
     item.number = tonumber(number)
-    length_of(q, item.client)
+    expect_entry(q, item)
     items[i], held[#held + 1] = item, token
     if not has_room(q, #envelope) or #held == CALL_MOVES then break end
   end

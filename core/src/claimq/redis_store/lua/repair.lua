@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, a bare payload at the head of main, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   a lease, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope claim_calls repair
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
---   busy:WORKER, failed:items, config, stats (HASH)
+-- use: queue envelope levels claim_calls repair
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
+--   busy:WORKER, failed:items, config, levels, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256)
 -- Replies: {"OK", leases given to items that had none, 0|1 whether more claim calls may have ended}
 -- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
@@ -12,7 +12,9 @@ local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once block
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), REPAIRS)
 local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims
-local in_main, tokens_left = redis.call('LLEN', q.main), redis.call('LLEN', q.wake)
+local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.seen[HAS_LEVELS]
+if has_lost_levels then q.seen[HAS_LEVELS] = '1' end
+local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.wake)
 local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, limit)
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
 local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
@@ -39,7 +41,7 @@ local idle = {}
 for _, name in ipairs(quiet) do
   if redis.call('HLEN', q.base .. 'busy:' .. name) == 0 then idle[#idle + 1] = name end
 end
-local bare = in_main > 0 and redis.call('LINDEX', q.main, -1)
+local bare = redis.call('LINDEX', q.main, -1)
 local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. whole(q.seq)))
 
 -- All is read; now write.
@@ -49,11 +51,12 @@ for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now 
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
+if has_lost_levels then redis.call('HSET', stats, 'levels', '1') end
 if adopted then
   redis.call('LSET', q.main, -1, adopted)
   note_size(q, #adopted)
 end
-local repaired_count = repair_failed(q, failed) + repair_ring(q, ring)
+local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or #without_lease + repaired_count > 0 then
   close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})

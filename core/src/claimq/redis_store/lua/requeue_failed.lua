@@ -1,7 +1,7 @@
 #!lua
 -- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed ends, their history stays.
--- use: queue call envelope main failed
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, clients, wake (LIST), heads, failed (ZSET), failed:items, stats, calls:INSTANCE (HASH)
+-- use: queue call envelope levels main failed
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, failed (ZSET), failed:items, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
 --   7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant were skipped before, 10 chunk
 -- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if that call may find more), {"STALE"}
@@ -26,7 +26,7 @@ for i, id in ipairs(ids) do
   local item = envelope and parse(q, envelope, '0')
   if not item or (most and (item.meta.given_up or 0) > most) then from, skip = passed(from, skip, scores[i])
   else
-    length_of(q, item.client)
+    expect_entry(q, item)
     local meta = item.meta
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
@@ -42,7 +42,7 @@ end
 for i, item in ipairs(chosen) do
   redis.call('ZREM', failed, fields[i])
   redis.call('HDEL', stored, fields[i])
-  tail(q, item.client, {format(item)})
+  tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
 end
 if #chosen > 0 then
   if q.entering then enter_ring(q) end

@@ -1,15 +1,15 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
--- use: queue envelope claim_calls
--- KEYS: 1 cq:{NAME}:main (LIST); derived: clients (LIST), heads, leases, claims, delayed, failed (ZSET), config, stats (HASH)
+-- use: queue envelope levels claim_calls
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: its levels, clients (LIST), heads, leases, claims, delayed, failed (ZSET), config, stats (HASH)
 -- ARGV: 1 how far to look ahead for delayed items, in ms
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""), paused 0|1,
 --   delayed items that become due within ARGV[1] ms, stats...}
 -- Cost: O(log delayed)
 local q = open(KEYS[1])
-local in_main, leases = redis.call('LLEN', q.main), q.leases
+local in_main, leases = count_in(q, '-'), q.leases
 local since = redis.call('ZRANGE', q.heads, 0, 0, 'WITHSCORES')[2] or ''
-local oldest = in_main > 0 and enqueued_at(redis.call('LINDEX', q.main, -1))
+local oldest = in_main > 0 and enqueued_at(oldest_of(q, '-') or '')
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
 local held, busy_since = busy_count(q), ''
 if held > 0 then

@@ -73,9 +73,29 @@ local function read_limits(q, group)
   if group.client ~= '-' then length_of(q, group.client) end
 end
 
+-- The headers' last part for each item of a group of new items with options, or the call is refused. A deadline "+MS" is from now. The second
+-- value is the priority of each that has one, by its position; nil if none has.
+-- On demand: few items have options.
+local function metas_of(group)
+  local metas, priorities, now = {}, {}, group.queue.now
+  local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
+  for i = 1, group.count do
+    local word = string.gsub(ARGV[group.at + i * group.step - 2], '"deadline":"%+(%d+)"', deadline_after, 1)
+    local text = '{"options":' .. word .. '}'
+    local meta = read_meta(text)
+    if not meta or next(meta) ~= 'options' or next(meta, 'options') then
+      error({err = 'ERR the options of an item are a JSON object as the library writes it, not ' .. string.sub(word, 1, 40)})
+    end
+    metas[i], priorities[i] = text .. '\n', priority_of(meta)
+  end
+  if not next(priorities) then return metas end
+  for _, priority in ipairs({'high', 'low'}) do check_level(group.queue, group.client, priority) end
+  return metas, priorities
+end
+
 -- Ids that the producer gave: those that are known, here or in this call, are left out.
 -- On demand: most producers leave the ids to the library.
-local function check_own(group, duplicates, middle, metas)
+local function check_own(group, duplicates, middle, metas, priorities)
   local q, step, envelopes = group.queue, group.step, group.envelopes
   for i = 0, group.count - 1 do
     local id, payload = ARGV[group.at + step * i], ARGV[group.at + step * (i + 1) - 1]
@@ -86,6 +106,7 @@ local function check_own(group, duplicates, middle, metas)
       q.known[id] = q.now + q.id_window
       group.new_ids[#group.new_ids + 1] = id
       envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. (metas and metas[i + 1] or '') .. payload
+      if priorities then group.priorities[#envelopes] = priorities[i + 1] end
     end
   end
 end
@@ -95,10 +116,12 @@ local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
     local q, envelopes = group.queue, group.envelopes
     read_limits(q, group)
-    local metas = group.has_options and metas_of(group)
+    local metas, priorities
+    if group.has_options then metas, priorities = metas_of(group) end
+    if priorities then group.priorities = group.own and {} or priorities end
     local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. (metas and ' ' or ' -\n')
     if group.own then
-      local refusal = check_own(group, duplicates, middle, metas)
+      local refusal = check_own(group, duplicates, middle, metas, priorities)
       if refusal then return refusal end
     else
       local start, limit, number, at, step = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1, group.step
@@ -124,6 +147,16 @@ local function write_delayed(q, due, envelopes)
   for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope) end
 end
 
+-- On demand: few items have a priority.
+local function tail_by_priority(q, group)
+  local envelopes, client = {high = {}, normal = {}, low = {}}, group.client
+  for i, envelope in ipairs(group.envelopes) do table.insert(envelopes[group.priorities[i] or 'normal'], envelope) end
+  if #envelopes.normal > 0 then tail(q, client, envelopes.normal) end
+  for _, priority in ipairs({'high', 'low'}) do
+    if #envelopes[priority] > 0 then tail(q, client, envelopes[priority], enter_level(q, client, priority)) end
+  end
+end
+
 -- Writes one checked group. Costs O(1) an item, O(log n) where it is delayed or carries an id of its own.
 local function write_group(group)
   local q = group.queue
@@ -131,8 +164,9 @@ local function write_group(group)
   if count == 0 then return end
   if group.own then write_ids(q, group.new_ids) end
   q.enqueued = (q.enqueued or 0) + count
-  if group.due == '' then tail(q, group.client, group.envelopes)
-  else write_delayed(q, group.due, group.envelopes) end
+  if group.due ~= '' then write_delayed(q, group.due, group.envelopes)
+  elseif group.priorities then tail_by_priority(q, group)
+  else tail(q, group.client, group.envelopes) end
 end
 
 -- What the caller must wait for: the strictest durability of its queues.

@@ -68,6 +68,8 @@ local function new_options_check()
   return function(options)
     if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
     local deadline, limit = options.deadline, options.max_requeues
+    local priority = options.priority
+    if priority ~= nil and priority ~= 'high' and priority ~= 'low' then return false end
     if deadline ~= nil and type(deadline) ~= 'number' or limit ~= nil and not (type(limit) == 'number' and limit <= MAX_REQUEUES) then return false end
     return options.headers == nil or is_headers(options.headers)
   end
@@ -159,22 +161,8 @@ local function format(item)
   return 'cq1' .. mark .. item.id .. ' ' .. item.at .. ' ' .. item.client .. ' ' .. text .. '\n' .. item.payload
 end
 
--- The headers' last part for each item of a group of new items with options, or the call is refused. A deadline "+MS" is from now.
--- On demand: few items have options.
-local function metas_of(group)
-  local metas, now = {}, group.queue.now
-  local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
-  for i = 1, group.count do
-    local word = string.gsub(ARGV[group.at + i * group.step - 2], '"deadline":"%+(%d+)"', deadline_after, 1)
-    local text = '{"options":' .. word .. '}'
-    local meta = read_meta(text)
-    if not meta or next(meta) ~= 'options' or next(meta, 'options') then
-      error({err = 'ERR the options of an item are a JSON object as the library writes it, not ' .. string.sub(word, 1, 40)})
-    end
-    metas[i] = text .. '\n'
-  end
-  return metas
-end
+-- The priority of an item; nil: normal.
+local function priority_of(meta) return meta.options and meta.options.priority end
 
 local function enqueued_at(envelope)
   local from, at, to, ends = string.match(envelope, '^cq1[ !][!-~]+ ()(%d+)() [!-~]+() [^\n]+\n')

@@ -14,6 +14,7 @@ local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
   local held, ring = busy_count(q), redis.call('LLEN', q.clients)
   local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)
+  q.seen[HAS_LEVELS] = '1'  -- also lists that are there although this is not known
   expect_zset(q.workers)
   for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, math.min(held, FLUSH_CLAIMS) - 1) or {}) do
     if plan.freed >= FREED_BYTES then break end
@@ -24,15 +25,20 @@ local function plan_flush(q)
   local turn, of_clients = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), 0
   for i = #turn, 1, -1 do
     if plan.freed >= FREED_BYTES then break end
-    local length = turn[i] == '-' and 0 or size_or_0(redis.pcall('LLEN', key_of(q, turn[i])))
-    plan.clients[#plan.clients + 1], of_clients = turn[i], of_clients + length
-    free_key(q, plan, length)
+    plan.clients[#plan.clients + 1] = turn[i]
+    for _, list in ipairs(turn[i] ~= '-' and lists_of(q, turn[i]) or {}) do
+      local length = size_or_0(redis.pcall('LLEN', list))
+      of_clients = of_clients + length
+      free_key(q, plan, length)
+    end
   end
   local has_all_clients = #plan.clients == ring
   plan.is_last = #plan.claims == held and has_all_clients
   plan.of_clients = has_all_clients and q.client_items or of_clients
   plan.counts[1], plan.counts[2] = plan.of_clients, #plan.claims
-  for _, part in ipairs({{1, in_main, q.main}, {3, delayed, q.delayed}, {4, failed, q.failed_items, q.failed}}) do
+  local high, low = list_of(q, '-', 'high'), list_of(q, '-', 'low')
+  local in_high, in_low = size_or_0(redis.pcall('LLEN', high)), size_or_0(redis.pcall('LLEN', low))
+  for _, part in ipairs({{1, in_high, high}, {1, in_main, q.main}, {1, in_low, low}, {3, delayed, q.delayed}, {4, failed, q.failed_items, q.failed}}) do
     local state, count, key, index = unpack(part)
     if plan.freed >= FREED_BYTES and count > 0 then plan.is_last = false
     else
@@ -53,7 +59,7 @@ local function flush(q, plan)
   end
   for _, client in ipairs(plan.clients) do
     if client ~= '-' then
-      redis.call('UNLINK', key_of(q, client))
+      redis.call('UNLINK', unpack(lists_of(q, client)))
       if not plan.is_last then redis.call('ZREM', q.heads, client) end
     else redis.call('HSET', q.stats, 'main_in_ring', '0') end
   end
@@ -61,7 +67,7 @@ local function flush(q, plan)
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
     for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids}) do redis.call('UNLINK', key) end
+    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids, q.base .. 'levels'}) do redis.call('UNLINK', key) end
   end
   local counts = plan.counts
   return counts[1] + counts[2] + counts[3] + counts[4]

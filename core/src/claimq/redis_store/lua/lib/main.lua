@@ -1,4 +1,4 @@
--- The lists of main: one for items without a client, one for each client, and the ring of clients that have items.
+-- The lists of main: one for items without a client, one for each client, more where a queue has levels, and the ring of clients that have items.
 -- length_of() reads (and so finds a key of another type) before the first write; tail() and lib/settle.lua's head() then write.
 local function length_of(q, client)
   local lengths = q.lengths
@@ -7,16 +7,20 @@ local function length_of(q, client)
     q.lengths = lengths
   end
   if not lengths[client] then
-    local key = key_of(q, client)
-    local length = redis.pcall('LLEN', key)
-    if type(length) == 'table' then error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. key .. ' is not a list'} or length) end
-    lengths[client] = length
+    lengths[client] = length_of_list(key_of(q, client)) + (q.seen[HAS_LEVELS] and in_levels(q, client) or 0)
     if client ~= '-' and not q.ring then
       q.ring = redis.call('LLEN', q.clients)
       redis.call('ZCARD', q.heads)  -- or WRONGTYPE
     end
   end
   return lengths[client]
+end
+
+-- Reads what must be known before an item enters main again.
+local function expect_entry(q, item)
+  length_of(q, item.client)
+  local priority = priority_of(item.meta)
+  if priority then check_level(q, item.client, priority) end
 end
 
 local function grow(q, client, more)
@@ -43,13 +47,14 @@ local function leave_ring(q, client)
   if client == '-' then redis.call('HSET', q.stats, 'main_in_ring', '0') end
 end
 
--- Puts envelopes, oldest first, behind all that waits. A caller ends with enter_ring() where q.entering (clients that had no items) is set.
-local function tail(q, client, envelopes)
+-- Puts envelopes, oldest first, behind all that waits: in the client's list, or in the one that enter_level() returned. A caller ends with enter_ring()
+-- where q.entering (clients that had no items) is set.
+local function tail(q, client, envelopes, list)
   if client ~= '-' and q.lengths[client] == 0 then
     q.entering = q.entering or {}
     q.entering[#q.entering + 1] = client
   end
-  local key, largest = key_of(q, client), q.largest
+  local key, largest = list or key_of(q, client), q.largest
   for i = 1, #envelopes do
     if #envelopes[i] > largest then largest, q.has_grown = #envelopes[i], true end
   end

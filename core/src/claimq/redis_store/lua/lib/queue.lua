@@ -101,14 +101,6 @@ local function read_oldest(q, list, skip, want, largest)
   end, largest, is_far and want or MOST_NEAR)
 end
 
--- The same of one state that waits: main (of one client) or delayed.
-local function read_waiting(q, state, list, skip, count, largest)
-  if state == 'main' then return read_oldest(q, list, skip, count, largest) end
-  return read_within(q, count, function(read, more)
-    return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
-  end)
-end
-
 -- Returns a function that says whether a stored item has this id.
 local function new_id_check(id)
   local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '
@@ -131,6 +123,8 @@ local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
 
+local HAS_LEVELS = 16
+
 -- The table q: one queue, as one call sees it, from the reply of HMGET in open(). Keys that a script does not name are left out of it
 -- (redis_store/scripts.py): with more than 32 fields it takes twice the memory.
 local function new_queue(main_key, base, seen, time)
@@ -152,7 +146,7 @@ local function new_queue(main_key, base, seen, time)
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     wake = base .. 'wake',            -- list: at most one wake token
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
-    seen = seen,                      -- what open() read of stats
+    seen = seen,                      -- what open() read of stats; seen[HAS_LEVELS]: whether the queue has levels (lib/levels.lua)
     seq = (tonumber(seen[1]) or 0) + 1,  -- number of this transition
     now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
     offset = tonumber(seen[2]) or 0,  -- of the queue's clock from the server's (ms)
@@ -196,7 +190,7 @@ local function open(main_key)
   local base = string.sub(main_key, 1, -5)
   for i = 1, #WRITES do check_permission(base, WRITES[i]) end
   local seen = redis.call('HMGET', base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done',
-    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation')
+    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation', 'levels')
   local q = new_queue(main_key, base, seen, redis.call('TIME'))
   read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
@@ -264,16 +258,4 @@ end
 local function key_of(q, client)
   if client == '-' then return q.main end
   return q.main .. ':' .. client
-end
-
--- A size that no item of a list of main exceeds; nil if there may be bare payloads: other items than were enqueued or given a header, and not removed.
-local function largest_in(q, client)
-  local failed = redis.pcall('ZCARD', q.failed)
-  if q.largest == 0 or type(failed) == 'table' then return nil end  -- claims go on where failed is not a set
-  local totals, held = q.totals, busy_count(q) + redis.call('ZCARD', q.delayed) + failed
-  local counts = redis.call('HMGET', q.stats, 'adopted', 'dropped', 'failed_removed', 'flushed')
-  local removed = totals.done + (tonumber(counts[2]) or 0) + (tonumber(counts[3]) or 0) + (tonumber(counts[4]) or 0)
-  local known = totals.enqueued + (tonumber(counts[1]) or 0) - removed - held
-  if client == '-' and redis.call('LLEN', q.main) + q.client_items ~= known then return nil end
-  return q.largest
 end

@@ -56,8 +56,10 @@ local function count_clients(q, found, has_all)
   if page.err then return end  -- an earlier release's users may not run it
   local items = tonumber(counted) or 0
   for i = 1, #page[2], 2 do
-    local length = redis.pcall('LLEN', key_of(q, page[2][i]))
-    if type(length) == 'number' then items = items + length end
+    for _, list in ipairs(lists_of(q, page[2][i])) do
+      local length = redis.pcall('LLEN', list)
+      if type(length) == 'number' then items = items + length end
+    end
   end
   came_before, gone_before = tonumber(came_before) or came, tonumber(gone_before) or gone
   if page[1] == '0' then
@@ -83,14 +85,14 @@ local function check_ring(q, limit)
   if size > 10000 or (size > 1000 and size >= known) then return found end
   local in_ring, items = {}, 0
   for _, client in ipairs(redis.call('LRANGE', clients, 0, -1)) do
-    if size <= 1000 and client ~= '-' and not in_ring[client] then items = items + redis.call('LLEN', key_of(q, client)) end
+    if size <= 1000 and client ~= '-' and not in_ring[client] then items = items + count_in(q, client) end
     in_ring[client] = true
   end
   found.lost_main = q.main_in_ring and not in_ring['-']
   local page = redis.call('ZRANGE', heads, at, at + limit - 1)
   for _, client in ipairs(page) do
     if not in_ring[client] then
-      local length = redis.call('LLEN', key_of(q, client))
+      local length = count_in(q, client)
       items = items + length
       local list = length > 0 and found.joining or found.gone
       list[#list + 1] = client
@@ -106,7 +108,7 @@ local function repair_ring(q, found)
   if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
   if found.counting then redis.call('HSET', stats, 'repair_clients', found.counting) end
   for _, client in ipairs(found.joining) do redis.call('LPUSH', q.clients, client) end
-  for _, client in ipairs(found.gone) do redis.call('ZREM', q.heads, client) end
+  if #found.gone > 0 then forget(q, found.gone) end
   if found.lost_main then redis.call('HSET', stats, 'main_in_ring', '0') end
   if found.items then
     redis.call('HSET', stats, 'client_items', found.items)

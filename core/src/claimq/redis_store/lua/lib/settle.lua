@@ -107,14 +107,15 @@ end
 -- A call reads at most so many items that were given back before it, of all clients together.
 local MERGE_ITEMS, MERGE_BYTES = 1000, CALL_BYTES
 
--- Reads the items at the head of a client's list that were given back before and come before one of these.
+-- Reads the items at the head of a line's list that were given back before and come before one of its own.
 -- On demand: few items go to the head.
-local function given_back_before(q, client, items)
-  local before = {}
+local function given_back_before(q, line)
+  local before, items = {}, line.items
   table.sort(items, function(a, b) return a.meta.place < b.meta.place end)
   q.merge_items, q.merge_bytes = q.merge_items or MERGE_ITEMS, q.merge_bytes or MERGE_BYTES
-  while #before < q.lengths[client] and q.merge_items > 0 and q.merge_bytes > 0 do
-    local envelope = redis.call('LINDEX', key_of(q, client), -(#before + 1))
+  while q.merge_items > 0 and q.merge_bytes > 0 do
+    local envelope = redis.call('LINDEX', line.list, -(#before + 1))
+    if not envelope then break end
     local its_place = place_of(envelope)
     q.merge_items, q.merge_bytes = q.merge_items - 1, q.merge_bytes - #envelope
     if not its_place or its_place > items[#items].meta.place then break end
@@ -123,12 +124,12 @@ local function given_back_before(q, client, items)
   return before
 end
 
--- Puts items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
+-- Puts a line's items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
 -- stand in the order in which they entered its list. What comes after more items than a call reads stands right behind those that it read
 -- (docs/decisions/0023).
 -- On demand: few items go to the head.
-local function head(q, client, items, before)
-  local merged, next_one = {}, 1
+local function head(q, line)
+  local client, items, before, merged, next_one = line.client, line.items, line.before, {}, 1
   for _, item in ipairs(items) do
     while before[next_one] and before[next_one].place < item.meta.place do
       merged[#merged + 1] = before[next_one].envelope
@@ -138,33 +139,38 @@ local function head(q, client, items, before)
     note_size(q, #merged[#merged])
   end
   for i = next_one, #before do merged[#merged + 1] = before[i].envelope end
-  if #before > 0 then redis.call('LTRIM', key_of(q, client), 0, -(#before + 1)) end
-  if client ~= '-' then
-    if q.lengths[client] == 0 then redis.call('RPUSH', q.clients, client) end
-    redis.call('ZADD', q.heads, enqueued_at(merged[1]) or whole(q.now), client)
-  end
-  local newest_first = {}
+  local list, newest_first = enter_level(q, client, line.priority) or line.list, {}
+  if #before > 0 then redis.call('LTRIM', list, 0, -(#before + 1)) end
   for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end
-  sliced(newest_first, 1000, function(list, from, to) redis.call('RPUSH', key_of(q, client), unpack(list, from, to)) end)
+  sliced(newest_first, 1000, function(envelopes, from, to) redis.call('RPUSH', list, unpack(envelopes, from, to)) end)
+  if client ~= '-' then
+    if line.is_new then redis.call('RPUSH', q.clients, client) end
+    redis.call('ZADD', q.heads, enqueued_at(oldest_of(q, client)) or whole(q.now), client)
+  end
   grow(q, client, #items)
 end
 
 -- Writes what settle() decided for each of the items, in the order in which they were claimed: also clients that (again) have items take their
 -- turns in that order. One call has one kind, so what goes back to main goes either to the head or to the tail. Reads before it writes.
 local function place(q, policy, items, verdicts)
-  local lists, clients, before, to_head = {}, {}, {}, false
+  local lines, of_list, known, to_head = {}, {}, {}, false  -- a line: the items of one client and priority, which go to one list
   for i, item in ipairs(items) do
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
     if item.is_past and verdict == 'failed' then q.counts.past_deadline = (q.counts.past_deadline or 0) + 1 end
     if verdict == 'requeued' or verdict == 'unclaimed' then
-      if not lists[client] then lists[client] = {}; clients[#clients + 1] = client end
-      table.insert(lists[client], item)
+      local priority = priority_of(item.meta)
+      local list = list_of(q, client, priority)
+      if not of_list[list] then
+        of_list[list] = {list = list, client = client, priority = priority, items = {}, is_new = not known[client] and q.lengths[client] == 0}
+        lines[#lines + 1], known[client] = of_list[list], true
+      end
+      table.insert(of_list[list].items, item)
       to_head = verdict == 'unclaimed'
     end
   end
   if to_head then
-    for _, client in ipairs(clients) do before[client] = given_back_before(q, client, lists[client]) end
+    for _, line in ipairs(lines) do line.before = given_back_before(q, line) end
   end
   for i, item in ipairs(items) do
     if verdicts[i] == 'dropped' then note_removed(q, item, item.reason)
@@ -172,16 +178,16 @@ local function place(q, policy, items, verdicts)
     elseif verdicts[i] == 'delayed' then put_delayed(q, q.now + item.delay, format(item)) end
   end
   if to_head then
-    for i = #clients, 1, -1 do head(q, clients[i], lists[clients[i]], before[clients[i]]) end
+    for i = #lines, 1, -1 do head(q, lines[i]) end
   else
-    for _, client in ipairs(clients) do
+    for _, line in ipairs(lines) do
       local envelopes = {}
-      for i, item in ipairs(lists[client]) do restart_wait(item, q.now); envelopes[i] = format(item) end
-      tail(q, client, envelopes)
+      for i, item in ipairs(line.items) do restart_wait(item, q.now); envelopes[i] = format(item) end
+      tail(q, line.client, envelopes, enter_level(q, line.client, line.priority))
     end
   end
   if q.entering then enter_ring(q) end
   if q.removals then write_removed(q) end
-  if #clients > 0 or (q.counts.delayed or 0) > 0 then leave_wake_token(q) end
+  if #lines > 0 or (q.counts.delayed or 0) > 0 then leave_wake_token(q) end
   q.counts.client_items = q.more_client_items
 end

@@ -90,7 +90,64 @@ local function take_many(q, list, want)
   return got
 end
 
+-- Of the items of a client that are claimed while others of a lower priority wait, every eighth is one of those: of the next lower priority, or, by the same
+-- rule among these, of the lowest. So no item waits forever. The hash `levels` has a count for each client.
+local SHARE, CYCLE = 8, 64
+
+-- The lists of a client that have items, the highest priority first, how many these have in all (left), and the count. Nil and the error if one is no list.
+local function read_levels(q, client, count)
+  local levels = {left = 0, count = setting(count, 0, 0, CYCLE)}
+  for _, list in ipairs(lists_of(q, client)) do
+    local length = redis.pcall('LLEN', list)
+    if type(length) == 'table' then return nil, length end
+    levels.left = levels.left + length
+    if length > 0 then levels[#levels + 1] = {list = list, left = length} end
+  end
+  return levels
+end
+
+-- The list from which the next item is taken; nil if all are empty.
+local function next_list(levels)
+  local rank = 1
+  if #levels > 1 then
+    levels.count = (levels.count + 1) % CYCLE
+    local turn = levels.count
+    while turn % SHARE == 0 and rank < #levels do turn, rank = turn / SHARE, rank + 1 end
+  end
+  local chosen = levels[rank]
+  if not chosen then return nil end
+  chosen.left = chosen.left - 1
+  if chosen.left == 0 then table.remove(levels, rank) end
+  return chosen.list
+end
+
+-- From one client alone, in a queue that has levels.
+-- On demand: few queues have levels.
+local function take_by_priority(q, client, want)
+  local key = q.base .. 'levels'
+  local levels, got = read_levels(q, client, redis.call('HMGET', key, client)[1]), {}
+  if #levels == 1 and want > 1 then return take_many(q, levels[1].list, want) end
+  local count, before = levels.count, levels.count
+  q.are_plain = false
+  while #got < want do
+    local list = next_list(levels)
+    local envelope = list and redis.call('RPOP', list)
+    if not envelope then break end
+    local alone = is_alone(envelope)
+    if alone and #got > 0 then
+      redis.call('RPUSH', list, envelope)
+      break
+    end
+    got[#got + 1], count = envelope, levels.count
+    local room = has_room(q, #envelope + header_bytes(envelope))
+    if has_enough(q, envelope) or alone or not room then break end
+  end
+  if count ~= before then redis.call('HSET', key, client, whole(count)) end
+  return got
+end
+
 local function take_list(q, client, want)
+  if q.seen[HAS_LEVELS] then return take_by_priority(q, client, want) end
   local list = key_of(q, client)
   if want > 1 then return take_many(q, list, want) end
   local envelope = redis.call('RPOP', list)
@@ -103,10 +160,19 @@ end
 local function settle_client(q, client, count)
   q.more_client_items = (q.more_client_items or 0) - count
   q.client_items = q.client_items - count
-  local oldest = redis.call('LINDEX', key_of(q, client), -1)
+  local oldest = oldest_of(q, client)
   if oldest then redis.call('ZADD', q.heads, enqueued_at(oldest) or q.now, client)
-  else redis.call('ZREM', q.heads, client) end
+  else forget(q, {client}) end
   return oldest
+end
+
+-- The list from which a client's next item is taken, how many items it has in all (or an error), and its count afterwards if that changes.
+-- On demand: few queues have levels.
+local function choose_list(q, client, count)
+  local levels, wrong = read_levels(q, client, count)
+  if not levels then return key_of(q, client), wrong end
+  local before, length = levels.count, levels.left
+  return next_list(levels) or key_of(q, client), length, levels.count ~= before and whole(levels.count)
 end
 
 -- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is looked at before any
@@ -114,10 +180,14 @@ end
 local function take_round(q, want, got)
   local clients = q.clients
   local turn = redis.call('LRANGE', clients, -want, -1)
-  local lists, lengths, stop, back, heads, gone = {}, {}, 1, {}, {}, {}
+  local lists, lengths, stop, back, heads, gone, counted = {}, {}, 1, {}, {}, {}, {}
+  local counts = q.seen[HAS_LEVELS] and redis.call('HMGET', q.base .. 'levels', unpack(turn))
   for i = #turn, 1, -1 do
-    lists[i] = key_of(q, turn[i])
-    lengths[i] = redis.pcall('LLEN', lists[i])
+    if counts then lists[i], lengths[i], counts[i] = choose_list(q, turn[i], counts[i])
+    else
+      lists[i] = key_of(q, turn[i])
+      lengths[i] = redis.pcall('LLEN', lists[i])
+    end
     if type(lengths[i]) == 'table' then
       if not q.took_round then error(lengths[i]) end
       q.stopped = true
@@ -128,8 +198,8 @@ local function take_round(q, want, got)
   for i = #turn, 1, -1 do
     local client = turn[i]
     local envelope = redis.call('RPOP', lists[i])
-    local next_one = lengths[i] > 1 and redis.call('LINDEX', lists[i], -1)
-    local room = has_room(q, #(envelope or '') + #(next_one or '') + header_bytes(envelope or ''))
+    local next_one = lengths[i] > 1 and oldest_of(q, client)
+    local room = has_room(q, #(envelope or '') + header_bytes(envelope or ''))
     local alone = envelope and is_alone(envelope)
     if alone and #got > 0 then
       redis.call('RPUSH', lists[i], envelope)
@@ -138,6 +208,7 @@ local function take_round(q, want, got)
     end
     if envelope then
       got[#got + 1] = envelope
+      if counts and counts[i] then counted[#counted + 1], counted[#counted + 2] = client, counts[i] end
       if client ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
     else q.lost_lists = q.lost_lists + 1 end
     if next_one then
@@ -150,7 +221,8 @@ local function take_round(q, want, got)
   redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
   sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)
   sliced(heads, 1000, function(list, from, to) redis.call('ZADD', q.heads, unpack(list, from, to)) end)
-  sliced(gone, 1000, function(list, from, to) redis.call('ZREM', q.heads, unpack(list, from, to)) end)
+  if #counted > 0 then redis.call('HSET', q.base .. 'levels', unpack(counted)) end
+  if #gone > 0 then forget(q, gone) end
 end
 
 -- Refuses what take() refuses. Reads only.
@@ -158,13 +230,16 @@ local function check_lists(q, want)
   check_permission(q.base, 'LINDEX')
   local turn = redis.call('LRANGE', q.clients, -want, -1)
   if #turn > 0 then expect_zset(q.heads) end
-  for _, client in ipairs({'-', unpack(turn)}) do expect_list(key_of(q, client)) end
+  for _, client in ipairs({'-', unpack(turn)}) do
+    for _, list in ipairs(lists_of(q, client)) do expect_list(list) end
+  end
+  if q.seen[HAS_LEVELS] then expect_hash(q.base .. 'levels') end
 end
 
 -- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients took 25 ms.
 local RING_ITEMS = 500
 
--- Takes items of the clients of the ring; in_main: how many there are without a client.
+-- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how many of those are left.
 -- On demand: a queue need not have clients.
 local function take_in_turns(q, want, ring, in_main)
   local clients, got = q.clients, {}
@@ -180,7 +255,7 @@ local function take_in_turns(q, want, ring, in_main)
   if ring == 1 and only ~= '-' then
     got = take_list(q, only, want)
     if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
-    return got, ring
+    return got, in_main
   end
   q.are_plain, want = false, math.min(want, RING_ITEMS)
   while #got < want and ring > 0 and not q.stopped do
@@ -188,15 +263,17 @@ local function take_in_turns(q, want, ring, in_main)
     ring = redis.call('LLEN', clients)
     if q.lost_lists >= CALL_MOVES then q.stopped = true end  -- their entries are gone from the ring; the next call goes on
   end
-  return got, ring
+  return got, count_in(q, '-')
 end
 
 local function take(q, want)
   local ring, in_main, got = redis.call('LLEN', q.clients), redis.call('LLEN', q.main), nil
+  if q.seen[HAS_LEVELS] then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
-  if ring == 0 then got = in_main > 0 and take_list(q, '-', want) or {}
-  else got, ring = take_in_turns(q, want, ring, in_main) end
-  local taken = #got
+  if ring == 0 then
+    got = in_main > 0 and take_list(q, '-', want) or {}
+    in_main = in_main - #got
+  else got, in_main = take_in_turns(q, want, ring, in_main) end
   if not q.are_plain then
     got = adopt(q, got)
     if q.past then fail_past(q, got) end
@@ -206,6 +283,6 @@ local function take(q, want)
       if size > q.largest then q.largest, q.has_grown = size, true end
     end
   end
-  q.left = (ring == 0 and in_main - taken or redis.call('LLEN', q.main)) + q.client_items
+  q.left = in_main + q.client_items
   return got
 end

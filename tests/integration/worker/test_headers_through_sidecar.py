@@ -23,13 +23,15 @@ def test_headers_go_with_the_items_of_both_sides(sidecar: Sidecar, queue: Blocki
         )
         first.done(enqueue=[NewItem("f", headers={"g": "1"})])
         assert [item.headers for item in queue.peek(9)] == [{"g": "1"}]
-        worker.enqueue_many([NewItem("l", deadline=timedelta(hours=1), max_requeues=2)])
-        worker.enqueue("m", deadline=timedelta(hours=1), max_requeues=2)
+        worker.enqueue_many([NewItem("l", deadline=timedelta(hours=1), max_requeues=2, priority="low")])
+        worker.enqueue("m", deadline=timedelta(hours=1), max_requeues=2, priority="low")
         for limited in worker.claim(9, wait=0)[1:]:
-            assert limited.max_requeues == 2
+            assert (limited.max_requeues, limited.priority) == (2, "low")
             assert limited.deadline is not None
             assert 0 < limited.deadline - limited.claimed_at <= 3600
         with pytest.raises(ValueError, match="takes no instants"):
             worker.enqueue_many([NewItem("a", deadline=1.0)])
+        with pytest.raises(ValueError, match="give one of: high, normal, low"):
+            worker.enqueue("a", priority="urgent")
         with pytest.raises(ValueError, match="lower-case"):
             worker.enqueue("a", headers={"A": "1"})

@@ -86,7 +86,7 @@ class Producer:
 
 
 def _words(item: NewItem) -> dict[str, Any]:
-    names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues")
+    names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues", "priority")
     return {name: getattr(item, name) for name in names}
 
 

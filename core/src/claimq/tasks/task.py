@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from claimq.arguments import Duration, optional_count, optional_seconds
+from claimq.arguments import Duration, choice, optional_count, optional_seconds
 from claimq.codec import check_name, last_frames
 from claimq.handler_verdicts import Fail
-from claimq.model import EnqueuedItem, NewItem
+from claimq.model import EnqueuedItem, NewItem, Priority
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
 
@@ -83,6 +83,7 @@ class Task(Generic[P, R]):
         client: str | None = None,
         delay: Duration | None = None,
         headers: Mapping[str, str] | None = None,
+        priority: Priority | str = Priority.NORMAL,
     ) -> Task[P, R]:
         """The task with options for its next items, as for :meth:`claimq.ReliableQueue.enqueue`:
         ``send_email.options(delay=60).enqueue("ann@example.com")``."""
@@ -92,6 +93,7 @@ class Task(Generic[P, R]):
             client=None if client is None else check_name("client", client),
             delay=optional_seconds("delay", delay),
             headers=headers,
+            priority=choice("priority", priority, Priority),
         )
         return Task(self.function, self.name, self.retries, self._producer, chosen)
 

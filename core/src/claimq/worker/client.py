@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Priority
 from claimq.tracing import carrying, sending
 from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
@@ -364,17 +364,17 @@ class Client(Generic[AnyItem]):
         headers: Mapping[str, str] | None = None,
         deadline: timedelta | None = None,
         max_requeues: int | None = None,
+        priority: Priority | str = Priority.NORMAL,
     ) -> EnqueuedItem:
         """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        new = NewItem(payload, id, client, delay, None, headers, deadline, max_requeues)
+        new = NewItem(payload, id, client, delay, None, headers, deadline, max_requeues, priority)
         done = await self.enqueue_many([new])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. Raises TypeError, ValueError, Refused (a payload too large, the
         store full), StoreUnavailable and SidecarUnavailable: after these two the items may be stored; enqueue again
-        only those with ids of your own.
-        """
+        only those with ids of your own."""
         self._check_process()
         listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)

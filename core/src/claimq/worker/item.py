@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from claimq.arguments import Duration
 from claimq.concurrency.without_loop import run
-from claimq.model import Outcome, payload_json, payload_text
+from claimq.model import Outcome, Priority, payload_json, payload_text
 from claimq.tracing import Processing
 from claimq.worker.backends import blocking
 from claimq.worker.wire import delay_fields, done_fields, fail_fields
@@ -29,9 +29,9 @@ class _Client(Protocol):
 class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    ``headers``, ``deadline`` and ``max_requeues``: what the producer set. ``outcome``: what the last verdict did; None
-    while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the app itself: with a session the
-    sidecar renews it in the background.
+    ``headers``, ``deadline``, ``max_requeues`` and ``priority``: what the producer set. ``outcome``: what the last
+    verdict did; None while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the app itself:
+    with a session the sidecar renews it in the background.
     """
 
     _client: _Client = field(repr=False)
@@ -50,6 +50,7 @@ class ClaimedItem:
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     deadline: float | None = None
     max_requeues: int | None = None
+    priority: Priority = Priority.NORMAL
     outcome: Outcome | None = field(default=None, init=False)
     in_block: bool = field(default=False, init=False, repr=False)
     """Whether it is in a ``with`` block that gives it a verdict."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from claimq.arguments import Duration, count, optional_seconds, several
+from claimq.arguments import Duration, choice, count, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
 from claimq.item_options import MAX_REQUEUES, checked_headers
-from claimq.model import Enqueued, NewItem, Outcome, Verdict
+from claimq.model import Enqueued, NewItem, Outcome, Priority, Verdict
 from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
 
@@ -174,7 +174,7 @@ def new_item(item: object) -> dict[str, object]:
         raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
     if new.deadline is not None and not isinstance(new.deadline, timedelta):
         raise ValueError("a sidecar takes no instants: give deadline=timedelta(...)")
-    limit = new.max_requeues
+    limit, priority = new.max_requeues, choice("priority", new.priority, Priority)
     words = {
         "id": new.id,
         "client": new.client,
@@ -182,6 +182,7 @@ def new_item(item: object) -> dict[str, object]:
         "headers": None if new.headers is None else checked_headers(new.headers) or None,
         "expires_in": optional_seconds("deadline", new.deadline),
         "max_requeues": None if limit is None else count("max_requeues", limit, most=MAX_REQUEUES),
+        "priority": None if priority is Priority.NORMAL else priority.value,
     }
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
@@ -317,6 +318,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "headers": claim.get("headers", {}),  # older sidecars send none
             "deadline": claim.get("deadline"),
             "max_requeues": claim.get("max_requeues"),
+            "priority": Priority(claim.get("priority", Priority.NORMAL)),
         }
 
 

@@ -63,10 +63,9 @@ def test_a_task_called_directly_is_the_function() -> None:
 
 
 def test_an_item_has_the_name_and_the_arguments_as_json() -> None:
-    item = send.options(id="1", client="ann", delay=60).item("ann", copies=2)
-    assert item == NewItem(
-        {"task": "send", "args": ["ann"], "kwargs": {"copies": 2}}, id="1", client="ann", delay=60
-    )
+    item = send.options(id="1", client="ann", delay=60, priority="high").item("ann", copies=2)
+    call = {"task": "send", "args": ["ann"], "kwargs": {"copies": 2}}
+    assert item == NewItem(call, id="1", client="ann", delay=60, priority="high")
     assert send.item("ann").id is None
 
 
@@ -152,6 +151,7 @@ def nothing(_: Item) -> None:
         (lambda: app.task(retry_delay=-1), ValueError, "retry_delay is -1"),
         (lambda: App("a b"), ValueError, "queue name"),
         (lambda: send.options(id=""), ValueError, "id name"),
+        (lambda: send.options(priority="urgent"), ValueError, "give one of: high, normal, low"),
     ],
 )
 def test_a_wrong_definition_is_refused(

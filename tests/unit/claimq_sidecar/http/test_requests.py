@@ -242,6 +242,7 @@ ITEM_FIELDS = st.sampled_from(
         "headers",
         "expires_in",
         "max_requeues",
+        "priority",
         "unknown",
     ]
 )

@@ -22,6 +22,7 @@ from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.json_text import to_json
 
 MAX_ENTRIES: Final = 1000
+PriorityWord = Literal["high", "normal", "low"]
 """Items or tokens in one request."""
 MAX_DELAY: Final = 1e9
 MAX_TOKEN_LENGTH: Final = 300
@@ -136,11 +137,11 @@ class ItemBody(Body):
     ) = None
     max_requeues: (
         Annotated[
-            float,
-            Meta(ge=0, le=MAX_REQUEUES, multiple_of=1, description="Instead of the queue's requeue limit."),
+            float, Meta(ge=0, le=MAX_REQUEUES, multiple_of=1, description="Instead of the queue's limit.")
         ]
         | None
     ) = None
+    priority: Annotated[PriorityWord, Meta(description="Which items of the client come first.")] | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -163,6 +164,7 @@ class ItemBody(Body):
             headers=self.headers,
             deadline=None if self.expires_in is None else timedelta(seconds=self.expires_in),
             max_requeues=None if self.max_requeues is None else int(self.max_requeues),
+            priority=self.priority or "normal",
         )
 
 

@@ -50,6 +50,7 @@ _FIXES: Final = {
     "client": "give a string",
     "expires_in": f"give seconds from 0 to {MAX_DELAY:g}",
     "max_requeues": f"give a whole number from 0 to {MAX_REQUEUES}",
+    "priority": "give one of high, normal, low",
     "headers": "give an object of names and strings",
 }
 """What to send instead, by field. All other fields are lists."""

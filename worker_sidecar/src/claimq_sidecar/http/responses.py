@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -45,6 +45,7 @@ class Claim(Response):
     headers: Annotated[dict[str, str], Meta(description="Those of the producer, if any.")] | UnsetType = UNSET
     deadline: Instant | UnsetType = UNSET
     max_requeues: Count | UnsetType = UNSET
+    priority: Annotated[Literal["high", "low"], Meta(description="Unless it is normal.")] | UnsetType = UNSET
 
 
 class Claims(Response):
@@ -224,6 +225,8 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.deadline = item.deadline
     if item.max_requeues is not None:
         whole.max_requeues = item.max_requeues
+    if item.priority is not model.Priority.NORMAL:
+        whole.priority = "high" if item.priority is model.Priority.HIGH else "low"
     return whole
 
 

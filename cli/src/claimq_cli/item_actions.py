@@ -122,6 +122,7 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
         headers=item.headers,
         deadline=item.deadline,
         max_requeues=item.max_requeues,
+        priority=item.priority,
     )
     if enqueued.is_duplicate:
         raise CommandError(

@@ -75,15 +75,27 @@ def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Qu
 
 def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> None:
     on("enqueue", "q", "payload", "--id", "x", "--header", "tenant=acme", "--header", "note=a = b")
-    on("enqueue", "q", "y", "--id", "l", "--deadline", "2100-01-01T00:00:00Z", "--max-requeues", "2")
+    on(
+        "enqueue",
+        "q",
+        "y",
+        "--id",
+        "l",
+        "--deadline",
+        "2100-01-01T00:00:00Z",
+        "--max-requeues",
+        "2",
+        "--priority",
+        "high",
+    )
     headers = {"tenant": "acme", "note": "a = b"}
-    assert on("peek", "q", "-o", "json").json["items"][2]["headers"] == headers
+    assert on("peek", "q", "-o", "json").json["items"][3]["headers"] == headers
     assert "headers:     tenant: acme\n             note: a = b\n" in on("item", "show", "q", "x").out
     on("enqueue", "other", "something", "--id", "y", "--expires-in", "1h")
     assert on("item", "move", "q", "other", "l").code == 0
     limited = on("item", "show", "other", "l", "-o", "json").json["item"]
-    assert (limited["deadline"], limited["max_requeues"]) == (4102444800, 2)
-    assert "limit:       2 requeues\n" in on("item", "show", "other", "l").out
+    assert (limited["deadline"], limited["max_requeues"], limited["priority"]) == (4102444800, 2, "high")
+    assert "limit:       2 requeues\npriority:    high\n" in on("item", "show", "other", "l").out
     assert on("enqueue", "q", "x", "--expires-in", "1h", "--deadline", "1").code == 2
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")

@@ -39,7 +39,13 @@ def queue(valkey: Server) -> Any:
             [
                 NewItem(BINARY, id="bytes"),
                 NewItem(
-                    {"a": [1]}, id="json", client="ann", headers={"h": "1"}, deadline=4e9, max_requeues=2
+                    {"a": [1]},
+                    id="json",
+                    client="ann",
+                    headers={"h": "1"},
+                    deadline=4e9,
+                    max_requeues=2,
+                    priority="low",
                 ),
             ]
         )
@@ -162,14 +168,19 @@ def test_failed_items_that_pass_are_counted_then_changed_by_the_page(through: Cl
 def test_new_items_go_through_the_page_and_are_recorded(
     through: Claimq, queue: Queue, tmp_path: Path
 ) -> None:
-    own = ("--id", "n1", "--client", "eve", "--header", "h=1", "--expires-in", "1h", "--max-requeues", "2")
+    own = ["--id", "n1", "--client", "eve", "--header", "h=1", "--expires-in", "1h", "--max-requeues", "2"]
+    own += ["--priority", "high"]
     for duplicates in ([], ["n1"]):
         sent = through("enqueue", "q", "new", *own, "-o", "json")
         assert (sent.code, sent.json["ids"], sent.json["duplicates"]) == (0, ["n1"], duplicates), sent.err
     found = queue.find("n1")
     assert found
     assert (found.item.payload, found.item.client, found.item.headers) == (b"new", "eve", {"h": "1"})
-    assert (found.item.max_requeues, found.item.deadline is not None) == (2, True)
+    assert (found.item.max_requeues, found.item.deadline is not None, found.item.priority) == (
+        2,
+        True,
+        "high",
+    )
     assert "1 item enqueued, delayed until" in through("enqueue", "q", "x", "--delay", "1h").out
     assert queue.length("delayed") == 2
     lines = tmp_path / "lines"

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
-from claimq.model import Enqueued, NewItem
+from claimq.model import Enqueued, NewItem, Priority
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_cli.output.answers import count
@@ -53,13 +53,15 @@ class Wanted:
     headers: Mapping[str, str] | None = None
     deadline: float | timedelta | None = None
     max_requeues: int | None = None
+    priority: Priority | str = Priority.NORMAL
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line."""
         own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
         return NewItem(
-            payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues
-        )
+            payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues,
+            self.priority,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -58,6 +58,7 @@ async def enqueue(
     headers: dict[str, str] | None,
     deadline: float | timedelta | None,
     max_requeues: int | None,
+    priority: str,
 ) -> None:
     """Add items to the queue NAME. The first item creates the queue.
 
@@ -76,7 +77,9 @@ async def enqueue(
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues)
+    wanted = Wanted(
+        client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues, priority=priority
+    )
     if lines is not None:
         await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)

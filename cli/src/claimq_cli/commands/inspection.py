@@ -11,7 +11,7 @@ import click
 import claimq
 from claimq.address.redis_url import parse_url
 from claimq.errors import ClaimqError
-from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
+from claimq.model import ClientInfo, Item, Located, Priority, Snapshot, State, WorkerInfo
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import number_option, offset_option
 from claimq_cli.commands.queue_argument import optional_queue_argument, queue_argument
@@ -312,6 +312,7 @@ def described(found: Located) -> list[str]:
         "client": item.client,
         "deadline": instant(item.deadline) if item.deadline is not None else None,
         "limit": None if item.max_requeues is None else f"{item.max_requeues} requeues",
+        "priority": None if item.priority is Priority.NORMAL else item.priority.value,
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from claimq.item_options import MAX_REQUEUES, checked_headers
+from claimq.model import Priority
 from claimq_cli.instants import parse_instant
 from claimq_spec.duration import parse_duration
 
@@ -116,11 +117,17 @@ _LIMITS: tuple[Callable[[Any], Any], ...] = (
         metavar="N",
         help="Requeue limit of the items, instead of the queue's.",
     ),
+    click.option(
+        "--priority",
+        type=click.Choice([priority.value for priority in Priority]),
+        default=Priority.NORMAL.value,
+        help="Which items of the client are claimed first.",
+    ),
 )
 
 
 def limit_options(command: Command) -> Command:
-    """The options of limits that items have of their own."""
+    """The options of limits that items have of their own, and of their priority."""
     return with_options(command, _LIMITS)
 
 

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
+from claimq.arguments import choice
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
 from claimq.item_options import MAX_REQUEUES, checked_headers
-from claimq.model import NewItem
+from claimq.model import NewItem, Priority
 from claimq_cli.instants import parse_instant
 
 _PAYLOAD_FIELDS = ("payload", "payload_base64")
@@ -59,6 +60,7 @@ def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]
         headers=_headers(options.get("headers")),
         deadline=_instant("deadline", options.get("deadline")),
         max_requeues=_limit(options.get("max_requeues")),
+        priority=choice("priority", options.get("priority") or Priority.NORMAL, Priority),
     )
 
 

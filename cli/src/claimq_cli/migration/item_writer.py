@@ -16,7 +16,8 @@ from claimq.model import Located
 from claimq_cli.errors import USAGE, CommandError
 
 FORMS = ("jsonl", "csv", "raw")
-_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues")
+_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",
+            "priority")  # fmt: skip
 
 
 @contextmanager
@@ -73,7 +74,7 @@ class ItemWriter:
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """The fields of a line; `claimq import` reads those up to `max_requeues`. Items that were pushed as bare
+    """The fields of a line; `claimq import` reads those up to `priority`. Items that were pushed as bare
     payloads have no id."""
     item = one.item
     try:
@@ -88,6 +89,7 @@ def fields_of(one: Located) -> dict[str, Any]:
         "headers": item.headers,
         "deadline": item.deadline,
         "max_requeues": item.max_requeues,
+        "priority": item.priority.value,
         "state": one.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,

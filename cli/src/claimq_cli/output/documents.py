@@ -54,6 +54,7 @@ def item(one: Item, *, is_exact: bool = False) -> Json:
         "headers": one.headers,
         "deadline": one.deadline,
         "max_requeues": one.max_requeues,
+        "priority": one.priority.value,
         "first_enqueued_at": one.first_enqueued_at,
         "enqueued_at": one.enqueued_at,
         "requeue_count": one.requeue_count,

@@ -18,6 +18,7 @@ from claimq.model import (
     Item,
     Located,
     NewItem,
+    Priority,
     RemovedItem,
     Snapshot,
     State,
@@ -46,6 +47,7 @@ def item_of(document: Json) -> Item:
         header_pairs=tuple(headers.items()),
         deadline=document.get("deadline"),
         max_requeues=document.get("max_requeues"),
+        priority=Priority(document.get("priority", Priority.NORMAL)),
     )
 
 

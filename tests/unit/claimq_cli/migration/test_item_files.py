@@ -31,6 +31,8 @@ def items_of(text: bytes) -> list[tuple[int, NewItem]]:
         (b'{"payload": "x", "id": 17}', NewItem(b"x", id="17")),
         (b'{"payload": "x", "headers": {"a": "1"}}', NewItem(b"x", headers={"a": "1"})),
         (b'{"payload": "x", "headers": {}}', NewItem(b"x")),
+        (b'{"payload": "x", "priority": "low"}', NewItem(b"x", priority="low")),
+        (b'{"payload": "x", "priority": null}', NewItem(b"x")),
     ],
 )
 def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
@@ -48,6 +50,7 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b'{"payload_base64": "eA==!"}', "payload_base64 is not base64"),
         (b'{"payload": "x", "id": "a b"}', "the id name 'a b'"),
         (b'{"payload": "x", "at": "soon"}', "at is not an instant"),
+        (b'{"payload": "x", "priority": 7}', "priority is 7; give one of: high, normal, low"),
         (b'{"payload": "x", "headers": ["a"]}', "headers is list; give a mapping"),
         (b'{"payload": "x", "headers": {"A": "1"}}', "a header's name is 'A'"),
     ],

@@ -29,11 +29,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def step_of(queue: BlockingQueue) -> Callable[[], None]:
-    """Some traffic, a little more with each call."""
+def step_of(queue: BlockingQueue) -> Callable[[], int]:
+    """Some traffic, a little more with each call. Returns the number of the call."""
     calls = itertools.count()
 
-    def step() -> None:
+    def step() -> int:
         number = next(calls)
         clients = itertools.cycle(["acme", "umbrella", "hooli"])
         some = [NewItem({"image": f"{number}.png"}, client=next(clients)) for _ in range(number % 9)]
@@ -41,6 +41,7 @@ def step_of(queue: BlockingQueue) -> Callable[[], None]:
             queue.enqueue_many(some)
         for claim in queue.claim(4 + number % 3, wait=0):
             queue.done(claim)
+        return number
 
     return step
 
@@ -60,25 +61,28 @@ def fill(queue: BlockingQueue) -> None:
 def test_pictures_for_the_documentation(browser: Browser, start_page: Any, valkey: Server) -> None:
     with claimq.blocking.connect(valkey.url) as server:
         page = start_page()
-        for name in ("media.thumbnails", "media.videos", "mail.outgoing"):
+        names = ("media.thumbnails", "media.videos", "mail.outgoing")
+        for name in names:
             fill(server.queue(name, worker=f"{name.rpartition('.')[2]}-6c9d-x7k2p"))
+        eventually_sync(lambda: all(f"/queues/{name}" in page.get("/").text for name in names))
         step = step_of(server.queue("media.thumbnails", worker="thumbnails-6c9d-x7k2p"))
 
         def plotted() -> bool:
-            step()
+            number = step()
             text: str = page.get("/queues/media.thumbnails").text
-            return text.partition('<path class="c1"')[2].partition("/>")[0].count("L") >= _SAMPLES
+            samples = text.partition('<path class="c1"')[2].partition("/>")[0].count("L")
+            return min(number, samples) >= _SAMPLES
 
         eventually_sync(plotted)
         PLACE.mkdir(exist_ok=True)
-        for name, path, scheme, width in (
-            ("overview", "/", "light", 1100),
-            ("queue", "/queues/media.thumbnails", "light", 1000),
-            ("item", "/queues/media.thumbnails/item?id=cat", "dark", 700),
+        for name, path, scheme, width, height in (
+            ("overview", "/", "light", 1100, 470),
+            ("queue", "/queues/media.thumbnails", "light", 1000, 960),
+            ("item", "/queues/media.thumbnails/item?id=cat", "dark", 700, 800),
         ):
             dark = scheme == "dark"
             tab = browser.new_page(
-                color_scheme="dark" if dark else "light", viewport={"width": width, "height": 800}
+                color_scheme="dark" if dark else "light", viewport={"width": width, "height": height}
             )
             tab.goto(page.url.rstrip("/") + path, timeout=PATIENCE_MS)
             tab.screenshot(path=PLACE / f"{name}.png", timeout=PATIENCE_MS)

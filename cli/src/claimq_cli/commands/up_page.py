@@ -27,13 +27,13 @@ class LocalQueues(QueuesWithoutObjects):
         self._board = mode.board
 
     async def names(self) -> Sequence[str]:
-        """The queues of the manifest."""
-        return sorted(self._runners)
+        """The queues of the manifest; while `claimq up` stops, those that have not ended."""
+        return sorted(name for name, runner in self._runners.items() if not runner.has_ended)
 
     def queue(self, name: str) -> claimq.ReliableQueue | None:
-        """A queue of the manifest; None for any other."""
+        """A queue of the manifest that has not ended; None for any other."""
         runner = self._runners.get(name)
-        return None if runner is None else runner.queue
+        return None if runner is None or runner.has_ended else runner.queue
 
     def decisions(self) -> Mapping[str, dict[str, Any]]:
         """The last decision on each queue."""
@@ -69,8 +69,9 @@ class LocalQueues(QueuesWithoutObjects):
             raise CommandError(f"{name} has no worker {worker}; it may have ended")
 
     def servers(self) -> Iterable[claimq.Server]:
-        """The servers of the queues, each once."""
-        return {runner.url: runner.server for runner in self._runners.values()}.values()
+        """The servers of the queues that have not ended, each once."""
+        runners = [runner for runner in self._runners.values() if not runner.has_ended]
+        return {runner.url: runner.server for runner in runners}.values()
 
 
 @asynccontextmanager

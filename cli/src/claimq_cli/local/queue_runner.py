@@ -59,6 +59,8 @@ class QueueRunner:
         self.board = QueueBoard(spec.queue_name, spec.scaling.max_replicas)
         self.workers: dict[int, Worker] = {}
         self.snapshot: Snapshot | None = None
+        self.has_ended = False
+        """Whether the workers have ended and the connections are closed, or about to be."""
         self._context = context
         self.server = claimq.connect(settings=connection_settings(url, manifest))
         self.queue = self.server.queue(spec.queue_name)
@@ -151,6 +153,7 @@ class QueueRunner:
         try:
             await self._work(stop)
         finally:
+            self.has_ended = True
             maintenance.set()
             for keeper in keepers:
                 keeper.cancel()

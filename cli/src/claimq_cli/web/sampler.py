@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from claimq.concurrency.background_work import run_every
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq_cli.web.limits import answering
 from claimq_cli.web.queues import Queues
 from claimq_cli.web.samples import Sample, Samples, sample_of
@@ -41,8 +41,13 @@ class Sampler:
 
     async def _pass(self) -> bool:
         began = time.monotonic()
-        await self.sample_all()
-        await self._read_warnings(began)
+        try:
+            await self.sample_all()
+            await self._read_warnings(began)
+        except StoreUnavailable:
+            if any(self._queues.servers()):
+                raise
+            # `claimq up` stops: its connections were closed during this pass.
         await asyncio.sleep(max(0.0, _LEAST_SHARE * (time.monotonic() - began) - _PERIOD))
         return False
 

@@ -141,7 +141,5 @@ def _read(status: int, text: bytes) -> Json:
     if status == 200 and document:
         return document
     message = document.get("message") or "no answer of the API of claimq"
-    if not document and status in (401, 403, 405, 411, 413, 415, 421, 503):
-        message = text[:1000].decode("utf-8", "replace").strip()
     code = _EXIT_CODES.get(status, UNAVAILABLE if status >= 500 else REFUSED)
     raise CommandError(f"the web page: {message} (status {status})", code)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session
@@ -86,6 +86,8 @@ class Guarded:
         elif answer is None:
             state["session"] = self._session(scope, headers)
             answer = self._needs_login(scope, state["session"])
+        if answer is not None and scope["path"].startswith(API):
+            answer = _in_json(answer)
         await (answer or self._app)(scope, receive, send_guarded)
 
     async def _of_token(self, headers: Headers) -> tuple[Session | None, Response | None]:
@@ -155,6 +157,12 @@ class Guarded:
         query = scope["query_string"].decode("latin-1")
         wanted = quote(path) + ("?" + query if query else "")
         return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
+
+
+def _in_json(refusal: Response) -> Response:
+    """A refusal as the other answers of the API are."""
+    kept = {name: refusal.headers[name] for name in ("allow", "www-authenticate") if name in refusal.headers}
+    return JSONResponse({"message": bytes(refusal.body).decode().strip()}, refusal.status_code, kept)
 
 
 def _refused_body(headers: Headers, content_type: str, longest: int) -> Response | None:

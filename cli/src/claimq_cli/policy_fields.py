@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.similar_names import did_you_mean
 from claimq_spec.duration import format_duration, parse_duration
 from claimq_spec.quantity import format_size, parse_size
 
@@ -95,7 +96,8 @@ def read_changes(changes: Sequence[str]) -> PolicyChanges:
             raise CommandError(f'"{change}" has no value; write {field}=VALUE', USAGE)
         kind = FIELDS.get(field)
         if kind is None:
-            raise CommandError(f'the policy has no field "{field}"; write one of {", ".join(FIELDS)}', USAGE)
+            advice = did_you_mean(field, FIELDS) or f"; write one of {', '.join(FIELDS)}"
+            raise CommandError(f'the policy has no field "{field}"{advice}', USAGE)
         if field in found:
             raise CommandError(f"{field} is given twice; give it once", USAGE)
         try:

@@ -287,7 +287,7 @@ def test_items_that_the_other_system_cannot_have_stop_the_export_before_it_write
     queue.enqueue_many([NewItem(jobs.get(target, fitting), id="fits"), NewItem(b"\xff", id="odd")])
     answer = on("export", "q", "--to", target, "--remove")
     assert answer.code == 4
-    assert f"1 cannot be written: its payload is {said}" in answer.err
+    assert f"1 item cannot be written: the payload is {said}" in answer.err
     assert f"nothing was exported: 1 item cannot be written to {target}" in answer.err
     dry = on("export", "q", "--to", target, "--remove", "--dry-run", "-o", "json")
     assert (dry.code, dry.json["exported"], [*dry.json["refused"].values()]) == (1, 1, [1])
@@ -308,7 +308,7 @@ def test_an_item_that_comes_later_and_does_not_fit_stays_in_the_queue(
     monkeypatch.setattr(TargetServer, "call", late)
     answer = on("export", "q", "--to", "rq:old", "--remove")
     assert answer.code == 4
-    assert "item late and those after it are still in the queue: its payload is no call" in answer.err
+    assert "item late and those after it are still in the queue: the payload is no call" in answer.err
     assert texts(valkey, "LRANGE", "rq:queue:old", "0", "-1") == ["i0"]
     assert [item.id for item in queue.peek(9)] == ["late"]
 

@@ -53,7 +53,8 @@ def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo)
     ("change", "words"),
     [
         ("requeue_limit", '"requeue_limit" has no value; write requeue_limit=VALUE'),
-        ("requeue=3", 'the policy has no field "requeue"; write one of requeue_limit, busy_expiry'),
+        ("size=3", 'the policy has no field "size"; write one of requeue_limit, busy_expiry'),
+        ("requeueLimit=3", 'the policy has no field "requeueLimit"; did you mean requeue_limit?\n'),
         ("requeue_limit=many", 'requeue_limit: "many" is not valid: write a whole number'),
         ("requeue_limit=none", "write a whole number"),
         ("busy_expiry=5", '"5" has no unit; write "5s"'),

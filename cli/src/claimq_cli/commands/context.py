@@ -18,7 +18,7 @@ from claimq.errors import ClaimqError
 from claimq_cli.by_hand import name_by_hand
 from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.needs_server import needs_server
-from claimq_cli.commands.queue_names import NewQueue, check_exists, did_you_mean
+from claimq_cli.commands.queue_names import NewQueue, check_exists
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
@@ -26,6 +26,7 @@ from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.remote.page_api import PageApi
 from claimq_cli.remote.remote_queue import RemoteQueue
 from claimq_cli.server_choice import RETRY_SECONDS, Chosen, choose
+from claimq_cli.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from claimq_cli.cluster.access import ClusterAccess

@@ -20,7 +20,7 @@ from claimq_cli.output import documents
 from claimq_cli.output.answers import iso_instant
 from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.stop_signals import stopping
-from claimq_spec.duration import readable_duration
+from claimq_spec.duration import format_duration
 
 
 @click.command()
@@ -103,7 +103,7 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
     if wanted.delay is not None:
-        delayed = f"each delayed by {readable_duration(wanted.delay)}"
+        delayed = f"each delayed by {format_duration(wanted.delay)}"
     context.answers.give(document, _text(name, done, delayed, new_queue))
 
 

@@ -51,7 +51,7 @@ class _Check:
 
     def say(self) -> None:
         for why, number in self.problems.items():
-            say_error(f"{number:,} cannot be written: {why} (for example item {self.examples[why]})")
+            say_error(f"{count(number)} cannot be written: {why} (for example item {self.examples[why]})")
 
 
 async def export(context: Context, name: str, target: Target, portions_of: Portions) -> int:

@@ -11,12 +11,12 @@ import click
 from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
 from claimq_cli.commands.context import cluster_options, output_option
 from claimq_cli.commands.queue_argument import queue_argument
-from claimq_cli.commands.queue_names import did_you_mean
 from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers, count, iso_instant
 from claimq_cli.output.decisions import decision_rows
 from claimq_cli.queue_reads import local_decisions
+from claimq_cli.similar_names import did_you_mean
 
 Json = dict[str, Any]
 _NO_DECISION = "no decision was made yet"

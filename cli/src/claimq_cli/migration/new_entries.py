@@ -76,7 +76,7 @@ def _rq_entry(queue: str, one: Located, options: JobOptions, now: float) -> NewE
     if not _is_call_of_rq(data):
         if options.name is None:
             raise Unwritable(
-                "its payload is no call as RQ's serializer writes it; add --job-name MODULE.FUNCTION, and RQ calls "
+                "the payload is no call as RQ's serializer writes it; add --job-name MODULE.FUNCTION, and RQ calls "
                 "this function with the payload"
             )
         data = _pickled_call(options.name, data)
@@ -133,7 +133,7 @@ def _bullmq_entry(queue: str, one: Located, options: JobOptions, now: float) -> 
         parts = {"data": _as_json(item).decode(), "opts": '{"attempts":0}'}
     else:
         raise Unwritable(
-            "its payload is not a JSON object with the name, data and opts of a job; add --job-name NAME, and the "
+            "the payload is not a JSON object with the name, data and opts of a job; add --job-name NAME, and the "
             "payload becomes the data of jobs with this name"
         )
     created = round((item.first_enqueued_at or now) * 1000)
@@ -168,7 +168,7 @@ def _members(text: str) -> dict[str, str]:
 def _priority(settings: dict[str, Any]) -> int:
     priority = settings.get("priority", 0)
     if type(priority) is not int or not 0 <= priority <= _HIGHEST_PRIORITY:
-        raise Unwritable(f"its opts.priority is not a number from 0 to {_HIGHEST_PRIORITY:,}")
+        raise Unwritable(f"opts.priority of the job is not a number from 0 to {_HIGHEST_PRIORITY:,}")
     return priority
 
 
@@ -186,7 +186,7 @@ def _sidekiq_job(queue: str, item: Item) -> bytes:
             return item.payload
         case _:
             raise Unwritable(
-                f'its payload is not the JSON of a job of Sidekiq, with class, args, jid and the queue "{queue}"; '
+                f'the payload is not the JSON of a job of Sidekiq, with class, args, jid and the queue "{queue}"; '
                 f"--to list:queue:{queue} writes any payload"
             )
 
@@ -217,7 +217,7 @@ def _as_json(item: Item) -> bytes:
         return json.dumps(item.payload.decode(), ensure_ascii=False).encode()
     except UnicodeDecodeError:
         raise Unwritable(
-            "its payload is not UTF-8 text, which JSON cannot contain; export it to a file"
+            "the payload is not UTF-8 text, which JSON cannot contain; export it to a file"
         ) from None
 
 

@@ -21,7 +21,9 @@ SOURCES = $(wildcard core/src spec/src worker_sidecar/src cli/src operator/src c
 
 .PHONY: help
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@if [ -t 1 ]; then bold=$$(printf '\033[1m') plain=$$(printf '\033[0m'); fi; \
+	awk -F ':.*## ' -v bold="$$bold" -v plain="$$plain" \
+	    '/^[a-z][a-z-]*:.*## / { printf "  %s%-15s%s %s\n", bold, $$1, plain, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## creates .venv with everything to work on claimq (locked; does nothing when nothing has changed)

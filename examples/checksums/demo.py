@@ -171,7 +171,7 @@ class Demo:
             self.story.counters = await queue.stats()
             await self._read_failed(queue)
             if self.has_page:
-                self.board.note("demo: the web page stays open until Ctrl-C")
+                self.board.note("demo: the web page stays open until Ctrl-C; then the results are compared")
                 await asyncio.Event().wait()
 
     async def _enqueue(self, queue: claimq.ReliableQueue, number: int) -> None:

@@ -55,9 +55,9 @@ def count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000
     return int(_within(name, value, least, most))
 
 
-def optional_count(name: str, value: object, *, least: int = 0) -> int | None:
+def optional_count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000) -> int | None:
     """The same, and None stays None."""
-    return None if value is None else count(name, value, least=least)
+    return None if value is None else count(name, value, least=least, most=most)
 
 
 def number(name: str, value: object, *, least: float, most: float) -> float:

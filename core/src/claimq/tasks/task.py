@@ -6,17 +6,26 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from claimq.arguments import Duration, choice, optional_count, optional_seconds
+from claimq.arguments import Duration, choice, of_type, optional_count, optional_seconds, seconds
 from claimq.codec import check_name, last_frames
 from claimq.handler_verdicts import Fail
+from claimq.item_options import MAX_REQUEUES
 from claimq.model import EnqueuedItem, NewItem, Priority
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _deadline(given: timedelta | None) -> timedelta | None:
+    """A valid deadline from now. The worker client, too, takes no instant: the clock of a sidecar may be another."""
+    if given is not None:
+        seconds("deadline", of_type("deadline", given, timedelta, "a datetime.timedelta from now"))
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class Task(Generic[P, R]):
         client: str | None = None,
         delay: Duration | None = None,
         headers: Mapping[str, str] | None = None,
+        deadline: timedelta | None = None,
+        max_requeues: int | None = None,
         priority: Priority | str = Priority.NORMAL,
     ) -> Task[P, R]:
         """The task with options for its next items, as for :meth:`claimq.ReliableQueue.enqueue`:
@@ -93,6 +104,8 @@ class Task(Generic[P, R]):
             client=None if client is None else check_name("client", client),
             delay=optional_seconds("delay", delay),
             headers=headers,
+            deadline=_deadline(deadline),
+            max_requeues=optional_count("max_requeues", max_requeues, most=MAX_REQUEUES),
             priority=choice("priority", priority, Priority),
         )
         return Task(self.function, self.name, self.retries, self._producer, chosen)

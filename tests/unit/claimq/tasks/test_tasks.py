@@ -4,7 +4,8 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -63,9 +64,12 @@ def test_a_task_called_directly_is_the_function() -> None:
 
 
 def test_an_item_has_the_name_and_the_arguments_as_json() -> None:
-    item = send.options(id="1", client="ann", delay=60, priority="high").item("ann", copies=2)
+    hour = timedelta(hours=1)
+    options: dict[str, Any] = {"id": "1", "client": "ann", "delay": 60, "priority": "high"}
+    options |= {"deadline": hour, "max_requeues": 9}
+    item = send.options(**options).item("ann", copies=2)
     call = {"task": "send", "args": ["ann"], "kwargs": {"copies": 2}}
-    assert item == NewItem(call, id="1", client="ann", delay=60, priority="high")
+    assert item == NewItem(call, **options)
     assert send.item("ann").id is None
 
 
@@ -151,6 +155,9 @@ def nothing(_: Item) -> None:
         (lambda: app.task(retry_delay=-1), ValueError, "retry_delay is -1"),
         (lambda: App("a b"), ValueError, "queue name"),
         (lambda: send.options(id=""), ValueError, "id name"),
+        (lambda: send.options(deadline=cast("Any", 60)), TypeError, "give a datetime.timedelta from now"),
+        (lambda: send.options(deadline=timedelta(-1)), ValueError, "deadline is"),
+        (lambda: send.options(max_requeues=-1), ValueError, "max_requeues is -1"),
         (lambda: send.options(priority="urgent"), ValueError, "give one of: high, normal, low"),
     ],
 )

@@ -257,11 +257,11 @@ def test_bodies_that_are_no_small_form_are_refused(user: User) -> None:
     assert user.post("/queues/media", {}, {"Content-Type": "text/plain"}).status == 415
     assert user.send("POST", "/queues/media", b"\xff", {"Content-Type": FORM}).status == 400
     host, port = user.host.split(":")
-    with socket.create_connection((host, int(port))) as raw:
-        raw.sendall(
-            f"POST /login HTTP/1.1\r\nHost: {user.host}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-        )
-        assert b" 411 " in raw.recv(100)
+    for length in ("", f"Content-Type: {FORM}\r\nContent-Length: 1\r\n"):
+        with socket.create_connection((host, int(port))) as raw:
+            head = f"POST /login HTTP/1.1\r\nHost: {user.host}\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
+            raw.sendall(head.encode() + b"1\r\nx\r\n0\r\n\r\n")
+            assert b" 411 " in raw.recv(100)
 
 
 def test_a_form_that_never_arrives_is_given_up(user: User) -> None:

@@ -168,7 +168,8 @@ def _in_json(refusal: Response) -> Response:
 def _refused_body(headers: Headers, content_type: str, longest: int) -> Response | None:
     """A refusal of a body of another type, or one that is too large."""
     length = headers.get("content-length", "")
-    if not length.isascii() or not length.isdigit():
+    # With both headers the length is not that of the body.
+    if "transfer-encoding" in headers or not length.isascii() or not length.isdigit():
         return PlainTextResponse("send the body with its length\n", 411)
     if int(length) > longest:
         return PlainTextResponse(f"this request has at most {longest} bytes\n", 413)

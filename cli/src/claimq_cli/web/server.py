@@ -24,32 +24,41 @@ class _TimedProtocol(H11Protocol):
     """
 
     _late: asyncio.TimerHandle | None = None
-    idle_since = 0.0
+    waits_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Begins to wait for a request. If there are too many connections, closes the one that has been without a
-        request for the longest time.
+        """Begins to wait for a request. If there are too many connections, closes the one that has been waiting for its
+        client for the longest time.
         """
         super().connection_made(transport)
         self._late = self.loop.call_later(_REQUEST_SECONDS, transport.abort)
-        self.idle_since = self.loop.time()
+        self.waits_since = self.loop.time()
         if len(self.connections) >= _MOST_CONNECTIONS:
             all_of_them = cast("set[_TimedProtocol]", self.connections)
-            idle = [one for one in all_of_them if not (one.is_busy or one.transport.is_closing())]
-            min(idle, key=lambda one: one.idle_since).transport.close()
+            waiting = [one for one in all_of_them if one.waits_for_client]
+            # Not close(): that waits until the client has read everything.
+            min(waiting, key=lambda one: one.waits_since).transport.abort()
 
     @property
-    def is_busy(self) -> bool:
-        """Whether it has a request whose response is not complete."""
+    def waits_for_client(self) -> bool:
+        """Whether its client has to send a request or the rest of one, or to read its response."""
+        if not self._has_request or self.transport.is_closing():
+            return True
+        return bool(self.cycle.more_body or self.flow.write_paused)
+
+    @property
+    def _has_request(self) -> bool:
+        """Whether it has the head of a request whose response is not complete."""
         is_answered: bool = getattr(self.cycle, "response_complete", True)  # None before the first request
         return not is_answered
 
     def data_received(self, data: bytes) -> None:
-        """Reads, and waits for the rest of a request that is not whole."""
+        """Reads, and waits for the rest of a head that is not whole; the app waits for the bodies."""
         super().data_received(data)
-        if self.is_busy:
-            self.idle_since = self.loop.time()
+        if self._has_request:
             self._end_wait()
+            if not self.cycle.more_body:
+                self.waits_since = self.loop.time()
         elif self._late is None:
             self._late = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
 

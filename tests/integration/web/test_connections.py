@@ -1,0 +1,50 @@
+"""Connections of the web page whose clients send or read nothing: others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import ExitStack
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from claimq_cli.web.server import served
+from testkit.waiting import PATIENCE
+
+UNSENT = b"POST /form HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
+UNREAD = b"GET /parts HTTP/1.1\r\nhost: x\r\n\r\n"
+WRITTEN = b"GET /whole HTTP/1.1\r\nhost: x\r\n\r\n"
+LARGE = b"x" * 100_000
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Reads the body, and answers with one part, or with two, so that the client has to read the first of them."""
+    while (await receive()).get("more_body"):
+        pass
+    body = b"" if scope["path"] == "/small" else LARGE
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body, "more_body": scope["path"] == "/parts"})
+    if scope["path"] == "/parts":
+        await send({"type": "http.response.body", "body": body})
+
+
+@pytest.mark.parametrize("request_", [UNSENT, UNREAD, WRITTEN])
+async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(request_: bytes) -> None:
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=128))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of its connections too
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+        async with served(app, listening), asyncio.timeout(PATIENCE):
+            for _ in range(70):
+                slow = sockets.enter_context(socket.socket())
+                slow.setblocking(False)
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", port))
+                await asyncio.get_running_loop().sock_sendall(slow, request_)
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /small HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+                writer.close()

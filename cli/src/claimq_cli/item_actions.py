@@ -96,7 +96,7 @@ class ItemActions:
 
         CommandError if there is no such item, a worker has it, or the other queue already knows the id.
         """
-        found, claim = await self._begin(f"move to {target.name}", item_id)
+        found, claim = await self._begin("move", item_id, f" to {target.name}")
         _check_not_busy(found)
         if claim:
             await move_claimed(self._queue, target, found, claim)
@@ -105,8 +105,8 @@ class ItemActions:
             await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
         return f"{item_id} moved to {target.name}"
 
-    async def _begin(self, action: str, item_id: str) -> tuple[Located, Claim | None]:
-        await self._record(action, item_id, count=1)
+    async def _begin(self, action: str, item_id: str, where: str = "") -> tuple[Located, Claim | None]:
+        await self._record(action, f"{item_id}{where}", count=1)
         return await _take(self._queue, item_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from claimq_cli.policy_fields import fields_of, read_changes
 Json = dict[str, Any]
 WORKER_DIED = "its worker died"
 """The error on items that are given back, unless the user gives another."""
+_RECORDED = 400
+"""Characters that one entry of the audit log keeps of what was changed."""
 
 
 async def policy_of(queue: claimq.ReliableQueue) -> Json:
@@ -78,6 +81,7 @@ class QueueActions:
         changes = read_changes(words)
         changed_fields(changes)
         await internals(self._queue).owner()  # if it cannot be read, nothing is changed
-        await self._record("policy", " ".join(words))
+        for part in textwrap.wrap(" ".join(words), _RECORDED, break_on_hyphens=False):
+            await self._record("policy", part)
         await self._queue.update_policy(**changes)
         return {**await policy_of(self._queue), "changed": sorted(changes)}

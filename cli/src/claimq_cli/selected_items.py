@@ -24,7 +24,7 @@ _MOST_PROBLEMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to items. ``action``: its name in the audit log.
+    """What is done to items. ``action``: its name in the audit log; ``where``: the queue to which they are moved.
 
     ``one`` changes an item that has so many others of its list before it; its result is false if it was not there any
     more, and CommandError says why it must stay. ``all``, if there is one, lets the server choose the items by the
@@ -36,6 +36,7 @@ class Change:
     all: Callable[[], Awaitable[int]] | None = None
     by: tuple[str, ...] = ()
     is_to_head: bool = False
+    where: str = ""
 
 
 @dataclass
@@ -111,7 +112,7 @@ class SelectedItems:
             return claim
 
         move = failed if self.state is State.FAILED else waiting
-        return Change(f"move {self.state.value} to {target.name}", move)
+        return Change(f"move {self.state.value}", move, where=target.name)
 
     def cancelling(self, error: str) -> Change:
         """Moves waiting or delayed items to failed."""
@@ -159,7 +160,7 @@ class SelectedItems:
         """Changes the failed items of these ids; returns those that are not in failed."""
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            await record(change.action, name, count=1)
+            await record(change.action, f"{name} to {change.where}" if change.where else name, count=1)
             found = await self.queue.failed_item(name)
             if found is None or not await self._try(change, found, 0):
                 missing.append(name)
@@ -175,7 +176,8 @@ class SelectedItems:
             is_there = await self._try(change, one, position)
             return self.problem_count > before or (is_there and change.is_to_head)
 
-        await record(change.action, str(self.wanted))
+        about = f"to {change.where}: {self.wanted}" if change.where else str(self.wanted)
+        await record(change.action, about)
         try:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
@@ -183,7 +185,7 @@ class SelectedItems:
                 await self._each(stays, pace, stop)
         finally:
             what = f"{change.action}: ended"
-            await record(what, str(self.wanted), count=self.changed)
+            await record(what, about, count=self.changed)
 
     async def _try(self, change: Change, found: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""

@@ -39,6 +39,7 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media/failed", {"action": "requeue", "rate": "-1"}, 400),
     ("/queues/media/failed", {"action": "requeue", "min_age": "soon"}, 400),
     ("/queues/media/failed", {"action": "cancel"}, 400),
+    ("/queues/media/failed", {"action": "requeue", "max_given_up_count": "1000000001"}, 400),
     ("/queues/media/busy", {"action": "requeue"}, 404),
     ("/queues/media/runs/none", {}, 404),
 ]
@@ -237,7 +238,7 @@ def test_each_action_on_an_item_does_what_the_command_does(user: User, queue: Bl
     done = [(one.action, one.target) for one in reversed(queue.audit_log())]
     assert done == [
         ("run-now", "bytes"), ("cancel", "waits"), ("requeue", "later"), ("requeue", "later"),
-        ("move to other", "bytes"), ("remove", "later"), ("remove", "nothing"),
+        ("move", "bytes to other"), ("remove", "later"), ("remove", "nothing"),
     ]  # fmt: skip
     assert len({one.actor for one in queue.audit_log()}) == 1
 
@@ -246,6 +247,11 @@ def test_a_form_that_makes_no_sense_is_refused_and_changes_nothing(user: User, q
     before = contents(queue)
     for path, form, status in WITHOUT_SENSE:
         assert user.post(path, form).status == status, form
+    twice = f"form_token={user.form_token}&action=remove&client=ann&client="
+    answer = user.send("POST", "/queues/media/waiting", twice, {"Content-Type": FORM})
+    assert (answer.status, "is given twice" in answer.text) == (400, True)
+    twice = user.send("GET", "/queues/media/selected?state=waiting&client=ann&client=", None, {})
+    assert (twice.status, "is given twice" in twice.text) == (400, True)
     assert contents(queue) == before
     assert queue.audit_log() == []
     assert user.post("/queues/nothing", {"action": "pause"}).status == 404

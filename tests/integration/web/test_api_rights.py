@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.types import ASGIApp, Message
 
 import claimq
+from claimq_cli.web import reviews, runs
 from claimq_cli.web.login import Logins, User
 from claimq_cli.web.queues import ServerQueues
 from claimq_cli.web.reviews import ReviewedAccess
 from claimq_cli.web.website import Site
 from claimq_spec.kubernetes_api.port import Kind
 from testkit.server import Server
+from testkit.waiting import eventually
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 LOOK = ("get", "")
@@ -35,10 +38,12 @@ class Cluster:
 
     def __init__(self) -> None:
         self.allowed: set[tuple[str, str]] = set()
+        self.refused: set[tuple[str, str]] = set()
 
     async def create(self, _: Kind, body: Any) -> Any:
         asked = body["spec"]["resourceAttributes"]
-        return {"status": {"allowed": (asked["verb"], asked["subresource"]) in self.allowed}}
+        is_allowed = (asked["verb"], asked["subresource"]) in self.allowed
+        return {"status": {"allowed": is_allowed and (asked["verb"], asked["name"]) not in self.refused}}
 
 
 class Page:
@@ -46,17 +51,19 @@ class Page:
 
     def __init__(self, queue: claimq.ReliableQueue, server: claimq.Server) -> None:
         self.queue = queue
+        self.server = server
+        self.cluster = Cluster()
         self._queues = ServerQueues(server, [], dict)
 
     def allowing(self, *allowed: tuple[str, str]) -> ASGIApp:
         """The app, where each user has these permissions."""
-        cluster = Cluster()
-        cluster.allowed = {*allowed}
+        self.cluster = Cluster()
+        self.cluster.allowed = {*allowed}
 
         async def known(token: str) -> User:
             return User(token)
 
-        access = ReviewedAccess(cluster, may_act=True)  # type: ignore[arg-type]  # it only creates
+        access = ReviewedAccess(self.cluster, may_act=True)  # type: ignore[arg-type]  # it only creates
         return Site(self._queues, Logins(known, hint=""), may_act=True, access=access).app("127.0.0.1")
 
     async def state(self) -> object:
@@ -115,6 +122,56 @@ async def test_each_change_needs_its_permission_and_no_other(page: Page) -> None
     assert (await send(page.allowing(("get", "items")), f"{PATH}/policy"))[0] == 404
 
 
+async def test_a_move_ends_when_its_user_may_not_add_items_to_the_target_any_more(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_CHECK_EVERY", 0.01)
+    monkeypatch.setattr(reviews, "_REMEMBERED_SECONDS", 0.0)
+    await page.server.queue("shop.other").pause()
+    await page.queue.enqueue_many(["x"] * 100)
+    app = page.allowing(LOOK, ("get", "items"), ("update", "items"), ("create", "items"))
+    move = "action=move&target=shop.other&rate=0.1"
+    page.cluster.refused = {("create", "other")}
+    for path in ("waiting", "item"):
+        status, text = await send(app, f"{PATH}/{path}", f"{move}&id=a" if path == "item" else move, FORM)
+        assert (status, "you may not add items to it: shop.other" in text) == (403, True)
+    page.cluster.refused = {("update", "other")}
+    status, text = await send(app, f"{PATH}/waiting", move, FORM)
+    assert status == 200, text
+    path = f"{PATH}/runs/{json.loads(text)['run']}"
+    assert json.loads((await send(app, path))[1])["state"] == "running"
+    page.cluster.refused = {("create", "other")}
+
+    async def problem() -> bool:
+        return "ann may not change this queue any more" in (await send(app, path))[1]
+
+    await eventually(problem)
+
+
+async def test_the_audit_log_has_the_whole_of_a_change(page: Page) -> None:
+    app = page.allowing(LOOK, ("patch", ""), ("update", "items"), ("create", "items"))
+    long = "retry_delay_factor=2." + "0" * 450
+    status, text = await send(app, PATH, f"action=policy&changes={quote(long)}+durable_done%3Dtrue", FORM)
+    assert status == 200, text
+    target = page.server.queue("shop." + "o" * 150)
+    await target.pause()
+    await page.queue.enqueue("b", id="b")
+    for path, body in (("item", "id=b"), ("failed", "")):
+        status, text = await send(app, f"{PATH}/{path}", f"action=move&target={target.name}&{body}", FORM)
+        assert status == 200, text
+    await eventually(lambda: _has_ended(page.queue))
+    found = [(one.action, one.target) for one in reversed(await page.queue.audit_log())]
+    assert found == [
+        *[("policy", part) for part in (long[:400], f"{long[400:]} durable_done=true")],
+        ("move", f"b to {target.name}"),
+        ("move failed", f"to {target.name}: all"), ("move failed: ended", f"to {target.name}: all"),
+    ]  # fmt: skip
+
+
+async def _has_ended(queue: claimq.ReliableQueue) -> bool:
+    return (await queue.audit_log(1))[0].action.endswith(": ended")
+
+
 async def test_bodies_that_are_no_items_are_refused_and_nothing_is_enqueued(page: Page) -> None:
     app, before = page.allowing(LOOK, ("create", "items")), await page.state()
     for body, kind, headers, status in (
@@ -126,6 +183,7 @@ async def test_bodies_that_are_no_items_are_refused_and_nothing_is_enqueued(page
         ("[]", JSON, {}, 400),
         ("[" * 100_000, JSON, {}, 400),
         (json.dumps({"items": []}), JSON, {}, 400),
+        (json.dumps({"items": [{"payload": "x"}], "colour": "red"}), JSON, {}, 400),
         (json.dumps({"items": [{"payload": "x"}] * 1001}), JSON, {}, 400),
         *(
             (json.dumps({"items": [{"payload": "good"}, bad]}), JSON, {}, 400)

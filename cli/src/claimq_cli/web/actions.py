@@ -138,7 +138,8 @@ class Actions:
                 raise HTTPException(400, "an id names a failed item here; for others use the path item")
             missing = await items.run_on([form["id"]], change, record)
             return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
-        is_allowed = partial(self._access.may, session, Right.CHANGE, name)
+        target = form.get("target", "") if form.get("action") == "move" else None
+        is_allowed = partial(self._may_change, session, name, target)
         run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
         if run_id is None:
             raise HTTPException(
@@ -175,7 +176,7 @@ class Actions:
         target = form.get("target", "")
         if target == name:
             raise HTTPException(400, "the items are in this queue already; name another one")
-        return await self._queue(session, target)
+        return await self._queue(session, target, Right.ADD)
 
     async def _queue(self, session: Session, name: str, right: Right = Right.CHANGE) -> claimq.ReliableQueue:
         """The queue, if the user has the right on it."""
@@ -184,6 +185,12 @@ class Actions:
         if queue is None or not await queue.exists():
             raise no_queue(name)
         return queue
+
+    async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
+        """Whether the user may change the items of a queue, and add some to the one that they are moved to."""
+        return await self._access.may(session, Right.CHANGE, name) and (
+            target is None or await self._access.may(session, Right.ADD, target)
+        )
 
     async def _check(self, session: Session, name: str, right: Right) -> None:
         if await self._access.may(session, right, name):

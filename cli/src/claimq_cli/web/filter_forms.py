@@ -14,6 +14,7 @@ from claimq_spec.duration import parse_duration
 
 LONGEST_TEXT = 1000
 LONGEST_FILTER = 2000
+_MOST_GIVEN_UP = 1_000_000_000
 _FIELDS = {one.name for one in dataclasses.fields(ItemFilter)} - {"payload"} | {
     "action", "because", "form_token", "id", "rate", "state", "target"
 }  # fmt: skip
@@ -39,6 +40,8 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
         found = text(name)
         if found and not (found.isascii() and found.isdigit()):
             raise ValueError(f"{name} is {found[:100]!r}; give a whole number")
+        if found and int(found) > _MOST_GIVEN_UP:
+            raise ValueError(f"{name} is {found[:100]}; give at most {_MOST_GIVEN_UP:,}")
         return int(found) if found else None
 
     try:

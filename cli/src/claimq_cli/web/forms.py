@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -33,9 +33,21 @@ async def read_form(request: Request) -> Form:
     """The fields of a form, whose size was checked before."""
     body = await read_body(request, _FORM_SECONDS)
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise HTTPException(400, "the form cannot be read") from None
+    return fields_once(pairs)
+
+
+def fields_once(pairs: Iterable[tuple[str, str]]) -> Form:
+    """The fields of a form or a query. Answers with status 400 to one that is given twice: one of two filters would
+    not count, and more items would pass."""
+    found: dict[str, str] = {}
+    for name, text in pairs:
+        if name in found:
+            raise HTTPException(400, f"{name[:100]!r} is given twice; give it once")
+        found[name] = text
+    return found
 
 
 async def read_body(request: Request, seconds: float) -> bytes:

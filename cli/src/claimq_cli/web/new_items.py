@@ -25,9 +25,10 @@ def items_of(body: bytes) -> list[NewItem]:
         document = json.loads(body)
     except (ValueError, RecursionError):
         document = None
-    found = cast("dict[str, Any]", document).get("items") if isinstance(document, dict) else None
-    if not isinstance(found, list):
-        raise ValueError('send {"items": [...]} as JSON')
+    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    found = fields.get("items")
+    if not isinstance(found, list) or len(fields) > 1:
+        raise ValueError('send {"items": [...]} as JSON, without other fields')
     listed = cast("list[object]", found)
     if not 1 <= len(listed) <= _MOST_ITEMS:
         raise ValueError(f"a request has 1 to {_MOST_ITEMS:,} items, not {len(listed):,}; send several")

@@ -27,6 +27,7 @@ from claimq_cli.web.access import Access, Right, SameForAll
 from claimq_cli.web.actions import Actions
 from claimq_cli.web.curves import latest_rates
 from claimq_cli.web.filter_forms import CHANGEABLE, filter_of
+from claimq_cli.web.forms import fields_once
 from claimq_cli.web.limits import AtOnce, answering
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
@@ -281,7 +282,7 @@ class Site:
         tab = request.query_params.get("state", "failed")
         if tab not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
-        wanted = filter_of(request.query_params)
+        wanted = filter_of(fields_once(request.query_params.multi_items()))
         items, stop = SelectedItems(queue, wanted, state=CHANGEABLE[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(name):

@@ -22,7 +22,7 @@ BARE = "bare-"
 """The id of a bare payload before its first claim: it names no item yet."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of items after which a list ends early. The last call may exceed it by one item of the largest size."""
-_FIRST, _LARGEST = 8, 250
+_FIRST, _LARGEST = 1, 250
 ReadableQueue = claimq.ReliableQueue | RemoteQueue
 """A queue whose state can be read: of the library, or through the API of a web page."""
 
@@ -59,7 +59,7 @@ async def items_within_bytes(
     cut them off. Positions are those of :meth:`claimq.ReliableQueue.items`; with ``client``, those among this client's
     items in main.
 
-    Reads few items first, and more at a time if these are small.
+    Reads one item first, and more at a time if it is small.
     """
     found: list[Located] = []
     used, size = 0, _FIRST
@@ -67,7 +67,7 @@ async def items_within_bytes(
         size = min(size, end - begin)
         page = await _read(queue, state, size, end - size if backward else begin, client)
         found += reversed(page) if backward else page
-        used += sum(_bytes_of(one.item) for one in page)
+        used += sum(bytes_of(one.item) for one in page)
         begin, end = (begin, end - size) if backward else (begin + size, end)
         if len(page) < size and not backward:
             break
@@ -143,6 +143,7 @@ def local_decisions(data: Path | None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _bytes_of(item: Item) -> int:
+def bytes_of(item: Item) -> int:
+    """About how many bytes an item has in a list."""
     texts = [item.last_error, item.error_detail, *(entry.error for entry in item.history)]
     return len(item.payload) + sum(len(text) for text in texts if text) + 200

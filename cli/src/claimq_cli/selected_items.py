@@ -15,7 +15,7 @@ from claimq.model import Claim, Located, State
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import Record, check_settled, copy_to, move_claimed
 from claimq_cli.item_filter import ItemFilter, entered_at
-from claimq_cli.queue_reads import BARE, page_of
+from claimq_cli.queue_reads import BARE, MOST_BYTES, bytes_of, page_of
 from claimq_cli.rate_limit import UNLIMITED, Pace
 
 _MOST_SAMPLES = 10
@@ -147,11 +147,14 @@ class SelectedItems:
         return await self.queue.claim_item(found.item.id, found=found, position=position)
 
     async def count(self, stop: asyncio.Event) -> None:
-        """The dry run: counts the items, and keeps the first ones as ``samples``."""
+        """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""
+        size = 0
 
         async def stays(one: Located, _: int) -> bool:
-            if len(self.samples) < _MOST_SAMPLES:
+            nonlocal size
+            if len(self.samples) < _MOST_SAMPLES and size < MOST_BYTES:
                 self.samples.append(one)
+                size += bytes_of(one.item)
             return True
 
         await self._each(stays, UNLIMITED, stop)

@@ -157,9 +157,9 @@ class Site:
             return await read(queue, request.query_params)
 
     @asynccontextmanager
-    async def _reading(self, name: str, seconds: float = _READ_SECONDS) -> AsyncGenerator[None]:
+    async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
         """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
-        async with answering(name, seconds), self._reads.slot(name):
+        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name):
             yield
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it

@@ -92,6 +92,8 @@ def _decoded(text: object) -> bytes:
 def _name(kind: str, value: object) -> str | None:
     if value is None or value == "":
         return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{kind} is {type(value).__name__}; give text")
     try:
         return check_name(kind, str(value))
     except InvalidName as error:
@@ -102,6 +104,8 @@ def _instant(name: str, value: object) -> float | None:
     if value is None or value == "":
         return None
     try:
+        if isinstance(value, bool):
+            raise ValueError
         return parse_instant(value)
     except ValueError:
         raise ValueError(f"{name} is not an instant; write Unix seconds or ISO 8601") from None

@@ -214,7 +214,7 @@ def test_other_payloads_are_no_jobs_of_bullmq(payload: bytes) -> None:
 @pytest.mark.parametrize("priority", [-1, 2_097_152, 1.5, "1", True])
 def test_a_priority_that_bullmq_does_not_have_is_refused(priority: object) -> None:
     payload = json.dumps({"name": "n", "data": 1, "opts": {"priority": priority}}).encode()
-    with pytest.raises(Unwritable, match=r"opts\.priority is not a number from 0 to 2,097,151"):
+    with pytest.raises(Unwritable, match=r"opts\.priority of the job is not a number from 0 to 2,097,151"):
         entry(BullMQ("q", ""), payload)
 
 

@@ -68,7 +68,8 @@ def _limit(value: object) -> int | None:
     if value is None or value == "":
         return None
     text = str(value)
-    if not (text.isascii() and text.isdigit() and int(text[:8]) <= MAX_REQUEUES):
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_REQUEUES))
+    if not is_short or int(text) > MAX_REQUEUES:
         raise ValueError(f"max_requeues is not a whole number from 0 to {MAX_REQUEUES:,}")
     return int(text)
 

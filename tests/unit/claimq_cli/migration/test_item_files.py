@@ -33,6 +33,10 @@ def items_of(text: bytes) -> list[tuple[int, NewItem]]:
         (b'{"payload": "x", "headers": {}}', NewItem(b"x")),
         (b'{"payload": "x", "priority": "low"}', NewItem(b"x", priority="low")),
         (b'{"payload": "x", "priority": null}', NewItem(b"x")),
+        (b'{"payload": "x", "max_requeues": 0}', NewItem(b"x", max_requeues=0)),
+        (b'{"payload": "x", "max_requeues": "1000000"}', NewItem(b"x", max_requeues=1_000_000)),
+        (b'{"payload": "x", "max_requeues": ""}', NewItem(b"x")),
+        (b'{"payload": "x", "deadline": 7}', NewItem(b"x", deadline=7.0)),
     ],
 )
 def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
@@ -56,6 +60,14 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b'{"payload": "x", "priority": 7}', "priority is 7; give one of: high, normal, low"),
         (b'{"payload": "x", "headers": ["a"]}', "headers is list; give a mapping"),
         (b'{"payload": "x", "headers": {"A": "1"}}', "a header's name is 'A'"),
+        (b'{"payload": "x", "deadline": "soon"}', "deadline is not an instant"),
+        (b'{"payload": "x", "max_requeues": -1}', "max_requeues is not a whole number from 0 to 1,000,000"),
+        (b'{"payload": "x", "max_requeues": 1000001}', "max_requeues is not a whole number"),
+        (b'{"payload": "x", "max_requeues": "10000000"}', "max_requeues is not a whole number"),
+        (b'{"payload": "x", "max_requeues": "00000000099999999"}', "max_requeues is not a whole number"),
+        (b'{"payload": "x", "max_requeues": "%b"}' % (b"0" * 5000), "max_requeues is not a whole number"),
+        (b'{"payload": "x", "max_requeues": true}', "max_requeues is not a whole number"),
+        ('{"payload": "x", "max_requeues": "\u0667"}'.encode(), "max_requeues is not a whole number"),
     ],
 )
 def test_a_wrong_json_line_is_refused_with_its_problem(line: bytes, problem: str) -> None:
@@ -66,6 +78,13 @@ def test_a_wrong_json_line_is_refused_with_its_problem(line: bytes, problem: str
 def test_a_csv_record_has_the_number_of_its_first_line() -> None:
     text = b'\xef\xbb\xbfid,payload\none,"a\n""b"""\n\ntwo,c'
     assert items_of(text) == [(2, NewItem(b'a\n"b"', id="one")), (5, NewItem(b"c", id="two"))]
+
+
+def test_each_quoted_field_of_csv_ends_with_its_own_quotation_mark() -> None:
+    assert items_of(b'payload,id\n"a,b",1\n"c",2') == [
+        (2, NewItem(b"a,b", id="1")),
+        (3, NewItem(b"c", id="2")),
+    ]
 
 
 def test_a_csv_record_may_have_its_payload_in_base64() -> None:
@@ -109,6 +128,7 @@ def test_a_quoted_field_that_does_not_end_is_refused() -> None:
     ("columns", "problem"),
     [
         (b"payload,id,payload", "line 1: two columns have the name 'payload'"),
+        (b"id,payload,payload,id", "line 1: two columns have the name 'id'"),
         (b'payload,"id', "line 1: a quoted field begins in this record and does not end"),
         (b"payload,id\rx,1", "line 1: several records in one"),
     ],

@@ -151,8 +151,7 @@ def _is_due_soon(seen: Seen, estimates: Estimates) -> bool:
 def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand) -> Wish:
     """The workers that start every item within the target."""
     if not seen.waiting and not seen.delayed_soon and seen.replicas <= seen.busy_workers:
-        count = min(seen.replicas, max(1, seen.busy_workers))
-        return Wish(count, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
+        return Wish(seen.replicas, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
     count = asked.replicas
     if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason to add workers
         count = min(count, seen.replicas)
@@ -172,11 +171,11 @@ def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Dema
 
 
 def _needs_spare(spec: ScalingSpec, seen: Seen, estimates: Estimates) -> bool:
-    """Whether items wait for the only worker to start, and one start in a hundred takes longer than they may
+    """Whether the oldest item waits for the only worker to start, and one start in a hundred takes longer than they may
     wait."""
     is_old = (seen.oldest_age or 0.0) >= _SPARE_AGE * spec.target_age
     is_single = seen.ready == 0 and 1 <= seen.replicas <= 2
-    return is_old and is_single and seen.waiting > 0 and estimates.may_start_late(spec.target_age)
+    return is_old and is_single and estimates.may_start_late(spec.target_age)
 
 
 def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:

@@ -77,7 +77,7 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     least = _LEAST_BALANCE if little > _FEW else 0.0
     exact = max(little + surplus / (_CORRECTION * target), least * little)
     is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= max(1.0, 0.6 * math.sqrt(seen.replicas))
-    balance = seen.replicas if is_near else max(0, round(exact))
+    balance = seen.replicas if is_near else round(exact)
     useful = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
     return Demand(more, fewest, balance, useful, service, rate, patience)
 

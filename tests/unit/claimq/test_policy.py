@@ -149,6 +149,8 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make
     [
         lambda: Policy(requeue_limit=0, max_payload=1, busy_expiry=0.001, id_window=1.0),
         lambda: Policy(requeue_limit=1_000_000, claim_wait_timeout=86_400.0, max_payload=2**29),
+        lambda: RetryDelay(factor=1, jitter=1),
+        lambda: RetryDelay(factor=1000),
         lambda: FailedPolicy(max_items=1),
         lambda: FailedPolicy(requeue_min_age=1.0, requeue_max_given_up_count=1),
         lambda: FailedPolicy(remove_min_age=1.0, remove_min_given_up_count=0),
@@ -163,6 +165,8 @@ def test_the_least_and_most_values_are_accepted(make: Any) -> None:
     [
         lambda: Policy(requeue_limit=1_000_001),
         lambda: Policy(claim_wait_timeout=86_400.1),
+        lambda: RetryDelay(factor=0.9),
+        lambda: RetryDelay(factor=1000.1),
         lambda: FailedPolicy(max_items=0),
         lambda: FailedPolicy(requeue_min_age=1.0, requeue_max_given_up_count=0),
         lambda: FailedPolicy(remove_min_age=1.0, remove_min_given_up_count=-1),
@@ -178,6 +182,7 @@ def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
     assert [delay.longest(count) for count in range(6)] == [0, 1, 3, 9, 20, 20]
     assert delay.longest(10_000) == 20
     assert RetryDelay().longest(5) == 0
+    assert RetryDelay().longest(10_000) == 0
 
 
 def test_either_lets_a_count_stand_alone() -> None:

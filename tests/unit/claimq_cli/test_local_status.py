@@ -122,7 +122,7 @@ def test_warnings_of_the_server_begin_with_their_code() -> None:
 
 
 def test_workers_are_counted_by_what_they_do() -> None:
-    one = seen(workers=(replace(READY, busy=2), STARTING), decision=decided(3))
+    one = seen(workers=(replace(READY, busy=1), STARTING), decision=decided(3))
     assert one.worker_counts == {"desired": 3, "ready": 1, "busy": 1}
     assert replace(one, decision=decided(None)).worker_counts["desired"] == 2, "the number stays as it is"
 

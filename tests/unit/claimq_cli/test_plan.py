@@ -57,6 +57,16 @@ def test_an_unknown_wish_changes_nothing() -> None:
     assert change([ready(1)], None) == Change()
 
 
+def test_as_many_workers_as_wanted_change_nothing() -> None:
+    assert change([ready(1)], 1) == Change(start=0, drain=())
+    assert change([ready(1), ready(2)], 1) == Change(start=0, drain=(2,))
+
+
+def test_a_worker_whose_claims_are_not_known_yet_counts_as_idle() -> None:
+    assert change([WorkerSeen(2, Part.RUNNING, Part.RUNNING), ready(1)], 1).drain == (2,)
+    assert change([WorkerSeen(1, Part.RUNNING, Part.RUNNING), ready(2)], 1).drain == (2,)
+
+
 def test_a_worker_on_its_way_out_does_not_count() -> None:
     assert change([ready(1), draining(2)], 2) == Change(start=1)
 
@@ -83,6 +93,25 @@ def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app(
     worker = replace(worker, sidecar=Part.RUNNING)
     assert next_step(worker, PATIENCE, NOW) is Step.START_APP
     assert next_step(replace(worker, app=Part.RUNNING), PATIENCE, NOW) is None
+
+
+def test_a_new_worker_starts_at_once_also_when_the_clock_has_just_begun() -> None:
+    assert next_step(WorkerSeen(1), PATIENCE, 0.0) is Step.START_SIDECAR
+    assert next_step(WorkerSeen(1, Part.RUNNING), PATIENCE, 0.0) is Step.START_APP
+    assert next_step(WorkerSeen(1, Part.STARTING), PATIENCE, 29.9) is None
+    assert next_step(WorkerSeen(1, Part.STARTING), PATIENCE, 30.0) is Step.KILL_SIDECAR
+
+
+def test_by_default_a_worker_has_half_a_minute_to_start_and_to_stop() -> None:
+    default = Patience()
+    assert next_step(starting(1), default, NOW + 29.9) is None
+    assert next_step(starting(1), default, NOW + 30.0) is Step.KILL_SIDECAR
+    accepted = draining(is_asked=True, is_accepted=True)
+    assert next_step(accepted, default, NOW + 24.9) is None
+    assert next_step(accepted, default, NOW + 25.0) is Step.STOP_APP
+    stopping = draining(is_asked=True, app_stopped_at=NOW)
+    assert next_step(stopping, default, NOW + 4.9) is None
+    assert next_step(stopping, default, NOW + 5.0) is Step.KILL_APP
 
 
 def test_a_sidecar_that_does_not_become_ready_is_killed() -> None:
@@ -187,3 +216,13 @@ def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
 def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
     assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), [], 1, NOW).delayed_due == 1
     assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), [], 1, NOW).delayed_due == 0
+
+
+def test_scaling_sees_how_long_each_worker_has_been_starting() -> None:
+    workers = [replace(starting(n), ordered_at=NOW + after) for n, after in ((1, -7.0), (2, 0.0), (3, 3.0))]
+    assert seen_for_scaling(snapshot(0, 0), workers, 1, NOW).starting_for == (7.0, 0.0, 0.0)
+    assert seen_for_scaling(snapshot(0, 0), [starting(1)], 1, NOW).starting_for == (NOW,)
+
+
+def test_a_worker_with_one_claim_is_busy() -> None:
+    assert seen_for_scaling(snapshot(0, 1), [ready(1, busy=1), ready(2)], 1, NOW).busy_workers == 1

@@ -1,6 +1,6 @@
 """How long a dead process waits before it is started again."""
 
-from claimq_cli.local.restarts import LONGEST_DELAY, STEADY_AFTER, Restarts
+from claimq_cli.local.restarts import Restarts
 
 
 def delays(restarts: Restarts, *ran_for: float) -> list[float]:
@@ -19,11 +19,11 @@ def test_the_first_start_is_not_delayed() -> None:
 
 def test_each_delay_in_a_row_is_twice_the_one_before_up_to_a_limit() -> None:
     restarts = Restarts()
-    assert delays(restarts, *[0.1] * 9) == [0.5, 1, 2, 4, 8, 16, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
+    assert delays(restarts, *[0.1] * 9) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert restarts.exits == 9
 
 
 def test_a_steady_run_starts_over() -> None:
     restarts = Restarts()
-    assert delays(restarts, 0.1, 0.1, STEADY_AFTER - 0.1, STEADY_AFTER, 0.1) == [0.5, 1, 2, 0.5, 1]
+    assert delays(restarts, 0.1, 0.1, 9.9, 10.0, 0.1) == [0.5, 1, 2, 0.5, 1]
     assert restarts.exits == 2

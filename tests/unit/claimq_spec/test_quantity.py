@@ -59,6 +59,23 @@ def test_every_size_survives_the_round_trip(size: int) -> None:
     assert re.fullmatch(SIZE_PATTERN, text)
 
 
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0"),
+        (1023, "1023"),
+        (1024, "1Ki"),
+        (1025, "1025"),
+        (1500, "1500"),
+        (1536 * 1024, "1536Ki"),
+        (2**20, "1Mi"),
+        (3 * 2**30, "3Gi"),
+    ],
+)
+def test_a_size_has_the_largest_unit_that_is_exact(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
 def test_a_negative_size_has_no_form() -> None:
     with pytest.raises(ValueError, match="0 or more"):
         format_size(-1)

@@ -55,6 +55,16 @@ def test_the_first_item_starts_a_worker_at_once() -> None:
     assert (decision.replicas, decision.rule) == (1, ScalingRule.FROM_ZERO)
 
 
+def test_two_workers_are_started_from_none_if_the_items_need_two() -> None:
+    decision = decide(SPEC, seen(main=11), SHORT_ITEMS, 0.0)
+    assert (decision.replicas, decision.rule) == (2, ScalingRule.ITEMS_PER_REPLICA)
+
+
+def test_items_per_replica_is_named_where_both_rules_ask_for_the_same() -> None:
+    decision = decide(SPEC, seen(main=1, replicas=1), SHORT_ITEMS, 0.0)
+    assert (decision.replicas, decision.rule) == (1, ScalingRule.ITEMS_PER_REPLICA)
+
+
 def test_a_delayed_item_that_is_due_starts_a_worker() -> None:
     assert decide(SPEC, seen(delayed_due=1), EMPTY, 0.0).replicas == 1
 
@@ -66,6 +76,7 @@ def test_an_empty_queue_without_workers_stays_without() -> None:
 
 def test_items_held_by_workers_that_are_leaving_start_no_new_ones() -> None:
     assert decide(SPEC, seen(busy=50, busy_workers=5), EMPTY, 0.0).replicas == 0
+    assert decide(SPEC, seen(busy=50), EMPTY, 0.0).replicas == 0
 
 
 def test_max_limits_and_says_so() -> None:
@@ -109,6 +120,10 @@ def test_idle_after_beats_window_and_step_limit() -> None:
 def test_a_claim_in_hand_keeps_its_worker_however_long() -> None:
     decision = run(SPEC, seen(busy=1, replicas=4, busy_workers=1), until=3600.0)
     assert decision.replicas == 1
+
+
+def test_a_worker_with_a_claim_stays_while_its_items_are_not_counted() -> None:
+    assert run(SPEC, seen(replicas=4, busy_workers=1), until=300.0).replicas == 1
 
 
 def test_an_item_in_between_restarts_the_idle_time() -> None:
@@ -235,6 +250,13 @@ def test_a_long_gap_between_decisions_counts_as_unknown() -> None:
     assert decide(SPEC, seen(replicas=5), idle.state, 59.0 + 61.0).replicas == 5
 
 
+def test_a_gap_of_a_minute_and_a_second_decision_at_the_same_time_count() -> None:
+    idle = run(SPEC, seen(replicas=1), until=59.0)
+    assert decide(SPEC, seen(replicas=5), idle.state, 59.0 + 60.0).replicas == 0
+    again = decide(SPEC, seen(replicas=1), idle.state, 59.0)
+    assert again.state.idle_since == 0.0
+
+
 def test_a_clock_that_goes_back_is_a_fresh_start() -> None:
     state = run(SPEC, seen(main=5, replicas=8), start=1000.0, until=1050.0).state
     decision = decide(SPEC, seen(main=5, replicas=8), state, 10.0)
@@ -253,6 +275,8 @@ def test_manual_is_what_a_person_said_also_when_nothing_is_known() -> None:
     for what in (None, seen(main=1, replicas=3)):
         decision = decide(spec, what, EMPTY, 0.0)
         assert (decision.replicas, decision.rule) == (17, ScalingRule.MANUAL)
+    none = decide(replace(spec, replicas=0), None, EMPTY, 0.0)
+    assert (none.replicas, none.reason) == (0, "mode is Manual: 0 workers, as replicas says")
 
 
 def test_external_leaves_the_workers_alone_unless_the_scale_was_set() -> None:

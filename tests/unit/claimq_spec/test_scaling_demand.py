@@ -90,6 +90,20 @@ def test_items_that_are_nearly_late_or_late_are_shared_by_fewer_workers_than_ite
     assert demand(TARGET, seen(5, age=age), learned()).more == 3
 
 
+def test_just_enough_workers_order_no_other_now_or_later() -> None:
+    # One idle worker starts exactly one item of 100 s in 25.5 s.
+    asked = demand(TARGET, seen(1, 1), learned(service=100.0))
+    assert (asked.more, asked.patience) == (0, math.inf)
+
+
+def test_an_age_below_zero_counts_as_zero() -> None:
+    assert demand(TARGET, seen(600, age=-5.0), learned()) == demand(TARGET, seen(600), learned())
+
+
+def test_items_that_are_late_already_are_for_idle_workers_one_each() -> None:
+    assert demand(TARGET, seen(3, 5, age=50.0), learned(service=0.1)).fewest == 3
+
+
 def test_without_items_an_order_can_wait() -> None:
     asked = demand(TARGET, seen(0, 5), learned())
     assert (asked.more, asked.balance, asked.patience) == (0, 0, math.inf)
@@ -217,7 +231,7 @@ def test_a_start_may_be_late_within_two_and_a_half_deviations(
 
 @pytest.mark.parametrize(
     ("rate", "start", "keep"),
-    [(0.021, 1.0, 25.0), (0.019, 1.0, 6.0), (0.017, 30.0, 30.0), (0.016, 30.0, 6.0)],
+    [(0.021, 1.0, 25.0), (0.02, 1.0, 25.0), (0.019, 1.0, 6.0), (0.017, 30.0, 30.0), (0.016, 30.0, 6.0)],
 )
 def test_the_last_worker_is_kept_for_longer_where_the_next_item_is_likely(
     rate: float, start: float, keep: float
@@ -238,6 +252,7 @@ def test_the_window_is_a_quarter_of_a_start_and_six_seconds_at_least(start: floa
         (10, 13, 5.0, 13),  # a sixth of the target
         (10, 14, 9.0, 14),  # more than three tenths
         (1, 2, 9.0, 1),
+        (1, 3, 9.0, 3),
         (0, 1, 9.0, 1),
     ],
 )

@@ -44,7 +44,8 @@ def test_the_assumed_service_time_fades_as_claims_end(
 
 
 @pytest.mark.parametrize(
-    ("recent", "recent_seconds", "service"), [(14.0, 56.0, 4.0), (13.0, 130.0, 2.0), (20.0, 72.0, 2.0)]
+    ("recent", "recent_seconds", "service"),
+    [(14.0, 56.0, 4.0), (40 / 3, 160 / 3, 4.0), (13.0, 130.0, 2.0), (20.0, 72.0, 2.0)],
 )
 def test_recent_claims_count_alone_when_they_took_far_longer(
     recent: float, recent_seconds: float, service: float
@@ -113,6 +114,27 @@ def test_arrivals_are_remembered_in_groups_for_as_long_as_the_horizon() -> None:
     assert after(seen, 140.1, horizon=140.0).arrivals == ((10.0, 3),)
 
 
+def test_a_group_of_arrivals_grows_for_a_fourteenth_of_the_horizon() -> None:
+    seen = replace(KNOWN, at=9.5, arrivals=((-20.0, 4), (0.0, 3)))
+    assert after(seen, 14.5, main=2, horizon=140.0).arrivals == ((-20.0, 4), (0.0, 5))
+    assert after(replace(seen, at=10.0), 14.5, main=2, horizon=140.0).arrivals[1:] == ((0.0, 3), (10.0, 2))
+
+
+def test_arrivals_that_are_exactly_as_old_as_the_horizon_are_remembered() -> None:
+    seen = replace(KNOWN, at=145.0, arrivals=((0.0, 3), (10.0, 4)))
+    assert after(seen, 150.0, horizon=140.0).arrivals == ((10.0, 4),)
+
+
+def test_items_that_vanished_are_no_arrivals() -> None:
+    later = after(replace(KNOWN, main=100), 10.0, main=0)
+    assert (later.slow, later.fast, later.arrivals) == (0.0, 0.0, ())
+
+
+def test_more_items_in_progress_without_a_claim_end_no_claims() -> None:
+    later = after(KNOWN, 10.0, busy=3)
+    assert (later.ended, later.recent) == (100.0, 0.0)
+
+
 def test_service_is_learned_from_the_time_in_progress_and_the_claims_that_ended() -> None:
     before = Estimates(
         at=0.0, busy=2, claimed=0, busy_seconds=10.0, ended=5.0, recent=1.0, recent_seconds=2.0
@@ -146,6 +168,15 @@ def test_items_that_do_not_end_count_up_to_three_times_the_known_service(
     before = replace(KNOWN, busy=1, unended_for=unended_for, busy_seconds=200.0)
     later = after(replace(before, ended=60.0) if unended_for == 0.0 else before, 10.0)
     assert (later.busy_seconds, later.unended_for) == (busy_seconds, unended_for + 10.0)
+
+
+@pytest.mark.parametrize(("unended_for", "busy_seconds"), [(5.7, 52.0), (5.8, 42.0)])
+def test_few_items_that_do_not_end_count_up_to_three_times_what_is_known(
+    unended_for: float, busy_seconds: float
+) -> None:
+    # Nine tenths of a claim of 0 s are assumed beside the 21: three times 42 / 21.9 s is 5.75 s.
+    before = replace(KNOWN, busy=1, ended=21.0, busy_seconds=42.0, unended_for=unended_for - 10.0)
+    assert after(before, 10.0).busy_seconds == busy_seconds
 
 
 def test_time_without_items_in_progress_is_no_time_without_an_end() -> None:
@@ -186,13 +217,18 @@ def test_what_was_stored_is_limited_when_it_is_read() -> None:
     read = Estimates.from_json({**stored, "starts": 3})
     assert (read.slow, read.fast, read.busy_seconds, read.ended) == (2.0, 2.0, 9.0, 300.0)
     assert (read.start, read.start_variance, read.starts) == (300.0, 90_000.0, 3.0)
+    assert Estimates.from_json({}) == Estimates()
     assert Estimates.from_json({"busySeconds": 9.0}).busy_seconds == 0.0
     assert Estimates.from_json({"ended": 9}).busy_seconds == 0.0
     assert Estimates.from_json({"startSeconds": 20.0}).start_variance == pytest.approx(36.0)
 
 
 @pytest.mark.parametrize(
-    ("value", "rate"), [(0, 0.0), (0.5, 0.5), (1e12, 0.0), (1e11, 1e11), (-1, 0.0), (True, 0.0), ("1", 0.0)]
+    ("value", "rate"),
+    [
+        *((0, 0.0), (0.5, 0.5), (1e12, 0.0), (1e12 - 0.5, 1e12 - 0.5)),
+        *((-1, 0.0), (True, 0.0), ("1", 0.0)),
+    ],
 )
 def test_a_stored_value_counts_if_it_is_a_usable_number(value: object, rate: float) -> None:
     assert Estimates.from_json({"arrivalRate": value}).slow == rate

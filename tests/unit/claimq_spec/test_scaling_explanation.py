@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
+import pytest
+
 from claimq_spec.manifest import ScalingMode, ScalingSpec
 from claimq_spec.scaling import Decision, Estimates, Explanation, Limit, ScalingState, Seen, decide, document
 
@@ -44,6 +49,22 @@ def test_estimates_have_errors_that_shrink_with_what_was_seen() -> None:
     assert explanation(BURST, ended=1.0, busySeconds=4.0).service.error > found.service.error
 
 
+def test_the_error_of_a_rate_is_that_of_the_span_it_averages_over() -> None:
+    # With a target of 30 s the slow rate averages over 60 s, the fast one over 15 s.
+    assert explanation(BURST).arrivals.error == pytest.approx(math.sqrt(2.0 / 120))
+    state = ScalingState(estimates=replace(Estimates(), slow=1.0, fast=3.0))
+    found = decide(SPEC, BURST, state, 0.0).explanation
+    assert found is not None
+    assert found.arrivals.value == 3.0
+    assert found.arrivals.error == pytest.approx(math.sqrt(3.0 / 30))
+
+
+def test_before_two_items_have_ended_the_error_of_the_service_time_is_all_of_it() -> None:
+    for ended in (0.0, 1.0):
+        service = explanation(BURST, ended=ended, busySeconds=4.0 * ended).service
+        assert service.error == service.value
+
+
 def test_what_is_unknown_or_fixed_by_the_manifest_has_no_arithmetic() -> None:
     fixed = ScalingSpec(mode=ScalingMode.MANUAL, replicas=2)
     for one in (decided(None), decided(BURST, fixed)):
@@ -63,6 +84,13 @@ def test_the_document_has_the_numbers_in_three_digits() -> None:
     assert shown["inputs"]["main"] == 600
     assert shown["inputs"]["starting"] == 0
     assert shown["estimates"]["arrivalRate"] == 2.3457, "the next operator continues from exact ones"
+
+
+def test_the_document_has_ages_in_tenths_of_seconds_and_delayed_items_if_any() -> None:
+    look = replace(BURST, oldest_age=2.34, delayed_soon=1)
+    inputs = document(decided(look), look)["inputs"]
+    assert (inputs["oldestAge"], inputs["delayedSoon"]) == (2.3, 1)
+    assert "delayedSoon" not in document(decided(BURST), BURST)["inputs"]
 
 
 def test_a_limit_is_in_the_document_with_the_workers_it_would_take() -> None:

@@ -87,6 +87,17 @@ def test_small_steps_up_for_another_rule_are_taken_at_once() -> None:
     assert up(SPEC, seen(1), ScalingState(), 100.0, wish(2)).replicas == 2
 
 
+def test_a_wish_without_patience_does_not_wait_however_short_the_target() -> None:
+    assert up(replace(SPEC, target_age=3.0), seen(10), ScalingState(), 100.0, wish(11)).replicas == 11
+
+
+def test_a_number_that_stays_begins_no_period_of_steps() -> None:
+    decision = down(STEPS, seen(10), wanted(10, changed_at=0.0), 0.0, wish(10))
+    assert (decision.replicas, decision.rule, decision.state.down) == (10, ScalingRule.TARGET_AGE, None)
+    stays = decide(replace(STEPS, items_per_replica=10), Seen(15, 0, 2, 2), ScalingState(), 0.0)
+    assert (stays.replicas, stays.state.up) == (2, None)
+
+
 def test_a_step_limit_up_counts_from_the_beginning_of_its_period() -> None:
     first = up(STEPS, seen(5), ScalingState(), 0.0, wish(20))
     assert (first.replicas, first.rule) == (8, ScalingRule.STEP_UP)
@@ -119,6 +130,11 @@ def test_one_worker_fewer_is_a_small_step_of_three_and_half_of_two() -> None:
     assert down(SPEC, seen(3), wanted(2, changed_at=0.0), 159.9, wish(2)).replicas == 3
     assert down(SPEC, seen(3), wanted(2, changed_at=0.0), 160.0, wish(2)).replicas == 2
     assert down(SPEC, seen(2), wanted(1, changed_at=0.0), 0.0, wish(1)).replicas == 1
+
+
+def test_two_workers_fewer_are_no_small_step_of_five() -> None:
+    assert down(SPEC, seen(5), wanted(3, changed_at=0.0), 19.9, wish(3)).replicas == 5
+    assert down(SPEC, seen(5), wanted(3, changed_at=0.0), 20.0, wish(3)).replicas == 3
 
 
 def test_the_last_worker_goes_after_one_window() -> None:
@@ -173,7 +189,7 @@ def test_a_change_long_ago_is_not_recent() -> None:
 def test_a_target_within_max_has_no_limit() -> None:
     decision = decide(SPEC, seen(2, starting=0), ScalingState(), 0.0)
     waiting = decide(SPEC, Seen(main=5, busy=0, replicas=2, ready=2, oldest_age=1.0), ScalingState(), 0.0)
-    assert (decision.limit, waiting.limit) == (None, None)
+    assert (decision.limit, decision.needed, waiting.limit) == (None, 0, None)
 
 
 def test_without_waiting_items_only_the_workers_with_claims_are_needed() -> None:
@@ -204,7 +220,8 @@ def test_one_worker_is_singular() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "age", "has_spare"), [(1, 6.0, True), (1, 5.9, False), (2, 6.0, True), (3, 6.0, False)]
+    ("replicas", "age", "has_spare"),
+    [(0, 6.0, False), (1, 6.0, True), (1, 5.9, False), (2, 6.0, True), (3, 6.0, False)],
 )
 def test_a_spare_worker_is_ordered_where_the_only_one_may_start_late(
     replicas: int, age: float, has_spare: bool

@@ -162,6 +162,18 @@ def test_a_queue_that_needs_more_than_max_reports_how_many() -> None:
     assert (decision.replicas, decision.limit, decision.needed) == (10, Limit.MAX_REPLICAS, 62)
 
 
+def test_a_max_that_is_just_enough_is_no_limit() -> None:
+    burst = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    decision = decide(replace(SPEC, max_replicas=62), burst, ScalingState(estimates=learned()), 0.0)
+    assert (decision.replicas, decision.limit) == (62, None)
+
+
+def test_items_as_long_as_the_target_do_not_need_a_worker_each() -> None:
+    spec, waiting = replace(SPEC, max_replicas=2), Seen(main=50, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    decision = decide(spec, waiting, ScalingState(estimates=learned(service=30.0)), 0.0)
+    assert decision.limit is Limit.MAX_REPLICAS
+
+
 def test_workers_that_start_slower_than_the_target_are_reported() -> None:
     what = Seen(main=1, busy=0, replicas=0, ready=0, oldest_age=0.0)
     state = ScalingState(estimates=learned(start=40.0))
@@ -180,6 +192,23 @@ def test_the_reason_shows_the_arithmetic() -> None:
         "300 items waiting, 10 in progress, the oldest 12 s old; 1.5 arrive per second, an item takes 2 s: "
         f"{decision.replicas} workers for the target of 30s"
     )
+
+
+def test_the_reason_counts_in_singular_and_plural() -> None:
+    one, two = (busy_queue(main, 1, age=1.0) for main in (1, 2))
+    assert decide(SPEC, one, ScalingState(estimates=learned()), 0.0).reason == (
+        "1 item waiting, 1 in progress, the oldest 1 s old; 0 arrive per second, an item takes 2 s: "
+        "1 worker for the target of 30s"
+    )
+    reason = decide(SPEC, two, ScalingState(estimates=learned()), 0.0).reason
+    assert reason.startswith("2 items waiting, 1 in progress,")
+
+
+@pytest.mark.parametrize(("unproven", "is_shown"), [(50.0, False), (200.0, True)])
+def test_the_reason_shows_a_doubt_of_a_fifth_or_more(unproven: float, is_shown: bool) -> None:
+    burst = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    state = ScalingState(estimates=replace(learned(), unproven=unproven))
+    assert ("that was learned long ago" in decide(SPEC, burst, state, 0.0).reason) is is_shown
 
 
 # What is learned --------------------------------------------------------------------------------------------------

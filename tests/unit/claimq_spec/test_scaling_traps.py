@@ -66,6 +66,12 @@ def test_a12_the_first_decision_of_a_new_operator_at_most_doubles() -> None:
     )
 
 
+def test_a12_a_new_operator_starts_as_many_as_are_needed_from_none_alone() -> None:
+    what = Seen(main=900, busy=0, replicas=0, ready=0, oldest_age=1.0)
+    assert (decide(SPEC, what, ScalingState(), 0.0).replicas or 0) > 50
+    assert (decide(SPEC, replace(what, replicas=1, ready=1), ScalingState(), 0.0).replicas or 0) <= 2
+
+
 def test_a15_workers_that_stay_pending_are_not_ordered_again() -> None:
     pending = Seen(main=200, busy=0, replicas=0, ready=0, oldest_age=60.0)
     ordered = numbers(pending, 600)
@@ -96,8 +102,8 @@ def test_items_longer_than_the_target_are_the_reason_when_the_maximum_is_reached
 def test_a_worker_is_started_before_a_delayed_item_is_due() -> None:
     slow = ScalingState(estimates=replace(LEARNED.estimates, start=40.0, start_variance=0.0))
     idle = Seen(main=0, busy=0, replicas=0, ready=0)
-    assert decide(SPEC, replace(idle, next_due_in=39.0), slow, 0.0).replicas == 1
-    assert decide(SPEC, replace(idle, next_due_in=60.0), slow, 0.0).replicas == 0
+    assert decide(SPEC, replace(idle, next_due_in=40.0), slow, 0.0).replicas == 1
+    assert decide(SPEC, replace(idle, next_due_in=40.1), slow, 0.0).replicas == 0
 
 
 def test_a_second_worker_is_ordered_where_the_first_may_start_too_late() -> None:
@@ -154,3 +160,11 @@ def test_workers_for_an_assumed_service_time_go_when_a_true_one_is_known(
     decision = decide(SPEC, what, state, 10.0)
     assert decision.replicas is not None
     assert (decision.replicas == 80) is kept
+
+
+def test_a_true_service_time_lets_workers_go_once_and_not_at_each_observation() -> None:
+    known = replace(Estimates(), at=9.0, claimed=5, ended=10.0, busy_seconds=10.0)
+    state = ScalingState(seen_at=9.0, wanted=((8.0, 80),), changed_at=8.0, estimates=known)
+    what = Seen(main=1, busy=0, replicas=80, ready=80, oldest_age=1.0, claimed=5)
+    decision = decide(SPEC, what, state, 10.0)
+    assert (decision.replicas, decision.state.estimates.ended) == (80, 10.0)

@@ -48,6 +48,18 @@ def test_queues_are_filtered_by_namespace() -> None:
     assert namespaces_of(["shop.a", "media.thumbs", "mail", "media.x.y"]) == ["media", "shop"]
     assert namespaces_of(["media.thumbs", "media.videos", "mail"]) == []
     assert namespaces_of(f"n{number}.q" for number in range(501)) == []
+    assert len(namespaces_of(f"n{number}.q" for number in range(500))) == 500
+
+
+def test_one_item_is_enough_to_be_shown() -> None:
+    found = {"a": EMPTY._replace(main=1.0), "b": EMPTY._replace(failed=1.0), "c": EMPTY}
+    assert selected(found, Selection.of({"show": "waiting"}))[0] == ["a"]
+    assert selected(found, Selection.of({"show": "failed"}))[0] == ["b"]
+
+
+def test_a_long_text_of_a_filter_is_cut_to_200_characters() -> None:
+    selection = Selection.of({"text": "x" * 201, "namespace": "y" * 201})
+    assert (selection.text, selection.namespace) == ("x" * 200, "y" * 200)
 
 
 def test_ten_thousand_queues_are_divided_into_pages() -> None:
@@ -57,12 +69,13 @@ def test_ten_thousand_queues_are_divided_into_pages() -> None:
     assert (page.number, page.last, page.total) == (200, 200, 10_000)
 
 
-@pytest.mark.parametrize("asked", ["", "0", "-1", "x", "9" * 30, "²"])
+@pytest.mark.parametrize("asked", ["", "0", "-1", "x", "1" * 10, "9" * 30, "²"])
 def test_an_invalid_page_is_the_first_one(asked: str) -> None:
     assert Selection.of({"page": asked, "sort": "nothing", "show": "?"}) == Selection()
 
 
 def test_a_page_behind_the_last_one_is_the_last_one() -> None:
+    assert Selection.of({"page": "9" * 9}).page == 999_999_999
     assert Page.of(99, 120) == Page(number=3, last=3, total=120, begin=100)
     assert Page.of(5, 0) == Page(number=1, last=1, total=0, begin=0)
 
@@ -73,13 +86,14 @@ def test_a_link_keeps_the_selection_and_escapes_it() -> None:
     assert selection.query(page=2) == "?text=%22%3E%3Cb%3E%26&show=all&sort=main&order=down&page=2"
     assert "order=up" in selection.sorted_by("main")
     assert "order=down" in selection.sorted_by("busy")
+    assert Selection(page=3).sorted_by("busy").endswith("&page=1"), "another order begins on the first page"
     assert "order=up" in selection.sorted_by("name")
     assert (selection.aria_sort("main"), selection.aria_sort("busy")) == ("descending", "none")
 
 
 def test_a_queue_that_needs_attention_has_warnings() -> None:
     assert warnings_of(QUEUES["media.thumbs"], 60.0, 0) == ["oldest item is over the target", "no worker"]
-    assert warnings_of(QUEUES["media.thumbs"], 80.0, 1) == []
+    assert warnings_of(QUEUES["media.thumbs"], 70.0, 1) == []
     assert warnings_of(QUEUES["mail"], None, 0) == ["paused"]
     assert warnings_of(QUEUES["media.videos"], None, 0) == ["failed items"]
 
@@ -100,6 +114,13 @@ def test_a_queue_that_needs_attention_has_warnings() -> None:
         (
             {"suspend": True, "conditions": [{"type": "Ready", "status": "False", "reason": "Suspended"}]},
             ["suspended"],
+        ),
+        (
+            {
+                "suspend": True,
+                "conditions": [{"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas"}],
+            },
+            ["suspended", "ScalingLimited: MaxReplicas"],
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
 import json
 
-from claimq_cli.web.payload import MOST_HEX, MOST_TEXT, Node, shown_payload, visible
+from claimq_cli.web.payload import Node, shown_payload, visible
 
 
 def test_json_is_a_tree_and_a_text_and_hexadecimal() -> None:
@@ -25,8 +25,10 @@ def test_a_large_payload_is_shown_in_part() -> None:
     assert shown.size == 900_000
     assert shown.is_text_cut
     assert shown.is_dump_cut
-    assert shown.text == "x" * MOST_TEXT
-    assert len(shown.dump.splitlines()) == MOST_HEX // 16
+    assert shown.text == "x" * 64 * 1024
+    assert len(shown.dump.splitlines()) == 4 * 1024 // 16
+    assert not shown_payload(b"x" * 64 * 1024).is_text_cut
+    assert not shown_payload(b"x" * 4 * 1024).is_dump_cut
 
 
 def test_deep_and_wide_json_is_shown_in_part() -> None:
@@ -39,6 +41,36 @@ def test_deep_and_wide_json_is_shown_in_part() -> None:
     while deep is not None and deep.children:
         deep, depth = deep.children[0], depth + 1
     assert depth < 50
+
+
+def test_a_tree_has_2000_values() -> None:
+    exact, wide = (shown_payload(json.dumps([1] * count).encode()).tree for count in (2000, 2001))
+    assert exact is not None
+    assert wide is not None
+    assert (len(exact.children), exact.omitted_count) == (2000, 0)
+    assert (len(wide.children), wide.omitted_count) == (2000, 1)
+
+
+def test_a_long_name_or_value_of_a_tree_is_cut_to_2000_characters() -> None:
+    tree = shown_payload(json.dumps({"n" * 2001: "v" * 1999, "m": "v" * 1998}).encode()).tree
+    assert tree is not None
+    assert [(one.name, one.text) for one in tree.children] == [
+        ("n" * 2000, '"' + "v" * 1999 + "…"),
+        ("m", '"' + "v" * 1998 + '"'),
+    ]
+
+
+def test_one_field_and_one_entry_are_singular() -> None:
+    assert shown_payload(b'{"a": [1]}').tree == Node(
+        "", "1 field", (Node("a", "1 entry", (Node("0", "1"),)),)
+    )
+
+
+def test_each_row_of_hexadecimal_has_sixteen_bytes_and_their_printable_characters() -> None:
+    assert shown_payload(b"\x1f ~\x7f" + b"a" * 12 + b"b").dump.splitlines() == [
+        "000000  1f 20 7e 7f" + " 61" * 12 + "  . ~." + "a" * 12,
+        f"000010  {'62':<47}  b",
+    ]
 
 
 def test_text_that_changes_the_direction_or_the_terminal_is_escaped() -> None:

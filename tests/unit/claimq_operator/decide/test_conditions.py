@@ -10,7 +10,7 @@ from claimq_operator.decide.conditions import View, all_conditions, with_transit
 from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import Condition
 from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import CONTEST_SECONDS, Memory, plan
+from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.worker_pods import PodProblem
 from claimq_operator.settings import OperatorSettings
@@ -279,9 +279,9 @@ def test_another_owner_of_the_number_is_reported_for_a_while_and_named(
     assert (status, reason) == ("True", "Contested")
     assert '"kube-controller-manager" also sets the number of replicas' in message
     ours = with_owner(look, "claimq-scale")
-    later = plan(ours, first.memory, settings, now=0.0, clock=CONTEST_SECONDS - 1)
+    later = plan(ours, first.memory, settings, now=0.0, clock=599.9)
     assert scaling_active(later.status)[1] == "Contested", "the operator has just set it back"
-    for clock, expected in ((0.0, "Contested"), (CONTEST_SECONDS, "Auto"), (-1.0, "Auto")):
+    for clock, expected in ((0.0, "Contested"), (600.0, "Auto"), (-1.0, "Auto")):
         then = plan(ours, later.memory, settings, now=0.0, clock=clock)
         assert scaling_active(then.status)[1] == expected
 

@@ -95,6 +95,14 @@ def test_a_queue_that_may_not_be_used_may_lose_workers(observed: Look, settings:
     assert (decided.replicas, decided.status["workers"]["desired"]) == (2, 2)
 
 
+def test_a_queue_that_may_not_be_used_and_has_its_workers_is_not_scaled(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
+    look = replace(observed(replicas=2, scaling={"mode": "Manual", "replicas": 2}), redis_fault=fault)
+    assert plan(look, Memory(), settings, now=0.0, clock=0.0).replicas is None
+
+
 def test_a_paused_queue_gets_only_a_status(
     settings: OperatorSettings, observed: Look, queue_body: Callable[..., dict[str, object]]
 ) -> None:
@@ -153,6 +161,13 @@ def test_no_worker_is_taken_away_during_a_rollout(observed: Look, settings: Oper
     rolling = {**look.deployment, "status": {**look.deployment["status"], "updatedReplicas": 1}}
     decided = plan(replace(look, deployment=rolling), Memory(), settings, now=0.0, clock=0.0)
     assert (decided.costs, decided.replicas) == ({}, None)
+
+
+def test_suspend_takes_all_workers_also_during_a_rollout(observed: Look, settings: OperatorSettings) -> None:
+    look = observed(replicas=2, suspend=True)
+    assert look.deployment is not None
+    rolling = {**look.deployment, "status": {**look.deployment["status"], "updatedReplicas": 1}}
+    assert plan(replace(look, deployment=rolling), Memory(), settings, now=0.0, clock=0.0).replicas == 0
 
 
 def test_a_rollout_past_its_deadline_does_not_block_scaling(observed: Look) -> None:
@@ -222,3 +237,12 @@ def test_pods_that_start_are_seen_with_how_long_they_have_been_starting(observed
     seen = seen_for_scaling(observed(replicas=2, pods=pods, main=3), 4, created + 7.0)
     assert seen is not None
     assert (seen.slots, seen.starting_for) == (4, (7.0,))
+
+
+def test_a_pod_that_was_created_later_by_its_clock_has_just_begun_to_start(observed: Look) -> None:
+    pods = [pod_body("a", ready=False)]
+    created = parse_time(pods[0]["metadata"]["creationTimestamp"])
+    assert created is not None
+    seen = seen_for_scaling(observed(replicas=1, pods=pods), 1, created - 5.0)
+    assert seen is not None
+    assert seen.starting_for == (0.0,)

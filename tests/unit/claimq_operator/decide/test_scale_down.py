@@ -5,7 +5,7 @@ import random
 import pytest
 
 from claimq.model import WorkerInfo
-from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks, choose, step_down
+from claimq_operator.decide.scale_down import VICTIM_COST, Marks, choose, step_down
 from claimq_operator.kubernetes_api.worker_pods import WorkerPod, read_pods
 from testkit.kubernetes_objects import pod_body, worker_name
 
@@ -57,8 +57,8 @@ def test_pods_beyond_the_deployments_number_are_not_counted_as_victims() -> None
 
 def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
     marked = pods("a", "b", busy=("b",), costs={"a": VICTIM_COST})
-    early = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS / 2)
-    late = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.0 + SETTLE_SECONDS)
+    early = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 10.9)
+    late = step_down(marked, 2, 1, Marks(frozenset("a"), 10.0), 11.0)
     assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
 
 
@@ -97,7 +97,7 @@ def test_a_victim_that_claimed_an_item_is_spared_and_the_others_go() -> None:
         4,
         2,
         spared.marks,
-        20.0 + SETTLE_SECONDS,
+        21.0,
     )
     assert (lowered.costs, lowered.replicas) == ({}, 3)
 

@@ -159,7 +159,7 @@ def test_failed_items_that_pass_are_counted_then_changed_by_the_page(through: Cl
     moved = through("failed", "move", "q", "--all", "--error", "timeout", "--to", "other", "--rate", "1000")
     assert (moved.code, moved.out) == (0, "q: 12 items moved\n")
     ended, begun = queue.audit_log()
-    assert (begun.actor, begun.target, ended.count) == ("ann", "error contains 'timeout'", 12)
+    assert (begun.actor, begun.target, ended.count) == ("ann", "to other: error contains 'timeout'", 12)
     assert through("item", "cancel", "q", "--all", "--state", "main", "--client", "ann").out == (
         "q: 1 item cancelled\n"
     )

@@ -25,6 +25,7 @@ class _TimedProtocol(H11Protocol):
 
     _late: asyncio.TimerHandle | None = None
     waits_since = 0.0
+    _is_aborted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Begins to wait for a request. If there are too many connections, closes the one that has been waiting for its
@@ -36,12 +37,18 @@ class _TimedProtocol(H11Protocol):
         if len(self.connections) >= _MOST_CONNECTIONS:
             all_of_them = cast("set[_TimedProtocol]", self.connections)
             waiting = [one for one in all_of_them if one.waits_for_client]
-            # Not close(): that waits until the client has read everything.
-            min(waiting, key=lambda one: one.waits_since).transport.abort()
+            min(waiting, key=lambda one: one.waits_since).abort()
+
+    def abort(self) -> None:
+        """Closes it at once: transport.close() would wait until the client has read everything."""
+        self._is_aborted = True
+        self.transport.abort()
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether its client has to send a request or the rest of one, or to read its response."""
+        """Whether its client has to send a request or the rest of one, or to read its response. Not after abort()."""
+        if self._is_aborted:
+            return False
         if not self._has_request or self.transport.is_closing():
             return True
         return bool(self.cycle.more_body or self.flow.write_paused)

@@ -40,7 +40,7 @@ demo: setup-runtime ## runs the checksum example on this machine, on all files b
 # The cluster tests wait for much of their time; the others run beside them and yield the processor to them.
 .PHONY: test
 test: setup lint ## runs all checks and all tests, as continuous integration does
-	@echo "All tests: those on a real Kubernetes beside the others (some 20 minutes; the output of each part appears when it ends)."
+	@echo "All tests: those on a real Kubernetes beside the others (some 15 minutes; the output of each part appears when it ends)."
 	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target mypy pyright test-cluster tiers PYTEST='nice -n 10 $(PYTEST)'
 
 .PHONY: tiers

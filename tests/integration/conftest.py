@@ -45,7 +45,15 @@ def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar) -
 
 @pytest.fixture
 def hasty(queue: BlockingQueue) -> Policy:
-    """The queue's leases last 0.6 s."""
+    """The queue's leases last 0.6 s: for claims that are not renewed."""
     policy = Policy(busy_expiry=0.6)
+    queue.set_policy(policy)
+    return policy
+
+
+@pytest.fixture
+def brief(queue: BlockingQueue) -> Policy:
+    """The queue's leases last 3 s: for claims that are renewed, which a busy machine does in this time."""
+    policy = Policy(busy_expiry=3.0)
     queue.set_policy(policy)
     return policy

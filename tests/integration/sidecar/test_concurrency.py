@@ -151,8 +151,8 @@ def test_claims_that_cannot_be_returned_yet_keep_their_slots(
 def test_an_expired_lease_frees_a_slot(sidecar: Sidecar, queue: BlockingQueue, hasty: Policy) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     sidecar.claim(LIMIT)
-    with waiting_claim(sidecar) as waiting:
-        assert [claim["crash_count"] for claim in claims_in(waiting)] == [0]
+    # On a busy machine the leases may be over before this claim is there, so whether it waited cannot be seen.
+    assert [claim["crash_count"] for claim in sidecar.claim(1, wait=60)] == [0]
 
 
 def test_a_lost_claim_frees_its_slot(sidecar: Sidecar, queue: BlockingQueue) -> None:

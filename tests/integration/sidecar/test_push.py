@@ -191,7 +191,7 @@ def test_a_silent_request_fails_and_others_are_not_starved(
 
 
 def test_a_lease_is_renewed_while_the_app_works(
-    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar, hasty: Policy
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar, brief: Policy
 ) -> None:
     gate = Gate()
     app = start_app(gate)

@@ -58,7 +58,7 @@ def test_an_app_that_is_killed_loses_nothing(sidecar: Sidecar, queue: BlockingQu
 
 
 def test_a_session_keeps_its_claims_beyond_their_lease(
-    sidecar: Sidecar, queue: BlockingQueue, hasty: Policy
+    sidecar: Sidecar, queue: BlockingQueue, brief: Policy
 ) -> None:
     queue.enqueue_many(["a", "b"])
     session = sidecar.open_session()
@@ -69,7 +69,7 @@ def test_a_session_keeps_its_claims_beyond_their_lease(
         return queue.length(State.MAIN) == 1
 
     eventually_sync(only_the_plain_one_expired)
-    until = held["lease_until"] + 3 * hasty.busy_expiry
+    until = held["lease_until"] + brief.busy_expiry
     eventually_sync(lambda: queue.snapshot().now > until)
     queue.reap()
     assert sidecar.outcomes("done", held["token"], plain["token"]) == ["done", "lost"]
@@ -110,13 +110,13 @@ def test_a_claim_that_waits_ends_with_its_session(
 
 
 def test_a_session_takes_over_claims_of_one_that_broke(
-    sidecar: Sidecar, queue: BlockingQueue, hasty: Policy
+    sidecar: Sidecar, queue: BlockingQueue, brief: Policy
 ) -> None:
     queue.enqueue("a")
     (claim,) = sidecar.claim()
     session = sidecar.open_session({"tokens": [claim["token"], "w/999"]})
     assert session.first["lost"] == ["w/999"]
-    until = claim["lease_until"] + 2 * hasty.busy_expiry
+    until = claim["lease_until"] + brief.busy_expiry
     eventually_sync(lambda: queue.snapshot().now > until)
     queue.reap()
     assert sidecar.outcomes("done", claim["token"]) == ["done"]

@@ -225,10 +225,10 @@ def test_a_stream_stays_open_while_the_store_is_away(
         assert texts(stream.items(1)) == ["c"]
 
 
-def test_an_item_of_a_stream_keeps_its_lease(sidecar: Sidecar, queue: BlockingQueue, hasty: Policy) -> None:
+def test_an_item_of_a_stream_keeps_its_lease(sidecar: Sidecar, queue: BlockingQueue, brief: Policy) -> None:
     queue.enqueue("a")
     (item,) = sidecar.open_stream().items(1)
-    until = item["lease_until"] + 2 * hasty.busy_expiry
+    until = item["lease_until"] + brief.busy_expiry
     eventually_sync(lambda: queue.snapshot().now > until)
     queue.reap()
     assert end(sidecar, item) == ["done"]

@@ -192,9 +192,8 @@ def test_leaving_gives_back_uncounted_and_an_exception_counts(sidecar: Sidecar, 
 
 
 def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
-    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, hasty: Policy
+    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, brief: Policy
 ) -> None:
-    queue.set_policy(Policy(busy_expiry=3.0))
     queue.enqueue_many(["a", "b"])
     (item,) = worker.claim(wait=0)
     sidecar.kill9()

@@ -59,8 +59,10 @@ class Cast:
         at = time.monotonic()
         if name == "server":
             self.server.kill9()
-            self.kills.append(Kill("server", "", at))
             self.server.start()
+            with claimq.blocking.connect(self.server.url) as store:
+                store.queue(killed_programs.QUEUE).reap(1)  # a first call notes that the server is another process
+            self.kills.append(Kill("server", "", at, back=time.monotonic()))
         elif name in self.sidecars:
             self.sidecars[name].kill9()
             self.kills.append(Kill("sidecar", "", at))
@@ -143,6 +145,11 @@ def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding
     print(
         f"seed {SEED}: {finding.verdict}; kills {len(cast.kills)}, hits {dict(finding.hits)}, {dict(finding.counts)}"
     )
+    for item in {problem.partition(" ")[0] for problem in finding.problems[:20]}:
+        lines = [event for event in events if any(item in map(str, row) for row in event.rows)]
+        print(item, *sorted(lines, key=lambda event: event.at), sep="\n  ")
+    if finding.problems:
+        print("kills", *cast.kills, sep="\n  ")
     return finding
 
 

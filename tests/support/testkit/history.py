@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-RESTART = 3.0
-"""Seconds after a kill of the server: it starts, and for another second leases count as begun before it."""
+MOMENT = 1.5
+"""Seconds after the first call that reaches a server in which leases may count as begun before it: one, by its clock,
+and a margin."""
 ENDING = {"done", "requeued", "delayed", "failed", "dropped", "unclaimed"}
 """Verdicts after which a claim is over."""
 
@@ -32,11 +33,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Kill:
-    """A SIGKILL. `kind`: producer, worker, app, reaper, sidecar or server; of the last two no `process` is named."""
+    """A SIGKILL. `kind`: producer, worker, app, reaper, sidecar or server; of the last two no `process` is named.
+
+    `back`: when the server had answered a call about the queue again.
+    """
 
     kind: str
     process: str
     at: float
+    back: float = 0.0
 
 
 @dataclass
@@ -62,9 +67,9 @@ class History:
     """The events of one run, sorted out."""
 
     def __init__(
-        self, events: Iterable[Event], audit: Audit, *, requeue_limit: int, server_kills: Sequence[float] = ()
+        self, events: Iterable[Event], audit: Audit, *, requeue_limit: int, server_kills: Sequence[Kill] = ()
     ) -> None:
-        """`events` of one process must be in its order. `server_kills`: when the server was killed."""
+        """`events` of one process must be in its order."""
         self.server_kills = server_kills
         self.asked_at: dict[str, float] = {}
         self.spans: dict[int, tuple[float, float]] = {}
@@ -178,7 +183,7 @@ class History:
         return {
             one
             for one, end in zip(claims, ends, strict=True)
-            if any(self.spans[one][0] - RESTART <= kill <= end for kill in self.server_kills)
+            if any(self.spans[one][0] - MOMENT <= kill.back and kill.at <= end for kill in self.server_kills)
         }
 
     def _conservation(self) -> Iterator[str]:
@@ -233,7 +238,7 @@ def check(
     least_items: int,
 ) -> Finding:
     """Decides. `least_hits`: how many kills of a kind must have come in the middle of something for a run to count."""
-    died = [kill.at for kill in kills if kill.kind == "server"]
+    died = [kill for kill in kills if kill.kind == "server"]
     history = History(events, audit, requeue_limit=requeue_limit, server_kills=died)
     hits = hits_of(kills, history)
     counts = Counter(

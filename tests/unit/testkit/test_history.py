@@ -243,7 +243,10 @@ def test_a_claim_that_was_live_when_the_server_was_killed_counts_as_no_delivery(
     second = next(event.at for event in events if event.rows and event.rows[0][1:2] == ("w1/2",))
     delivered = "a was delivered 4 times"
     assert any(delivered in problem for problem in judged(events, audit).problems)
-    during = judged(events, audit, [Kill("server", "", second)])
+    during = judged(events, audit, [Kill("server", "", second, back=second)])
     assert not any(delivered in problem for problem in during.problems)
-    before = judged(events, audit, [Kill("server", "", events[0].at - 60)])
-    assert any(delivered in problem for problem in before.problems)
+    before, back = events[0].at - 60, events[0].at - 2
+    earlier = judged(events, audit, [Kill("server", "", before, back=back)])
+    assert any(delivered in problem for problem in earlier.problems)
+    slow = judged(events, audit, [Kill("server", "", before, back=second)])
+    assert not any(delivered in problem for problem in slow.problems), "a start may take long"

@@ -26,6 +26,7 @@ SOCKET_VOLUME: Final = "claimq-socket"
 """The volume of the sidecar's socket. A container that mounts it can claim."""
 SOCKET_DIRECTORY: Final = "/run/claimq"
 SOCKET: Final = SOCKET_DIRECTORY + "/claimq.sock"
+SOCKET_MODE: Final = 0o660
 """The path of the socket in a pod; ``claimq.worker`` has the same default."""
 APP_SOCKET: Final = SOCKET_DIRECTORY + "/app.sock"
 """The path in a pod of the socket of an app that listens for items."""

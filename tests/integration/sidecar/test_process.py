@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from claimq.blocking import BlockingQueue
 from testkit.logfmt import read_log
+from testkit.processes import Process
 from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.sidecars import Sidecar, UnixConnection
 from testkit.waiting import eventually_sync
 
 
@@ -27,6 +30,53 @@ def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
         "CLAIMQ_QUEUE",
         "CLAIMQ_HEALTH_PORT",
     ]
+
+
+SLOW_IMPORT = """
+import os, sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        while name == "claimq_sidecar.app" and not os.path.exists(os.environ["GATE"]):
+            time.sleep(0.01)
+
+sys.meta_path.insert(0, Slow())
+"""
+"""As sitecustomize.py: the sidecar's imports last until the file GATE is there."""
+
+
+def test_an_app_that_starts_at_the_same_time_connects_and_is_answered_later(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    """A pod's app is started right after its sidecar, which needs a while for its imports."""
+    queue.enqueue("a")
+    (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT)
+    gate = tmp_path / "gate"
+    sidecar = Sidecar(valkey.url)
+    environ = {**sidecar.env, "GATE": str(gate), "PYTHONPATH": str(tmp_path)}
+    process = Process([sys.executable, "-m", "claimq_sidecar"], log=sidecar.log, env=environ)
+    try:
+        eventually_sync(sidecar.socket.exists)
+        with closing(UnixConnection(sidecar.socket)) as app:
+            app.request("POST", "/v1/claim", json.dumps({"max": 1, "wait": 0}))
+            gate.touch()
+            claims = json.loads(app.getresponse().read())["claims"]
+        assert [claim["payload_base64"] for claim in claims] == ["YQ=="]
+        process.terminate()
+        assert not sidecar.socket.exists()
+    finally:
+        process.kill9()
+        sidecar.close()
+
+
+def test_bad_settings_leave_no_socket(tmp_path: Path) -> None:
+    socket = tmp_path / "s"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")}
+    environ["CLAIMQ_SOCKET"] = str(socket)
+    done = subprocess.run(
+        [sys.executable, "-m", "claimq_sidecar"], env=environ, capture_output=True, check=False
+    )
+    assert (done.returncode, socket.exists()) == (2, False)
 
 
 def test_it_is_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:

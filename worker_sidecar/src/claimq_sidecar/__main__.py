@@ -18,9 +18,12 @@ def main() -> int:
     would run until its grace period has ended.
     """
     signal.signal(signal.SIGTERM, _exit)
-    from claimq_sidecar.app import main as run
+    from claimq_sidecar.http.listening import open_early
 
-    return run()
+    app_socket = open_early(os.environ)
+    from claimq_sidecar.app import main as run  # which takes longer
+
+    return run(app_socket)
 
 
 def _exit(*_: object) -> NoReturn:

@@ -12,12 +12,11 @@ import sys
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.app_api import AppApi
 from claimq_sidecar.http.listening import (
+    AppSocket,
     CannotListen,
     allow_many_connections,
-    identity,
     open_app_socket,
     open_health_port,
-    remove_app_socket,
 )
 from claimq_sidecar.http.probes import Probes
 from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
@@ -31,42 +30,46 @@ _IDLE_SECONDS = 3600
 _log = logging.getLogger("claimq_sidecar")
 
 
-def main() -> int:
-    """Runs the sidecar and returns its exit code."""
+def main(app_socket: AppSocket | None = None) -> int:
+    """Runs the sidecar and returns its exit code. ``app_socket``: the app's socket, if it listens already."""
     try:
         settings = SidecarSettings.from_environment(os.environ)
     except InvalidSettings as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)  # noqa: T201 - logging is not set up yet
+        if app_socket is not None:
+            app_socket.close()
         return 2
     # Errors can contain payloads: log where they happened, without their messages.
     write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
     for name in unknown_variables(os.environ):
         _log.warning(LogEvent("unknown_variable", name=name))
     try:
-        return asyncio.run(run(settings))
+        return asyncio.run(run(settings, app_socket))
     except CannotListen as error:
         _log.error(LogEvent("cannot_listen", error=error))
         return 1
 
 
-async def run(settings: SidecarSettings) -> int:
-    """Runs a sidecar until SIGTERM or SIGINT and the drain after it; returns the exit code. Raises CannotListen."""
+async def run(settings: SidecarSettings, app_socket: AppSocket | None = None) -> int:
+    """Runs a sidecar until SIGTERM or SIGINT and the drain after it; returns the exit code. Raises CannotListen.
+
+    Closes ``app_socket``; without one it opens the socket of the settings.
+    """
     allow_many_connections()
-    app_socket = open_app_socket(settings.socket, settings.socket_mode)
-    created = identity(settings.socket)
+    if app_socket is None:
+        app_socket = open_app_socket(settings.socket, settings.socket_mode)
     try:
         health_port = open_health_port(settings.health_host, settings.health_port)
         host, port = health_port.getsockname()[:2]
         sidecar = Sidecar(settings)
         servers = [
-            HttpServer(AppApi(sidecar, host, port).app(), app_socket, AppProtocol, _IDLE_SECONDS),
+            HttpServer(AppApi(sidecar, host, port).app(), app_socket.listening, AppProtocol, _IDLE_SECONDS),
             HttpServer(Probes(sidecar).app(), health_port, BoundedProtocol, 5),
         ]
         return await _serve(sidecar, servers, health_port)
     finally:
         app_socket.close()
-        remove_app_socket(settings.socket, created)
 
 
 async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socket.socket) -> int:

@@ -18,7 +18,7 @@ from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
 from claimq_spec.manifest import PUSH_PATH, PushMode, RedisSpec, SentinelSpec
-from claimq_spec.names import HEALTH_PORT, SOCKET
+from claimq_spec.names import HEALTH_PORT, SOCKET, SOCKET_MODE
 
 _LONGEST_SOCKET_PATH = 107
 _PUSH_VARIABLES = sorted(name for name in variables.ALL if name.startswith("CLAIMQ_PUSH_"))
@@ -107,7 +107,7 @@ class SidecarSettings:
     to which the sidecar adds its start time in milliseconds, by the same clock as the kubelet's."""
     socket: Path
     """CLAIMQ_SOCKET: path of the Unix socket for the app."""
-    socket_mode: int = 0o660
+    socket_mode: int = SOCKET_MODE
     """CLAIMQ_SOCKET_MODE: permissions of the socket."""
     health_host: str = "127.0.0.1"
     """CLAIMQ_HEALTH_HOST: listen address for probes, metrics and drain."""
@@ -145,7 +145,7 @@ class SidecarSettings:
                 variables.WORKER, "worker", _default_worker(reader.text(variables.WORKER_PREFIX))
             ),
             socket=reader.socket_path(),
-            socket_mode=reader.mode(variables.SOCKET_MODE, 0o660),
+            socket_mode=reader.mode(variables.SOCKET_MODE, SOCKET_MODE),
             health_host=reader.text(variables.HEALTH_HOST) or "127.0.0.1",
             health_port=reader.port(variables.HEALTH_PORT, HEALTH_PORT),
             lifecycle_key=reader.text(variables.LIFECYCLE_KEY),

@@ -78,8 +78,8 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
                     "limits": dict(spec.sidecar.resources.limits),
                 }
             ),
-            # The app starts after this probe has passed, when the socket exists.
-            "startupProbe": _probe("/healthz", period=1, failures=60),
+            # No startup probe: with one the app starts a second or two later (docs/decisions/0075). The socket is there
+            # a few hundredths of a second after the sidecar's start, and the app's requests wait until it serves.
             "readinessProbe": _probe("/readyz", period=5, failures=3),
             "livenessProbe": _probe("/healthz", period=10, failures=6),
             # Called when the pod begins to terminate: claims stop at once. SIGTERM follows after the app has exited.

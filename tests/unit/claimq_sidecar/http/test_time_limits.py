@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,8 +41,8 @@ async def serving(
 ) -> AsyncGenerator[Api]:
     api = Api()
     app = App({"/": {"POST": api.answer}}, 1000, body_seconds=body_seconds)
-    with open_app_socket(path, 0o600) as listening:
-        server = HttpServer(app, listening, protocol, idle=60)
+    with closing(open_app_socket(path, 0o600)) as app_socket:
+        server = HttpServer(app, app_socket.listening, protocol, idle=60)
         await server.start()
         try:
             yield api

@@ -8,9 +8,13 @@ import os
 import resource
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from claimq.address import variables
+from claimq_spec.names import SOCKET_MODE
 
 BACKLOG = 2048
 
@@ -19,7 +23,26 @@ class CannotListen(Exception):
     """A socket cannot be opened. The message contains the fix."""
 
 
-def open_app_socket(path: Path, mode: int) -> socket.socket:
+@dataclass(frozen=True)
+class AppSocket:
+    """The listening socket of the app, and which file it is: device and inode."""
+
+    listening: socket.socket
+    path: Path
+    file: tuple[int, int] | None
+
+    def close(self) -> None:
+        """Stops listening, and removes the file unless another process has replaced it."""
+        self.listening.close()
+        try:
+            with _directory_locked(self.path.parent):
+                if self.file is not None and _identity(self.path) == self.file:
+                    self.path.unlink()
+        except OSError:
+            return  # the directory was removed, and the file with it
+
+
+def open_app_socket(path: Path, mode: int) -> AppSocket:
     """Listens on ``path`` with permissions ``mode``; creates its directory (0770) if it does not exist.
 
     A socket on which no process answers is left over from a killed sidecar and is replaced; one that answers is
@@ -29,11 +52,25 @@ def open_app_socket(path: Path, mode: int) -> socket.socket:
         _make_directory(path.parent)
         with _directory_locked(path.parent):
             _remove_stale(path)
-            return _listen(path, mode)
+            return AppSocket(_listen(path, mode), path, _identity(path))
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {path}: {error.strerror or error}; mount a writable directory or set CLAIMQ_SOCKET"
         ) from error
+
+
+def open_early(environ: Mapping[str, str]) -> AppSocket | None:
+    """The app's socket before the rest of the sidecar is imported: an app that starts at the same time can connect at
+    once, and is answered when the sidecar serves.
+
+    None without CLAIMQ_SOCKET, or if it cannot be opened: SidecarSettings or :func:`open_app_socket` says why.
+    """
+    path = Path(environ.get(variables.SOCKET) or "")
+    try:
+        mode = int(environ.get(variables.SOCKET_MODE) or f"{SOCKET_MODE:o}", 8) & 0o777
+        return open_app_socket(path, mode) if path.is_absolute() else None
+    except (CannotListen, ValueError):
+        return None
 
 
 def _make_directory(directory: Path) -> None:
@@ -92,23 +129,13 @@ def _listen(path: Path, mode: int) -> socket.socket:
     return made
 
 
-def identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of the file at the path; None if there is no file."""
     try:
         status = path.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def remove_app_socket(path: Path, made: tuple[int, int] | None) -> None:
-    """Removes the socket's file unless another process has replaced it."""
-    try:
-        with _directory_locked(path.parent):
-            if made is not None and identity(path) == made:
-                path.unlink()
-    except OSError:
-        return  # the directory was removed, and the file with it
 
 
 def open_health_port(host: str, port: int) -> socket.socket:

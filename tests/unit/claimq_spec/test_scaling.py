@@ -283,7 +283,22 @@ def test_external_leaves_the_workers_alone_unless_the_scale_was_set() -> None:
     spec = replace(SPEC, mode=ScalingMode.EXTERNAL)
     decision = decide(spec, seen(main=1000, replicas=3), EMPTY, 0.0)
     assert (decision.replicas, decision.rule) == (None, ScalingRule.EXTERNAL)
-    assert decide(replace(spec, replicas=4), None, EMPTY, 0.0).replicas == 4
+    assert decide(replace(spec, replicas=4), seen(main=1, replicas=3), EMPTY, 0.0).replicas == 4
+
+
+@pytest.mark.parametrize(("busy", "wanted"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_workers_that_hold_claims_stay_whatever_an_autoscaler_asks_for(busy: int, wanted: int) -> None:
+    """An autoscaler sees the items that wait: KEDA asks for 0 while the last ones are in progress."""
+    spec = replace(SPEC, mode=ScalingMode.EXTERNAL, replicas=1)
+    decision = decide(spec, seen(busy=busy, busy_workers=busy, replicas=3), EMPTY, 0.0)
+    assert (decision.replicas, decision.rule) == (wanted, ScalingRule.EXTERNAL)
+    held = f"; {wanted} workers hold claims" if busy > 1 else ""
+    assert decision.reason == f"mode is External: 1 worker, as the scale of this queue was set{held}"
+
+
+def test_what_an_autoscaler_asks_for_waits_while_the_queue_is_unknown() -> None:
+    spec = replace(SPEC, mode=ScalingMode.EXTERNAL, replicas=1)
+    assert decide(spec, None, EMPTY, 0.0).replicas is None
 
 
 @pytest.mark.parametrize("rule", list(ScalingRule))

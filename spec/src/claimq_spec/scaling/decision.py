@@ -29,10 +29,10 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
 
     ``seen`` is None when the queue or its workers could not be observed: then nothing changes. ``now`` is
     in seconds of any clock that does not go back while the process runs; if it does go back, the instants in the
-    state are ignored. A change of max or ``suspend`` removes workers even while they hold
-    claims (they drain first); nothing else does.
+    state are ignored. A change of max, ``suspend`` or a lower number in the mode Manual removes workers even while
+    they hold claims (they drain first); nothing else does.
     """
-    fixed = _fixed(spec)
+    fixed = _fixed(spec, seen)
     if fixed is not None:
         return Decision(*fixed, ScalingState(estimates=state.estimates))
     if seen is None:
@@ -64,7 +64,7 @@ def _decided(
     return replace(decision, state=replace(decision.state, changed_at=now))
 
 
-def _fixed(spec: ScalingSpec) -> tuple[int | None, ScalingRule, str] | None:
+def _fixed(spec: ScalingSpec, seen: Seen | None) -> tuple[int | None, ScalingRule, str] | None:
     """The number in the modes in which the queue does not determine it: suspended, Manual, External."""
     if spec.suspended:
         return 0, ScalingRule.SUSPENDED, "suspend is true: no claims, no workers"
@@ -72,11 +72,23 @@ def _fixed(spec: ScalingSpec) -> tuple[int | None, ScalingRule, str] | None:
         reason = f"mode is Manual: {workers(spec.replicas or 0)}, as replicas says"
         return spec.replicas, ScalingRule.MANUAL, reason
     if spec.mode is ScalingMode.EXTERNAL:
-        if spec.replicas is None:
-            return None, ScalingRule.EXTERNAL, "mode is External: the number of workers is left alone"
-        reason = f"mode is External: {workers(spec.replicas)}, as the scale of this queue was set"
-        return spec.replicas, ScalingRule.EXTERNAL, reason
+        number, reason = _external(spec.replicas, seen)
+        return number, ScalingRule.EXTERNAL, reason
     return None
+
+
+def _external(replicas: int | None, seen: Seen | None) -> tuple[int | None, str]:
+    """The number that an autoscaler has set, and the reason. It sees the items that wait and not those in progress, so
+    workers that hold claims stay until they have ended."""
+    if replicas is None:
+        return None, "mode is External: the number of workers is left alone"
+    reason = f"mode is External: {workers(replicas)}, as the scale of this queue was set"
+    if seen is None:
+        return None, f"{reason}; the queue could not be observed, so the workers stay as they are"
+    held = min(seen.busy_workers, seen.replicas)
+    if held > replicas:
+        return held, f"{reason}; {workers(held)} hold claims"
+    return replicas, reason
 
 
 def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) -> ScalingState:

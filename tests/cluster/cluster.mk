@@ -40,6 +40,11 @@ test-cluster: cluster-programs ## runs the tests on a real Kubernetes, which the
 	@$(BIN)/pytest -n $(CLUSTER_JOBS) --dist loadscope $(ARGS) tests/cluster
 	@$(if $(ARGS),true,$(CLUSTERKIT) passed) # clusterkit's own tests need not run again until it changes
 
+# KEDA, built once: some 5 minutes on 2 cores.
+.PHONY: test-keda
+test-keda: cluster-programs ## tests that KEDA and its HPA can scale a queue on it; builds KEDA
+	@CLAIMQ_KEDA=1 $(BIN)/pytest $(ARGS) tests/cluster/lifecycle/test_keda.py
+
 .PHONY: bench-cluster
-bench-cluster: setup ## runs the benchmarks on it; JSON=FILE also writes the figures, QUICK=1 takes half as long
-	@$(BIN)/python bench/run_cluster.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
+bench-cluster: setup ## runs the benchmarks on it; JSON=FILE also writes the figures, QUICK=1 takes half as long, SCALING=1 compares with KEDA
+	@$(BIN)/python bench/run_cluster.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) $(if $(SCALING),--scaling) $(if $(PLOT),--plot "$(PLOT)")

@@ -61,7 +61,9 @@ class Cast:
             self.server.kill9()
             self.server.start()
             with claimq.blocking.connect(self.server.url) as store:
-                store.queue(killed_programs.QUEUE).reap(1)  # a first call notes that the server is another process
+                store.queue(killed_programs.QUEUE).reap(
+                    1
+                )  # a first call notes that the server is another process
             self.kills.append(Kill("server", "", at, back=time.monotonic()))
         elif name in self.sidecars:
             self.sidecars[name].kill9()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from claimq_bench.figures import Report, writable
 from claimq_bench.meter import WrongResult
-from claimq_bench.on_cluster import crowd, deaths, reaction, scale_downs
+from claimq_bench.on_cluster import crowd, deaths, reaction, scale_downs, scaling, scaling_plot
 from claimq_bench.on_cluster.operator_process import OperatorProcess
 from claimq_bench.on_cluster.place import delete_queues, release
 from claimq_bench.on_cluster.reporting import (
@@ -19,17 +19,20 @@ from claimq_bench.on_cluster.reporting import (
     report_reaction,
     report_rest,
     report_scale_downs,
+    report_scaling,
     report_wake,
 )
 from clusterkit import HarnessError, at_hand
 from testkit.release import Release
 
 PARTS = ("reaction", "deaths", "scale-downs", "crowd")
+SCALING = "scaling"
+"""Only if asked for: it builds KEDA and takes more than an hour."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to measure. `windows`: queues to the seconds that are looked at with so many."""
+    """How much to measure. `windows`: queues to the seconds that are looked at with so many. `trace`: seconds."""
 
     reactions: int
     kills: int
@@ -37,6 +40,7 @@ class Plan:
     scale_downs: int
     windows: tuple[tuple[int, float], ...]
     wakes: int
+    trace: float
 
 
 FULL = Plan(
@@ -46,6 +50,7 @@ FULL = Plan(
     scale_downs=200,
     windows=((1, 15.0), (100, 120.0), (1000, 60.0)),
     wakes=10,
+    trace=600.0,
 )
 QUICK = Plan(
     reactions=4,
@@ -54,6 +59,7 @@ QUICK = Plan(
     scale_downs=10,
     windows=((1, 10.0), (100, 30.0), (1000, 20.0)),
     wakes=5,
+    trace=180.0,
 )
 
 
@@ -64,6 +70,7 @@ class Asked:
     plan: Plan
     parts: Sequence[str]
     json: Path | None
+    plot: Path | None = None
 
 
 def asked(words: Sequence[str]) -> Asked:
@@ -75,9 +82,19 @@ def asked(words: Sequence[str]) -> Asked:
         "--json", type=writable, metavar="FILE", help="also write the figures as one flat JSON object"
     )
     parser.add_argument("--quick", action="store_true", help="fewer samples and shorter windows")
-    parser.add_argument("--only", choices=PARTS, action="append", help="only this part (may be given again)")
+    parts = (*PARTS, SCALING)
+    parser.add_argument("--only", choices=parts, action="append", help="only this part (may be given again)")
+    parser.add_argument(
+        "--scaling", action="store_true", help="also compare the scaling with KEDA's (builds it)"
+    )
+    parser.add_argument(
+        "--plot", type=writable, metavar="FILE", help="draw the comparison with KEDA (.png, .svg)"
+    )
     chosen = parser.parse_args(words)
-    return Asked(QUICK if chosen.quick else FULL, chosen.only or PARTS, chosen.json)
+    wanted = chosen.only or (parts if chosen.scaling else PARTS)
+    if chosen.plot and SCALING not in wanted:
+        parser.error("--plot draws the comparison with KEDA: add --scaling")
+    return Asked(QUICK if chosen.quick else FULL, wanted, chosen.json, chosen.plot)
 
 
 def main(words: Sequence[str]) -> int:
@@ -86,7 +103,7 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _end)
     report, started = Report(), time.monotonic()
     try:
-        _run(report, chosen.plan, chosen.parts)
+        _run(report, chosen)
     except WrongResult as error:
         sys.stderr.write(f"\nwrong result, these figures mean nothing: {error}\n")
         return 1
@@ -107,7 +124,7 @@ def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def _run(report: Report, plan: Plan, parts: Sequence[str]) -> None:
+def _run(report: Report, chosen: Asked) -> None:
     load = os.getloadavg()[0]
     with at_hand(report.note) as (on, stays):
         report.note("building the images, and installing the chart")
@@ -119,30 +136,34 @@ def _run(report: Report, plan: Plan, parts: Sequence[str]) -> None:
             report.note("figure [lowest .. highest]; p50 is the median")
             if load > 0.5:
                 report.note("other programs are running: all times are longer than on a quiet machine")
-            for part in parts:
-                _PARTS[part](report, made, plan)
+            for part in chosen.parts:
+                _PARTS[part](report, made, chosen)
 
 
-def _reaction(report: Report, made: Release, plan: Plan) -> None:
+def _reaction(report: Report, made: Release, chosen: Asked) -> None:
+    plan = chosen.plan
     report.heading(f"A first item for a queue without workers: {plan.reactions} items")
     report_reaction(report, reaction.measure(made, plan.reactions))
 
 
-def _deaths(report: Report, made: Release, plan: Plan) -> None:
+def _deaths(report: Report, made: Release, chosen: Asked) -> None:
+    plan = chosen.plan
     report.heading(
         f"From a death to its item claimable again: {plan.kills} of each kind; busyExpiry {deaths.EXPIRY:.0f} s"
     )
     report_deaths(report, deaths.measure(made, plan.kills, plan.deletions))
 
 
-def _scale_downs(report: Report, made: Release, plan: Plan) -> None:
+def _scale_downs(report: Report, made: Release, chosen: Asked) -> None:
+    plan = chosen.plan
     report.heading(
         f"{plan.scale_downs} scale-downs from {scale_downs.WORKERS} workers to the {scale_downs.BUSY} that have an item"
     )
     report_scale_downs(report, scale_downs.measure(made, plan.scale_downs))
 
 
-def _crowd(report: Report, made: Release, plan: Plan) -> None:
+def _crowd(report: Report, made: Release, chosen: Asked) -> None:
+    plan = chosen.plan
     operator, known = OperatorProcess.restarted(made), 0
     for queues, seconds in plan.windows:
         report_rest(report, crowd.rest(made, operator, queues, seconds, since=known))
@@ -151,4 +172,22 @@ def _crowd(report: Report, made: Release, plan: Plan) -> None:
     delete_queues(made.cluster)
 
 
-_PARTS = {"reaction": _reaction, "deaths": _deaths, "scale-downs": _scale_downs, "crowd": _crowd}
+def _scaling(report: Report, made: Release, chosen: Asked) -> None:
+    seconds = chosen.plan.trace
+    report.heading(
+        f"Traces of {seconds:.0f} s with real pods, beside KEDA's list scaler: items of {scaling.ITEM_SECONDS:.0f} s, "
+        f"target {scaling.TARGET:.0f} s, at most {scaling.MOST} workers"
+    )
+    runs = scaling.measure(made, seconds)
+    report_scaling(report, runs)
+    if chosen.plot:
+        scaling_plot.draw(chosen.plot, runs)
+
+
+_PARTS = {
+    "reaction": _reaction,
+    "deaths": _deaths,
+    "scale-downs": _scale_downs,
+    "crowd": _crowd,
+    SCALING: _scaling,
+}

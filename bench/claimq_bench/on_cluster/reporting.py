@@ -1,9 +1,13 @@
 """Reports the figures of the cluster benchmark: names in the JSON, texts and targets."""
 
+from collections.abc import Sequence
+
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Spread
 from claimq_bench.on_cluster import deaths, peers, reaction, scale_downs
 from claimq_bench.on_cluster.crowd import Rest
+from claimq_bench.on_cluster.scaling import CLAIMQ, TARGET, Run
+from claimq_bench.simulated.scenarios import KEDA
 
 
 def report_reaction(report: Report, found: reaction.Found) -> None:
@@ -61,6 +65,46 @@ def report_scale_downs(report: Report, found: scale_downs.Found) -> None:
     report.add(Figure("scale_down_busy_newest", says, found.newest_busy))
     report.of_rounds(
         "scale_down_p50_s", "manifest changed to idle workers ending", Spread.of(found.took), unit="s"
+    )
+
+
+def report_scaling(report: Report, runs: Sequence[Run]) -> None:
+    """Each run beside what the simulator says for its trace; then the two figures of all traces."""
+    for run in runs:
+        _report_run(report, run)
+    ours = [run for run in runs if run.scaler == CLAIMQ]
+    keda = [run for run in runs if run.scaler == KEDA]
+    says = f"claimq: share started within {TARGET:.0f} s, worst trace"
+    report.add(Figure("cluster_share_within_target", says, min(run.share for run in ours), least=0.99))
+    report.add(
+        Figure(
+            "cluster_pod_seconds_vs_keda_default",
+            "claimq's pod-seconds by those of KEDA's defaults",
+            sum(run.pod_seconds for run in ours) / sum(run.pod_seconds for run in keda),
+            most=0.6,
+            limit="the workers' own items, where they are most of the time",
+        )
+    )
+    says = "claimq: busy workers stopped while one was idle"
+    report.add(Figure("cluster_busy_stopped", says, sum(run.busy_stopped for run in ours), most=0))
+
+
+def _report_run(report: Report, run: Run) -> None:
+    what = "_".join((run.trace.replace("-", "_"), *run.scaler.lower().split()))
+    report.note(
+        f"{run.trace}, {run.scaler}: {len(run.attempts)} items, pods take {run.start:.1f} s to start; "
+        f"simulated: {run.predicted.share:.1%} in time, p99 {run.predicted.wait_p99:.1f} s"
+    )
+    report.add(Figure(f"cluster_{what}_share", "share started within the target", run.share))
+    report.add(Figure(f"cluster_{what}_wait_p99_s", "wait, p99", run.wait_p99, "s"))
+    report.add(
+        Figure(f"cluster_{what}_first_claim_s", "first item, from zero to its start", run.first_claim, "s")
+    )
+    report.add(Figure(f"cluster_{what}_pod_seconds", "pod-seconds", run.pod_seconds, "s"))
+    ratio = run.pod_seconds / run.predicted.pod_seconds
+    report.add(Figure(f"cluster_{what}_pod_seconds_vs_simulated", "pod-seconds by those simulated", ratio))
+    report.add(
+        Figure(f"cluster_{what}_busy_stopped", "busy workers stopped while one was idle", run.busy_stopped)
     )
 
 

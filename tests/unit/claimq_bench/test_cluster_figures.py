@@ -10,7 +10,7 @@ from claimq_bench.figures import Figure, Report
 from claimq_bench.on_cluster import deaths, reaction
 from claimq_bench.on_cluster.crowd import Rest
 from claimq_bench.on_cluster.operator_process import Look
-from claimq_bench.on_cluster.program import FULL, PARTS, QUICK, Plan, asked
+from claimq_bench.on_cluster.program import FULL, PARTS, QUICK, SCALING, Plan, asked
 from claimq_bench.on_cluster.reporting import report_deaths, report_reaction, report_rest, report_wake
 from testkit.make import command_of
 from testkit.metrics_page import MetricsPage
@@ -101,7 +101,7 @@ def _explained(name: str) -> str:
 def test_quick_measures_less_of_the_same() -> None:
     assert [queues for queues, _ in QUICK.windows] == [queues for queues, _ in FULL.windows]
     assert all(quick < full for (_, quick), (_, full) in zip(QUICK.windows, FULL.windows, strict=True))
-    for name in ("reactions", "kills", "deletions", "wakes"):
+    for name in ("reactions", "kills", "deletions", "wakes", "trace"):
         assert 0 < getattr(QUICK, name) < getattr(FULL, name)
 
 
@@ -119,6 +119,21 @@ def test_make_hands_on_json_and_quick(target: str, tmp_path: Path) -> None:
     if target == "bench-cluster":
         chosen = asked(with_both[-3:])
         assert (chosen.plan, chosen.json) == (QUICK, file)
+
+
+def test_make_hands_on_that_the_scaling_is_compared_and_drawn(tmp_path: Path) -> None:
+    plot = tmp_path / "the plot.png"
+    words = command_of("bench-cluster", "SCALING=1", f"PLOT={plot}")
+    assert words[-3:] == ["--scaling", "--plot", str(plot)]
+    chosen = asked(words[-3:])
+    assert (tuple(chosen.parts), chosen.plot) == ((*PARTS, SCALING), plot)
+
+
+def test_a_plot_of_what_is_not_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        asked(["--plot", "plot.png"])
+    assert raised.value.code == 2
+    assert "add --scaling" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["missing/figures.json", ""], ids=["in no folder", "a folder"])

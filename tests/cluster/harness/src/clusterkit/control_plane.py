@@ -8,7 +8,7 @@ from clusterkit import rest
 from clusterkit.commands import eventually
 from clusterkit.errors import HarnessError
 from clusterkit.layout import API_PORT, CONTROL, SERVICE_RANGE, Layout
-from clusterkit.pki import Authority
+from clusterkit.pki import FRONT_PROXY, Authority
 from clusterkit.processes import Processes
 from clusterkit.spaces import Space
 
@@ -123,6 +123,21 @@ class ControlPlane:
             "--allow-privileged=true",
             f"--audit-policy-file={self.layout.secrets / 'audit-policy.json'}",
             f"--audit-log-path={self.layout.audit_log}",
+            *self._aggregation_flags(),
+        ]
+
+    def _aggregation_flags(self) -> list[str]:
+        """For APIs that pods serve, such as the metrics of an autoscaler. Control plane and nodes reach pods alike."""
+        pki = Authority(self.layout)
+        return [
+            f"--requestheader-client-ca-file={pki.certificate('ca')}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={pki.certificate(FRONT_PROXY)}",
+            f"--proxy-client-key-file={pki.key(FRONT_PROXY)}",
+            "--enable-aggregator-routing=true",
         ]
 
     def _controller_manager_flags(self) -> list[str]:

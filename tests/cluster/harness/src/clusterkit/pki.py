@@ -7,6 +7,8 @@ from pathlib import Path
 from clusterkit.commands import run
 from clusterkit.layout import API_PORT, API_SERVICE, CONTROL, Layout, Node
 
+FRONT_PROXY = "front-proxy-client"
+"""Who the API server is to an API that pods serve."""
 _DAYS = "30"
 _REQUEST = ["req", "-new", "-sha256", "-batch"]
 
@@ -55,6 +57,7 @@ class Authority:
             addresses=[CONTROL.address, API_SERVICE, "127.0.0.1"],
         )
         self.issue("apiserver-to-kubelet", "/O=system:masters/CN=kube-apiserver-kubelet-client")
+        self.issue(FRONT_PROXY, f"/CN={FRONT_PROXY}")
         self.user("admin", "/O=system:masters/CN=kubernetes-admin")
         self.user("kube-controller-manager", "/CN=system:kube-controller-manager")
         self.user("kube-scheduler", "/CN=system:kube-scheduler")

@@ -15,7 +15,7 @@ from clusterkit.commands import run
 from clusterkit.errors import HarnessError
 from clusterkit.layout import SOURCES, cache_folder
 
-OLDEST_GO = (1, 24)
+OLDEST_GO = (1, 26)
 _LOCKED = SOURCES / "requirements.txt"
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 # What a cluster needs, by the Debian package that has it.
@@ -77,7 +77,7 @@ def _install(*, for_images: bool) -> None:
 
 
 def go() -> Path:
-    """A Go that can build Kubernetes: the machine's, or the one from PyPI in the cache."""
+    """A Go that can build Kubernetes and KEDA: the machine's, or the one from PyPI in the cache."""
     found = shutil.which("go")
     if found and _go_version(Path(found)) >= OLDEST_GO:
         return Path(found)

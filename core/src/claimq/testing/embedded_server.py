@@ -134,7 +134,9 @@ class Sidecar:
         command = [sys.executable, "-m", "claimq_sidecar"]
         self._process = _start(command, log, self._directory, self._environment)
         try:
-            claimq.worker.connect(self.socket, session=False, within=_START_SECONDS).close()
+            claimq.worker.connect(
+                self.socket, within=_START_SECONDS
+            ).close()  # its session opens when it serves
         except ClaimqError as error:
             self.close()
             error.add_note(log.read_text(errors="replace"))

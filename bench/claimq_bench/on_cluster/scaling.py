@@ -28,7 +28,7 @@ from testkit.watching import watched
 
 CLAIMQ = "claimq"
 SCALERS: tuple[str, ...] = (CLAIMQ, KEDA, TUNED)
-TARGET, ITEM_SECONDS, MOST, SEED = 30.0, 2.0, 20, 11
+TARGET, ITEM_SECONDS, MOST, SEED = 30.0, 2.0, 20, 14
 TRACES = {"flash-crowd": 0.25, "on-off": 0.4}
 """Shape to the factor of its rate: at most some 15 workers are needed, which 2 cores can start."""
 LONGEST_TAIL = 400.0

@@ -18,6 +18,7 @@ from claimq_bench.on_cluster.reporting import (
     report_deaths,
     report_reaction,
     report_rest,
+    report_run,
     report_scale_downs,
     report_scaling,
     report_wake,
@@ -178,7 +179,10 @@ def _scaling(report: Report, made: Release, chosen: Asked) -> None:
         f"Traces of {seconds:.0f} s with real pods, beside KEDA's list scaler: items of {scaling.ITEM_SECONDS:.0f} s, "
         f"target {scaling.TARGET:.0f} s, at most {scaling.MOST} workers"
     )
-    runs = scaling.measure(made, seconds)
+    runs: list[scaling.Run] = []
+    for run in scaling.measure(made, seconds):
+        report_run(report, run)
+        runs.append(run)
     report_scaling(report, runs)
     if chosen.plot:
         scaling_plot.draw(chosen.plot, runs)

@@ -74,9 +74,7 @@ def report_scale_downs(report: Report, found: scale_downs.Found) -> None:
 
 
 def report_scaling(report: Report, runs: Sequence[Run]) -> None:
-    """Each run beside what the simulator says for its trace; then the two figures of all traces."""
-    for run in runs:
-        _report_run(report, run)
+    """The figures of all traces."""
     ours = [run for run in runs if run.scaler == CLAIMQ]
     keda = [run for run in runs if run.scaler == KEDA]
     says = f"claimq: share started within {TARGET:.0f} s, worst trace"
@@ -94,7 +92,8 @@ def report_scaling(report: Report, runs: Sequence[Run]) -> None:
     report.add(Figure("cluster_busy_stopped", says, sum(run.busy_stopped for run in ours), most=0))
 
 
-def _report_run(report: Report, run: Run) -> None:
+def report_run(report: Report, run: Run) -> None:
+    """One trace with one scaler, beside what the simulator says for it."""
     what = "_".join((run.trace.replace("-", "_"), *run.scaler.lower().split()))
     report.note(
         f"{run.trace}, {run.scaler}: {len(run.attempts)} items, pods take {run.start:.1f} s to start; "

@@ -5,6 +5,7 @@ Each run is simulated as well, with the trace that was fed and the start-up time
 
 import statistics
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,18 +115,13 @@ class Run:
         return any(one.pod == pod.name and one.began <= at + 1 and at <= one.ended for one in self.attempts)
 
 
-def measure(release: Release, seconds: float) -> list[Run]:
+def measure(release: Release, seconds: float) -> Generator[Run]:
     """Each trace of this length with each scaler. WrongResult if an item is lost, failed or done twice."""
     with keda.installed(release.cluster):
-        return [
-            _run(
-                release,
-                make_trace(shape, SEED, seconds=seconds, service=Service(ITEM_SECONDS), scale=scale),
-                scaler,
-            )
-            for shape, scale in TRACES.items()
-            for scaler in SCALERS
-        ]
+        for shape, scale in TRACES.items():
+            trace = make_trace(shape, SEED, seconds=seconds, service=Service(ITEM_SECONDS), scale=scale)
+            for scaler in SCALERS:
+                yield _run(release, trace, scaler)
 
 
 def _run(release: Release, trace: Trace, scaler: str) -> Run:

@@ -9,7 +9,7 @@ import pytest
 from claimq_bench.figures import Report
 from claimq_bench.on_cluster import scaling
 from claimq_bench.on_cluster.pod_times import PodTimes, pod_times
-from claimq_bench.on_cluster.reporting import report_scaling
+from claimq_bench.on_cluster.reporting import report_run, report_scaling
 from claimq_bench.on_cluster.scaling import CLAIMQ, Attempt, Run
 from claimq_bench.simulated.scenarios import KEDA, TUNED
 from claimq_cli.simulation.scalers import Keda
@@ -125,6 +125,8 @@ def test_the_file_has_the_figures_of_all_traces_which_the_docs_explain() -> None
     ours = made_run(Attempt("a", 0.0, 1.0, 3.0), pods=(replace(OTHER, ordered=50.0),))
     theirs = replace(ours, scaler=KEDA, pods=[replace(OTHER, ordered=0.0)])
     made = Report(write=lambda _: None)
+    for run in (ours, theirs):
+        report_run(made, run)
     report_scaling(made, [ours, theirs])
     figures = {one.name: one.value for one in made.figures}
     named = {

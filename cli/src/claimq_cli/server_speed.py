@@ -73,10 +73,14 @@ async def measure(queue: claimq.ReliableQueue, *, items: int, size: int) -> Asyn
 
 async def _timed(name: str, items: int, call: Callable[[int], Awaitable[object]], batch: int = 1) -> Speed:
     calls: list[float] = []
-    for begin in range(0, items, batch):
+
+    async def one(count: int) -> None:
         started = time.perf_counter()
-        await _to_its_end(call(min(batch, items - begin)))
+        await call(count)
         calls.append(time.perf_counter() - started)
+
+    for begin in range(0, items, batch):
+        await _to_its_end(one(min(batch, items - begin)))
     return Speed(name, items, sum(calls), calls)
 
 

@@ -134,9 +134,8 @@ class Sidecar:
         command = [sys.executable, "-m", "claimq_sidecar"]
         self._process = _start(command, log, self._directory, self._environment)
         try:
-            claimq.worker.connect(
-                self.socket, within=_START_SECONDS
-            ).close()  # its session opens when it serves
+            # The socket is there before the sidecar serves; a session is opened only then.
+            claimq.worker.connect(self.socket, within=_START_SECONDS).close()
         except ClaimqError as error:
             self.close()
             error.add_note(log.read_text(errors="replace"))

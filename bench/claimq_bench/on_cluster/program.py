@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from claimq_bench.figures import Report, writable
@@ -23,6 +24,7 @@ from claimq_bench.on_cluster.reporting import (
     report_scaling,
     report_wake,
 )
+from claimq_cli.simulation.plot import FORMATS
 from clusterkit import HarnessError, at_hand
 from testkit.release import Release
 
@@ -64,6 +66,9 @@ QUICK = Plan(
 )
 
 
+_Part = Callable[[Report, Release, Plan], None]
+
+
 @dataclass(frozen=True)
 class Asked:
     """What the command line asks for."""
@@ -89,13 +94,21 @@ def asked(words: Sequence[str]) -> Asked:
         "--scaling", action="store_true", help="also compare the scaling with KEDA's (builds it)"
     )
     parser.add_argument(
-        "--plot", type=writable, metavar="FILE", help="draw the comparison with KEDA (.png, .svg)"
+        "--plot", type=_picture, metavar="FILE", help="draw the comparison with KEDA (.png, .svg)"
     )
     chosen = parser.parse_args(words)
     wanted = chosen.only or (parts if chosen.scaling else PARTS)
     if chosen.plot and SCALING not in wanted:
         parser.error("--plot draws the comparison with KEDA: add --scaling")
     return Asked(QUICK if chosen.quick else FULL, wanted, chosen.json, chosen.plot)
+
+
+def _picture(word: str) -> Path:
+    """A file that can be written and drawn, said before anything is measured."""
+    path = writable(word)
+    if path.suffix.lower() not in FORMATS:
+        raise argparse.ArgumentTypeError(f"the name of {word!r} ends in none of {', '.join(FORMATS)}")
+    return path
 
 
 def main(words: Sequence[str]) -> int:
@@ -137,34 +150,31 @@ def _run(report: Report, chosen: Asked) -> None:
             report.note("figure [lowest .. highest]; p50 is the median")
             if load > 0.5:
                 report.note("other programs are running: all times are longer than on a quiet machine")
+            parts: dict[str, _Part] = {**_PARTS, SCALING: partial(_scaling, plot=chosen.plot)}
             for part in chosen.parts:
-                _PARTS[part](report, made, chosen)
+                parts[part](report, made, chosen.plan)
 
 
-def _reaction(report: Report, made: Release, chosen: Asked) -> None:
-    plan = chosen.plan
+def _reaction(report: Report, made: Release, plan: Plan) -> None:
     report.heading(f"A first item for a queue without workers: {plan.reactions} items")
     report_reaction(report, reaction.measure(made, plan.reactions))
 
 
-def _deaths(report: Report, made: Release, chosen: Asked) -> None:
-    plan = chosen.plan
+def _deaths(report: Report, made: Release, plan: Plan) -> None:
     report.heading(
         f"From a death to its item claimable again: {plan.kills} of each kind; busyExpiry {deaths.EXPIRY:.0f} s"
     )
     report_deaths(report, deaths.measure(made, plan.kills, plan.deletions))
 
 
-def _scale_downs(report: Report, made: Release, chosen: Asked) -> None:
-    plan = chosen.plan
+def _scale_downs(report: Report, made: Release, plan: Plan) -> None:
     report.heading(
         f"{plan.scale_downs} scale-downs from {scale_downs.WORKERS} workers to the {scale_downs.BUSY} that have an item"
     )
     report_scale_downs(report, scale_downs.measure(made, plan.scale_downs))
 
 
-def _crowd(report: Report, made: Release, chosen: Asked) -> None:
-    plan = chosen.plan
+def _crowd(report: Report, made: Release, plan: Plan) -> None:
     operator, known = OperatorProcess.restarted(made), 0
     for queues, seconds in plan.windows:
         report_rest(report, crowd.rest(made, operator, queues, seconds, since=known))
@@ -173,25 +183,18 @@ def _crowd(report: Report, made: Release, chosen: Asked) -> None:
     delete_queues(made.cluster)
 
 
-def _scaling(report: Report, made: Release, chosen: Asked) -> None:
-    seconds = chosen.plan.trace
+def _scaling(report: Report, made: Release, plan: Plan, plot: Path | None = None) -> None:
     report.heading(
-        f"Traces of {seconds:.0f} s with real pods, beside KEDA's list scaler: items of {scaling.ITEM_SECONDS:.0f} s, "
-        f"target {scaling.TARGET:.0f} s, at most {scaling.MOST} workers"
+        f"Traces of {plan.trace:.0f} s with real pods, beside KEDA's list scaler: "
+        f"items of {scaling.ITEM_SECONDS:.0f} s, target {scaling.TARGET:.0f} s, at most {scaling.MOST} workers"
     )
     runs: list[scaling.Run] = []
-    for run in scaling.measure(made, seconds):
+    for run in scaling.measure(made, plan.trace):
         report_run(report, run)
         runs.append(run)
     report_scaling(report, runs)
-    if chosen.plot:
-        scaling_plot.draw(chosen.plot, runs)
+    if plot:
+        scaling_plot.draw(plot, runs)
 
 
-_PARTS = {
-    "reaction": _reaction,
-    "deaths": _deaths,
-    "scale-downs": _scale_downs,
-    "crowd": _crowd,
-    SCALING: _scaling,
-}
+_PARTS = {"reaction": _reaction, "deaths": _deaths, "scale-downs": _scale_downs, "crowd": _crowd}

@@ -6,7 +6,8 @@ Each run is simulated as well, with the trace that was fed and the start-up time
 import statistics
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from claimq.model import State
@@ -14,7 +15,7 @@ from claimq_bench.meter import must
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.pod_times import PodTimes, pod_times
 from claimq_bench.on_cluster.reaction import accounted_for
-from claimq_bench.simulated.scenarios import KEDA, TUNED
+from claimq_bench.simulated.scenarios import KEDA, TUNED, Scenario, baselines
 from claimq_cli.simulation.rule import Claimq
 from claimq_cli.simulation.scalers import Keda, KedaSettings, Scaler
 from claimq_cli.simulation.simulate import Moment, Result, simulate
@@ -128,14 +129,11 @@ def _run(release: Release, trace: Trace, scaler: str) -> Run:
     name = f"{trace.name}-{SCALERS.index(scaler)}"
     selected = f"/api/v1/namespaces/{QUEUES}/pods?labelSelector=claimq.dev/queue%3D{name}"
     with queue_on(release, QUEUES, name) as queue:
-        _prepare(queue, scaler)
-        with watched(release.cluster, selected) as states:
+        with _scaled(queue, scaler), watched(release.cluster, selected) as states:
             began = _clock()
             moments, enqueued = _feed(queue, trace)
             over = _clock()
             pods = pod_times(states)
-        if scaler != CLAIMQ:
-            keda.leave_alone(queue)
         attempts = _attempts(queue, enqueued)
         accounted_for(queue)
         queue.cluster.kubectl("delete", "rq", name, f"--namespace={QUEUES}", timeout=150)
@@ -164,40 +162,30 @@ def _run(release: Release, trace: Trace, scaler: str) -> Run:
     )
 
 
-def _prepare(queue: QueueOnCluster, scaler: str) -> None:
+@contextmanager
+def _scaled(queue: QueueOnCluster, scaler: str) -> Generator[None]:
     """The queue at rest with no workers, and with its autoscaler."""
-    worker = {"drainTimeout": "30s"}
+    scaling: dict[str, object] = {"mode": "External", "replicas": 0}
     if scaler == CLAIMQ:
         scaling = {"targetAge": f"{TARGET:.0f}s", "minReplicas": 0, "maxReplicas": MOST}
-        queue.apply(program=WORKER, seconds=0, worker=worker, scaling=scaling)
-    else:
-        queue.apply(program=WORKER, seconds=0, worker=worker, scaling={"mode": "External", "replicas": 0})
-        keda.scale(queue, settings(scaler))
-    queue.wait("it rests", lambda: queue.replicas() == 0 and queue.condition("Ready").startswith("True"))
+    queue.apply(program=WORKER, seconds=0, worker={"drainTimeout": "30s"}, scaling=scaling)
+    with nullcontext() if scaler == CLAIMQ else keda.scaling(queue, settings(scaler)):
+        queue.wait("it rests", lambda: queue.replicas() == 0 and queue.condition("Ready").startswith("True"))
+        yield
 
 
-def settings(scaler: str) -> keda.Settings:
-    """KEDA's; tuned by its documentation as in `make simulate`."""
-    if scaler == KEDA:
-        return keda.Settings(most=MOST)
-    return keda.Settings(length=round(TARGET / ITEM_SECONDS), polling=5, cooldown=60, window=60, most=MOST)
+def settings(scaler: str) -> KedaSettings:
+    """KEDA's, on the cluster and in the simulation: those of `make simulate` for such items and this target."""
+    found = baselines(Scenario("on a cluster", Service(ITEM_SECONDS), start=0.0, target_age=TARGET))[scaler]()
+    assert isinstance(found, Keda)
+    return replace(found.settings, max_replicas=MOST)
 
 
 def simulated(scaler: str) -> Scaler:
     """The simulator's model of a scaler with the same settings."""
     if scaler == CLAIMQ:
         return Claimq(ScalingSpec(max_replicas=MOST, target_age=TARGET))
-    used = settings(scaler)
-    return Keda(
-        KedaSettings(
-            target=used.length,
-            polling=used.polling,
-            cooldown=used.cooldown,
-            window=used.window,
-            max_replicas=MOST,
-        ),
-        name=scaler,
-    )
+    return Keda(settings(scaler), name=scaler)
 
 
 def _feed(queue: QueueOnCluster, trace: Trace) -> tuple[list[Moment], dict[str, float]]:

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from claimq_bench.on_cluster.scaling import SCALERS, Run
+from claimq_cli.simulation.plot import save
 
 _COLORS: dict[str, str] = dict(zip(SCALERS, ("tab:green", "tab:red", "tab:blue"), strict=True))
 
@@ -31,8 +32,7 @@ def draw(path: Path, runs: Sequence[Run]) -> None:
     axes[0][0].set_ylabel("waiting items")
     axes[1][0].set_ylabel("ready workers")
     axes[0][0].legend(loc="upper right")
-    metadata = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
-    figure.savefig(path, dpi=110, metadata=metadata)
+    save(figure, path)
 
 
 def _draw(queue: Axes, workers: Axes, run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from claimq_cli.simulation.scalers import KedaSettings
 from clusterkit import Cluster
 from testkit import keda, ledger
 from testkit.queue_on_cluster import QueueOnCluster
@@ -17,7 +18,7 @@ pytestmark = [
         os.environ.get("CLAIMQ_KEDA") != "1", reason="KEDA takes minutes to build: make test-keda"
     ),
 ]
-QUICK = keda.Settings(length=2, polling=2, cooldown=5, window=0, most=3)
+QUICK = KedaSettings(target=2, polling=2, cooldown=5, window=0, max_replicas=3)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,9 +33,8 @@ def scaled(queue: QueueOnCluster) -> Iterator[QueueOnCluster]:
     scaling = {"mode": "External", "replicas": 0}
     queue.apply(program=ledger.GATED, seconds=0, worker={"drainTimeout": "120s"}, scaling=scaling)
     queue.wait("it rests", lambda: (queue.replicas(), queue.condition("Ready")) == (0, "True Working"))
-    keda.scale(queue, QUICK)
-    yield queue
-    keda.leave_alone(queue)
+    with keda.scaling(queue, QUICK):
+        yield queue
 
 
 def asked_for(queue: QueueOnCluster) -> int:

@@ -3,40 +3,25 @@
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
+from claimq_cli.simulation.scalers import KedaSettings
 from clusterkit import Cluster
-from clusterkit.archives import program_image
 from clusterkit.build import keda
 from clusterkit.commands import eventually
-from clusterkit.images import BuiltImage
-from clusterkit.layout import cache_folder
-from clusterkit.toolchain import exclusively
+from clusterkit.images import image_of
 from testkit.queue_on_cluster import QueueOnCluster
-from testkit.release import is_rolled_out, listed
+from testkit.release import is_rolled_out
 
 Json = dict[str, Any]
 NAMESPACE = "keda"
 PAUSED = "autoscaling.keda.sh/paused-replicas"
 _PROGRAMS = {"keda-operator": "operator", "keda-metrics-apiserver": "adapter"}
 """Deployment to the program that its container is."""
-_OBJECTS = "/apis/keda.sh/v1alpha1/namespaces/{}/scaledobjects"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Of a ScaledObject, in seconds; the defaults are KEDA's and the HPA's. ``length``: items for one worker."""
-
-    length: int = 5
-    polling: int = 30
-    cooldown: int = 300
-    window: int = 300
-    most: int = 100
 
 
 @contextmanager
@@ -56,44 +41,55 @@ def installed(cluster: Cluster) -> Generator[None]:
         cluster.kubectl(*words, stdin=_text(_for_deletion(objects)), timeout=240)
 
 
-def scale(queue: QueueOnCluster, settings: Settings) -> None:
-    """Lets KEDA scale the queue by the length of its main list, through its scale subresource (mode External)."""
+@contextmanager
+def scaling(queue: QueueOnCluster, settings: KedaSettings) -> Generator[None]:
+    """KEDA scales the queue by the length of its main list, through its scale subresource (mode External).
+
+    The ScaledObject is gone at the end: KEDA has a finalizer on it, and could not be removed before.
+    """
     address = queue.server.inside.removeprefix("redis://").partition("/")[0]
     trigger: Json = {
         "address": address,
         "listName": f"cq:{{{queue.on_server}}}:main",
-        "listLength": str(settings.length),
+        "listLength": f"{settings.target:g}",
     }
-    behavior = {"scaleDown": {"stabilizationWindowSeconds": settings.window}}
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": round(settings.window)}}
     spec: Json = {
         "scaleTargetRef": {"apiVersion": "claimq.dev/v1alpha1", "kind": "ReliableQueue", "name": queue.name},
-        "pollingInterval": settings.polling,
-        "cooldownPeriod": settings.cooldown,
-        "minReplicaCount": 0,
-        "maxReplicaCount": settings.most,
+        "pollingInterval": round(settings.polling),
+        "cooldownPeriod": round(settings.cooldown),
+        "minReplicaCount": settings.min_replicas,
+        "maxReplicaCount": settings.max_replicas,
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
         "triggers": [{"type": "redis", "metadata": trigger}],
     }
     head = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": queue.name}}
-    queue.cluster.apply({**head, "spec": spec}, namespace=queue.namespace)
+    try:
+        queue.cluster.apply({**head, "spec": spec}, namespace=queue.namespace)
+        yield
+    finally:
+        queue.cluster.kubectl(
+            "delete",
+            "scaledobject",
+            queue.name,
+            f"--namespace={queue.namespace}",
+            "--ignore-not-found",
+            "--timeout=110s",
+        )
 
 
 def annotate(queue: QueueOnCluster, annotations: Mapping[str, str | None]) -> None:
     """Annotations of the queue's ScaledObject; None removes one."""
-    path = f"{_OBJECTS.format(queue.namespace)}/{queue.name}"
+    path = f"/apis/keda.sh/v1alpha1/namespaces/{queue.namespace}/scaledobjects/{queue.name}"
     queue.cluster.api("PATCH", path, {"metadata": {"annotations": annotations}})
-
-
-def leave_alone(queue: QueueOnCluster) -> None:
-    """Deletes the queue's ScaledObject, and waits until it is gone: KEDA has a finalizer on it."""
-    path = _OBJECTS.format(queue.namespace)
-    queue.cluster.api("DELETE", f"{path}/{queue.name}")
-    eventually("the ScaledObject is gone", lambda: not listed(queue.cluster, path), timeout=120)
 
 
 def _objects(cluster: Cluster, folder: Path) -> Generator[Json]:
     """KEDA's manifests with the images that were built here, which are loaded into every node."""
-    images = {name: cluster.load_image(_image(folder / program)) for name, program in _PROGRAMS.items()}
+    images = {
+        name: cluster.load_image(image_of(folder / program, f"docker.io/library/claimq-test-{name}:1"))
+        for name, program in _PROGRAMS.items()
+    }
     text = cluster.kubectl("kustomize", str(folder / "config" / "default"))
     for one in cast("list[Json]", list(yaml.safe_load_all(text))):
         name = str(one["metadata"]["name"])
@@ -104,16 +100,6 @@ def _objects(cluster: Cluster, folder: Path) -> Generator[Json]:
             container |= {"image": images[name], "imagePullPolicy": "IfNotPresent"}
             container["command"] = [f"/{_PROGRAMS[name]}"]
         yield one
-
-
-def _image(program: Path) -> BuiltImage:
-    """An image of the program alone; written once for a build."""
-    tag = f"docker.io/library/claimq-test-keda-{program.name}:1"
-    archive = cache_folder() / "images" / f"{program.parent.name}-{program.name}.tar"
-    with exclusively(archive):
-        if not archive.exists():
-            program_image(program, tag, archive.with_suffix(".new")).rename(archive)
-    return BuiltImage(tag, archive)
 
 
 def _for_deletion(objects: list[Json]) -> list[Json]:

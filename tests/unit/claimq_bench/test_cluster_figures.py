@@ -136,6 +136,15 @@ def test_a_plot_of_what_is_not_measured_is_refused(capsys: pytest.CaptureFixture
     assert "add --scaling" in capsys.readouterr().err
 
 
+def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        asked(["--scaling", "--plot", "plot.txt"])
+    assert raised.value.code == 2
+    assert "ends in none of .png, .svg" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["missing/figures.json", ""], ids=["in no folder", "a folder"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

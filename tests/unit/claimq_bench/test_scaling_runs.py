@@ -12,11 +12,10 @@ from claimq_bench.on_cluster.pod_times import PodTimes, pod_times
 from claimq_bench.on_cluster.reporting import report_run, report_scaling
 from claimq_bench.on_cluster.scaling import CLAIMQ, Attempt, Run
 from claimq_bench.simulated.scenarios import KEDA, TUNED
-from claimq_cli.simulation.scalers import Keda
+from claimq_cli.simulation.scalers import Keda, KedaSettings
 from claimq_cli.simulation.simulate import simulate
 from claimq_cli.simulation.traces import Trace
 from claimq_cli.simulation.world import PodSettings
-from testkit import keda
 from testkit.tree import ROOT
 
 T0 = 1_700_000_000
@@ -106,19 +105,13 @@ def test_one_that_is_not_ready_or_is_ending_too_is_not_idle() -> None:
         assert made_run(*attempts, pods=(STOPPED, other)).busy_stopped == 0
 
 
-def test_keda_and_its_model_have_the_same_settings() -> None:
-    assert scaling.settings(KEDA) == keda.Settings(5, 30, 300, 300, scaling.MOST)
-    assert scaling.settings(TUNED) == keda.Settings(15, 5, 60, 60, scaling.MOST)
+def test_keda_has_its_defaults_and_what_its_documentation_recommends() -> None:
+    assert scaling.settings(KEDA) == KedaSettings(5, 30, 300, 300, max_replicas=scaling.MOST)
+    assert scaling.settings(TUNED) == KedaSettings(15, 5, 60, 60, max_replicas=scaling.MOST)
     for name in (KEDA, TUNED):
-        used, model = scaling.settings(name), scaling.simulated(name)
+        model = scaling.simulated(name)
         assert isinstance(model, Keda)
-        simulated = model.settings
-        assert (simulated.target, simulated.polling, simulated.cooldown) == (
-            used.length,
-            used.polling,
-            used.cooldown,
-        )
-        assert (simulated.window, simulated.max_replicas) == (used.window, used.most)
+        assert model.settings == scaling.settings(name)
 
 
 def test_the_file_has_the_figures_of_all_traces_which_the_docs_explain() -> None:

@@ -14,6 +14,7 @@ from claimq_cli.simulation.simulate import Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg")
 _WIDTH, _HEIGHT = 5.0, 6.0
@@ -44,7 +45,11 @@ def draw(path: Path, title: str, runs: Mapping[str, list[Moment]]) -> None:
     axes[0][0].set_ylabel("items")
     axes[1][0].set_ylabel("workers")
     figure.suptitle(title)
-    # without its date, so that the same run gives the same file
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes it without its date, so that the same run gives the same file."""
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
     figure.savefig(path, dpi=110, metadata=metadata)
 

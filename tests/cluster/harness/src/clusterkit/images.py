@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit import contexts
-from clusterkit.archives import forget_archives
+from clusterkit.archives import forget_archives, program_image
 from clusterkit.commands import run
 from clusterkit.errors import HarnessError
 from clusterkit.layout import cache_folder
@@ -96,6 +96,16 @@ def build_image(
         archive = _archive(folder, number, full)
         note.write_text(archive.name)
         return BuiltImage(full, archive)
+
+
+def image_of(program: Path, tag: str) -> BuiltImage:
+    """The image called `tag` that is nothing but a static program; written once for each build and tag."""
+    name = re.sub(r"[^A-Za-z0-9.]", "-", tag)
+    archive = cache_folder() / "images" / f"{program.parent.name}-{name}.tar"
+    with exclusively(archive):
+        if not archive.exists():
+            program_image(program, tag, archive.with_suffix(".new")).rename(archive)
+    return BuiltImage(tag, archive)
 
 
 def full_name(tag: str) -> str:

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit import build, rest
-from clusterkit.archives import program_image
 from clusterkit.cgroups import Cgroup, hierarchies
 from clusterkit.commands import eventually, run
 from clusterkit.control_plane import ControlPlane
 from clusterkit.errors import CommandFailed, HarnessError
-from clusterkit.images import BuiltImage
-from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder, cache_folder
+from clusterkit.images import BuiltImage, image_of
+from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder
 from clusterkit.nodes import PAUSE_IMAGE, NodeRunner, start_kube_proxy
 from clusterkit.pki import Authority
 from clusterkit.processes import DAEMONS, Processes
 from clusterkit.spaces import Space, create_switch, join_switch
 from clusterkit.state import State, boot_id, read_state, write_state
-from clusterkit.toolchain import exclusively, helm, install_packages, say
+from clusterkit.toolchain import helm, install_packages, say
 from clusterkit.watches import reserved_watches
 
 COREDNS_IMAGE = "claimq.dev/coredns:1"
@@ -201,15 +200,8 @@ def _place_programs(layout: Layout, kubernetes: Path, helm_program: Path) -> Non
 
 def _own_images() -> list[Path]:
     """The archives of the images that the cluster itself needs."""
-    made: list[Path] = []
-    for program, tag in ((build.pause(), PAUSE_IMAGE), (build.coredns(), COREDNS_IMAGE)):
-        archive = cache_folder() / "images" / f"{program.parent.name}.tar"
-        with exclusively(archive):
-            if not archive.exists():
-                half = archive.with_suffix(".new")
-                program_image(program, tag, half).rename(archive)
-        made.append(archive)
-    return made
+    wanted = ((build.pause(), PAUSE_IMAGE), (build.coredns(), COREDNS_IMAGE))
+    return [image_of(program, tag).archive for program, tag in wanted]
 
 
 def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:

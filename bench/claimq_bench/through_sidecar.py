@@ -37,16 +37,18 @@ IDLE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Rates:
-    """Items per second, and their ratio to single calls of the library to the same server."""
+    """Items per second, their ratio to single calls of the library to the same server, and microseconds of the
+    sidecar's processor time for an item."""
 
     items: Spread
     vs_round_trips: Spread
+    sidecar_us: Spread
 
     @classmethod
-    def of(cls, items: Sequence[float], round_trips: Sequence[float]) -> "Rates":
-        return cls(
-            Spread.of(items), Spread.of([rate / one for rate, one in zip(items, round_trips, strict=True)])
-        )
+    def of(cls, rounds: Sequence[tuple[float, float]], round_trips: Sequence[float]) -> "Rates":
+        items, costs = zip(*rounds, strict=True)
+        ratios = [rate / one for rate, one in zip(items, round_trips, strict=True)]
+        return cls(Spread.of(items), Spread.of(ratios), Spread.of(costs))
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,9 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
     try:
         await asyncio.sleep(IDLE_SECONDS)
         idle = sidecar.rss_mb()
-        batches = [await _through(bed, sidecar, 100, items) for _ in range(ROUNDS)]
+        batches = [(await _through(bed, sidecar, 100, items))[0] for _ in range(ROUNDS)]
         round_trips: list[float] = []
-        one_by_one: dict[Way, list[float]] = {1: [], "threads": [], "tasks": []}
+        one_by_one: dict[Way, list[tuple[float, float]]] = {1: [], "threads": [], "tasks": []}
         for _ in range(ROUNDS):
             round_trips.append(await _round_trips(bed))
             for way, rates in one_by_one.items():
@@ -213,11 +215,13 @@ async def _round_trips(bed: Bed) -> float:
     return ROUND_TRIPS / seconds
 
 
-async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> float:
+async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> tuple[float, float]:
+    """Items per second, and microseconds of the sidecar's processor time for each."""
     payloads = [b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)]
     async with claimq.connect(bed.url) as server:
         queue = server.queue("socket", worker="producer")
         await queue.enqueue_many(payloads)
+        used = sidecar.cpu_seconds()
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
         app = spawning.Process(target=work, args=(str(sidecar.socket), way, count, theirs), daemon=True)
@@ -235,7 +239,7 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> float:
         is_right = took == payloads if isinstance(way, int) else sorted(took) == sorted(payloads)
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
-    return count / float(seconds)
+    return count / float(seconds), (sidecar.cpu_seconds() - used) / count * 1e6
 
 
 async def delivered(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from claimq import tracing
 from claimq.arguments import of_type, several
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
@@ -23,6 +22,7 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
+from claimq.tracing import Sending
 
 _PROBE = "cq:{report}:main"
 _WORD = re.compile("[a-z0-9.-]{1,40}")
@@ -97,10 +97,9 @@ class Server:
         if not items:
             return {}
         listed = {name: several("items", payloads) for name, payloads in items.items()}
-        with tracing.sending(
-            next(iter(listed)) if len(listed) == 1 else None, sum(map(len, listed.values()))
-        ):
-            batches = {name: batch_of(tracing.carrying(payloads)) for name, payloads in listed.items()}
+        queue = next(iter(listed)) if len(listed) == 1 else None
+        with Sending(queue, sum(map(len, listed.values()))) as span:
+            batches = {name: batch_of(span.carrying(payloads)) for name, payloads in listed.items()}
             check_one_step(batches.items())
             by_keys = {Keys(name): batch for name, batch in batches.items()}
             done, missing = await run_enqueue(self._connection, by_keys)

@@ -34,8 +34,8 @@ def read_token(text: str) -> Token | None:
 
 def number_of(text: str) -> int:
     """The number of a token; 0 for other text."""
-    token = read_token(text)
-    return token.number if token else 0
+    found = _TOKEN.fullmatch(text)
+    return int(found[2]) if found else 0
 
 
 def may_be_token(text: str) -> bool:

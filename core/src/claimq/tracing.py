@@ -6,11 +6,13 @@ nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from claimq.arguments import several
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, Tracer, TracerProvider
 
 _ERROR_TYPE = "error.type"
+_IS_IN_ENVIRONMENT = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 
 
 class Carrier(Protocol):
@@ -42,13 +45,47 @@ class Carrier(Protocol):
 def is_active() -> bool:
     """Whether the program has set up tracing with OpenTelemetry."""
     api = sys.modules.get("opentelemetry.trace")
+    if api is None or (getattr(api, "_TRACER_PROVIDER", api) is None and not _IS_IN_ENVIRONMENT):
+        return False  # as the function below finds, which takes longer than the rest of an enqueue's checks
     provider = getattr(api, "get_tracer_provider", None)  # which another thread may be importing
-    return provider is not None and not isinstance(provider(), api.ProxyTracerProvider)  # type: ignore[union-attr]  # then there is an api
+    return provider is not None and not isinstance(provider(), api.ProxyTracerProvider)
 
 
-def sending(queue: str | None, count: int) -> AbstractContextManager[object]:
-    """The enqueue of ``count`` items: a producer span. ``queue``: None for several, or for one of unknown name."""
-    return _sending(queue, count) if is_active() else nullcontext()
+class Sending:
+    """The enqueue of ``count`` items: a producer span from ``with`` to its end. ``queue``: None for several, or for one
+    of unknown name."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, queue: str | None, count: int) -> None:
+        self._scope = _sending(queue, count) if is_active() else None
+
+    def __enter__(self) -> Self:
+        if self._scope is not None:
+            self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._scope is not None:
+            self._scope.__exit__(kind, error, trace)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a span."""
+        return self._scope is not None
+
+    def carrying(self, items: Iterable[object]) -> Iterable[object]:
+        """As the function :func:`carrying`."""
+        return items if self._scope is None else carrying(items)
+
+    def note_id(self, item_id: str) -> None:
+        """Adds the id of the single item to the span."""
+        if self._scope is not None:
+            from opentelemetry.trace import get_current_span
+
+            get_current_span().set_attribute("messaging.message.id", item_id)
 
 
 @contextmanager
@@ -64,14 +101,6 @@ def _sending(queue: str | None, count: int) -> Generator[None]:
         except Exception as error:
             span.set_attribute(_ERROR_TYPE, type(error).__qualname__)
             raise
-
-
-def note_id(item_id: str) -> None:
-    """Adds the id of the single item to the span of :func:`sending`."""
-    if is_active():
-        from opentelemetry.trace import get_current_span
-
-        get_current_span().set_attribute("messaging.message.id", item_id)
 
 
 def carrying(items: Iterable[object]) -> Iterable[object]:

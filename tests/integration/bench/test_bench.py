@@ -11,21 +11,30 @@ from testkit.server import Server
 from testkit.tree import ROOT
 from testkit.waiting import PATIENCE
 
-WAKE = {"wake_p50_ms", "wake_p99_ms", "blmove_p50_ms", "blmove_p99_ms", "wake_p50_vs_blmove"}
+WAYS = ("blmove", "asyncio_blmove", "wake", "latency", "latency_socket")
+COMPARED = (
+    "wake_p50_vs_blmove",
+    "latency_p50_vs_blmove",
+    "latency_p99_vs_blmove",
+    "latency_sidecar_adds_ms",
+)
 
 
 def test_the_benchmark_writes_what_it_shows_as_names_and_numbers(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    words = [*command_of("bench", f"JSON={file}", "QUICK=1"), "--only", "wake"]
+    words = [*command_of("bench", f"JSON={file}", "QUICK=1"), "--only", "latency"]
     done = subprocess.run(
         ["env", *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all items accounted for" in done.stdout
     figures = json.loads(file.read_text())
-    assert set(figures) - WAKE == {"wake_p50_vs_blmove_min", "wake_p50_vs_blmove_max"}
-    assert set(figures) >= WAKE
-    assert all(isinstance(value, float) and value > 0 for value in figures.values())
+    assert set(figures) == {
+        *(f"{way}_{label}_ms" for way in WAYS for label in ("p50", "p99")),
+        *(f"{name}{end}" for name in COMPARED for end in ("", "_min", "_max")),
+    }
+    assert all(isinstance(value, float) for value in figures.values())
+    assert all(figures[f"{way}_p50_ms"] > 0 for way in WAYS)
 
 
 async def test_a_batch_that_one_call_cannot_claim_is_worked_off_in_several(valkey: Server) -> None:

@@ -121,6 +121,49 @@ def test_what_was_sent_counts_as_a_crash_when_the_app_dies_and_the_rest_does_not
     assert [(item.text[:5], item.crash_count) for item in queue.peek(2)] == [("xxxxx", 0), ("small", 1)]
 
 
+def unread_lines(sidecar: Sidecar, queue: BlockingQueue) -> Any:
+    """A stream with a line that its client has not read, and the item of the next one claimed."""
+    queue.enqueue("x" * LARGE)
+    stream = sidecar.open_stream(window=3)
+    eventually_sync(lambda: in_hand(sidecar) == 1)  # the line does not fit into the socket
+    queue.enqueue("next")
+    eventually_sync(lambda: in_hand(sidecar) == 2)
+    return stream
+
+
+def test_items_claimed_behind_an_unread_line_go_back_uncounted_with_it(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    unread_lines(sidecar, queue).close()
+    eventually_sync(lambda: queue.length(State.MAIN) == 2)
+    assert [(item.text[:4], item.crash_count) for item in queue.peek(2)] == [("xxxx", 0), ("next", 0)]
+
+
+def test_a_drain_returns_what_was_claimed_after_an_unread_line(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    stream = unread_lines(sidecar, queue)
+    sidecar.running.send(signal.SIGTERM)
+    eventually_sync(lambda: queue.length(State.MAIN) == 1, why="the drain does not wait for it")
+    assert [(item.text, item.crash_count) for item in queue.peek(1)] == [("next", 0)]
+    (large,) = stream.items(1)
+    assert stream.line() == {"draining": True}
+    assert end(sidecar, large) == ["done"]
+    assert sidecar.running.wait() == 0
+
+
+def test_a_line_whose_items_the_client_has_returned_is_not_sent(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    stream = unread_lines(sidecar, queue)
+    large, following = sidecar.post("/v1/window", session=stream.id, window=0)["tokens"]
+    assert sidecar.outcomes("unclaim", following) == ["unclaimed"]
+    assert [item["token"] for item in stream.items(1)] == [large]
+    sidecar.post("/v1/window", session=stream.id, window=3)
+    (item,) = stream.items(1)
+    assert (item["text"], item["token"] == following) == ("next", False)
+
+
 def test_a_client_that_does_not_read_gets_one_line_and_holds_up_no_other(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:

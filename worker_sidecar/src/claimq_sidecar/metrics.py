@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -123,9 +123,10 @@ class Metrics:
         for claim in claims:
             self._item_waiting.observe(claim.claimed_at - claim.item.enqueued_at)
 
-    def observe_processing(self, seconds: float) -> None:
-        """Adds an item on which the app has given its verdict."""
-        self._item_processing.observe(seconds)
+    def observe_processing(self, ages: Iterable[float]) -> None:
+        """Adds items on which the app has given its verdict: how many seconds after the claim."""
+        for seconds in ages:
+            self._item_processing.observe(seconds)
 
     def _series(self, histogram: ItemHistogram) -> ItemSeconds:
         self.registry.register(histogram)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, StoreUnavailable
@@ -78,11 +78,14 @@ class Store:
         """Compares the clocks. ``claimed_at``: the server's time of a claim whose response has just arrived."""
         self._clock_ahead = claimed_at - asyncio.get_running_loop().time()
 
-    def seconds_since_claim(self, token: str) -> float | None:
-        """How old a claim is, by the server's clock: its number is when it was made. None before the first claim."""
+    def seconds_since_claims(self, tokens: Iterable[str]) -> list[float]:
+        """How old claims are, by the server's clock: their numbers are when they were made. Empty before this sidecar's
+        first claim.
+        """
         if self._clock_ahead is None:
-            return None
-        return asyncio.get_running_loop().time() + self._clock_ahead - number_of(token) / 1e6
+            return []
+        now = asyncio.get_running_loop().time() + self._clock_ahead
+        return [now - number_of(token) / 1e6 for token in tokens]
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.

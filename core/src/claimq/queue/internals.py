@@ -19,16 +19,11 @@ from claimq.redis_store.scripts import Arg
 
 def internals(queue: QueuePart) -> Internals:
     """The internal operations of a queue, on its connection and under its worker's name."""
-    return Internals.of(queue)
+    return queue.seen_as(Internals)
 
 
 class Internals(QueuePart):
     """Made by :func:`internals`."""
-
-    @classmethod
-    def of(cls, queue: QueuePart) -> Internals:
-        """The internal operations of ``queue``."""
-        return cls(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - another part of the same queue
 
     @property
     def wake_key(self) -> str:

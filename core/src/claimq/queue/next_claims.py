@@ -17,16 +17,11 @@ from claimq.redis_store.scripts import Arg
 
 def next_claims(queue: QueuePart) -> NextClaims:
     """The operation for a :class:`claimq.ReliableQueue`, on its connection and under its worker's name."""
-    return NextClaims.of(queue)
+    return queue.seen_as(NextClaims)
 
 
 class NextClaims(Claiming, Settling):
     """Made by :func:`next_claims`."""
-
-    @classmethod
-    def of(cls, queue: QueuePart) -> NextClaims:
-        """The operation on ``queue``."""
-        return cls(queue._connection, queue.name, queue.worker)  # noqa: SLF001 - another part of the same queue
 
     async def done_and_claim(self, claims: Claims, count: int = 1) -> tuple[list[Outcome], list[Claim]]:
         """Ends claims as :meth:`done` does, and in the same atomic step claims up to ``count`` items as :meth:`claim`

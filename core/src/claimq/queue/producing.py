@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from claimq import tracing
 from claimq.arguments import Duration, Instant, several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Priority
-from claimq.queue.batches import Batch, batch_of, batches_of, call_enqueue
+from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.shared_enqueues import enqueue_one
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
+from claimq.tracing import Sending
+
+_NO_OPTIONS = (None,) * 7
 
 
 class Producing(QueuePart):
@@ -49,11 +51,14 @@ class Producing(QueuePart):
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
         made while one is in flight share the next one; each has its own result or error.
         """
-        new = NewItem(payload, id, client, delay, at, headers, deadline, max_requeues, priority)
-        with tracing.sending(self.name, 1):
-            batch = batch_of(tracing.carrying([new]))
+        options = (id, client, delay, at, headers, deadline, max_requeues)
+        with Sending(self.name, 1) as span:
+            if span.is_active or priority is not Priority.NORMAL or options != _NO_OPTIONS:
+                batch = batch_of(span.carrying([NewItem(payload, *options, priority)]))
+            else:
+                batch = batch_of_payload(payload)
             done, missing = await enqueue_one(self._connection, self._keys, batch)
-            tracing.note_id(done.id)
+            span.note_id(done.id)
         if missing:
             raise NotReplicated(missing, done)
         return done
@@ -65,8 +70,8 @@ class Producing(QueuePart):
         are stored. Errors as :meth:`enqueue`. O(items).
         """
         listed = several("items", items)
-        with tracing.sending(self.name, len(listed)):
-            return await self._enqueue_all(tracing.carrying(listed))
+        with Sending(self.name, len(listed)) as span:
+            return await self._enqueue_all(span.carrying(listed))
 
     async def _enqueue_all(self, items: Iterable[object]) -> Enqueued:
         listed = list(items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from claimq.arguments import of_type
 from claimq.codec import check_name
@@ -16,6 +16,8 @@ from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 
+P = TypeVar("P", bound="QueuePart")
+
 
 class QueuePart:
     """Base of a queue's parts. :class:`claimq.ReliableQueue` is the public class."""
@@ -25,6 +27,13 @@ class QueuePart:
         self.worker = check_name("worker", worker)
         self._connection = connection
         self._keys = Keys(name)
+
+    def seen_as(self, kind: type[P]) -> P:
+        """This queue with the operations of another class. Both are one object's state, so what one learns (such as
+        how many items get through a slow link) the other knows."""
+        part = kind.__new__(kind)
+        part.__dict__ = self.__dict__
+        return part
 
     @property
     def is_closed(self) -> bool:

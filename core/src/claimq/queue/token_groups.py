@@ -65,6 +65,8 @@ class TokenGroups:
 
     def later(self, verdicts: Sequence[str]) -> TokenGroups:
         """The tokens that the call left for the next one, because it had reached its limit of bytes or items."""
+        if "later" not in verdicts:
+            return TokenGroups([], {}, [], [0])
         return TokenGroups.of(
             [token for token, verdict in zip(self.sent, verdicts, strict=True) if verdict == "later"]
         )

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Priority
-from claimq.tracing import carrying, sending
+from claimq.tracing import Sending
 from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
@@ -379,8 +379,8 @@ class Client(Generic[AnyItem]):
         listed = several("items", items)
         repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
         replies, within, patience = list[dict[str, Any]](), wire.ANSWER_SECONDS, self._patience
-        with sending(self.queue, len(listed)):
-            for body in wire.enqueue_bodies(carrying(listed)):
+        with Sending(self.queue, len(listed)) as span:
+            for body in wire.enqueue_bodies(span.carrying(listed)):
                 reply, _ = await self._connections.call(
                     "/v1/enqueue", body, answer_in=within, try_for=patience, repeatable=repeatable
                 )

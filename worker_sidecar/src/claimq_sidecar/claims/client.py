@@ -20,3 +20,12 @@ class Connection:
         self.handed: tuple[str, ...] = ()
         self.on_unread: Callable[[tuple[str, ...]], None] | None = None
         self.pid = 0
+
+    def hand(self, tokens: tuple[str, ...], on_unread: Callable[[tuple[str, ...]], None]) -> None:
+        """These are in the response that is sent now."""
+        self.handed, self.on_unread = tokens, on_unread
+
+    def clear_handed(self) -> tuple[str, ...]:
+        """The last response is over: the client has read it, or its items go back. Returns their tokens, once."""
+        tokens, self.handed = self.handed, ()
+        return tokens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from claimq.model import Claim
@@ -39,8 +39,11 @@ class InFlight:
 
     def add(self, claims: Iterable[Claim], session: str | None, requested_at: float) -> None:
         """Adds claims that the app gets now. Their leases count from ``requested_at``, which is never too late."""
+        found: list[InFlightClaim] = []
         for claim in claims:
-            self.adopt(claim.token, session, requested_at, claim.lease_until - claim.claimed_at)
+            lease = claim.lease_until - claim.claimed_at
+            found.append(InFlightClaim(claim.token, session, requested_at, lease, requested_at + lease))
+        self._keep(found, session)
 
     def limit(self, session: str, window: Concurrency) -> None:
         """Counts the claims of a session in ``window`` too, until :meth:`end_limit`."""
@@ -53,16 +56,19 @@ class InFlight:
 
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
+        self._keep([InFlightClaim(token, session, now, lease, now + lease)], session)
+
+    def _keep(self, claims: Sequence[InFlightClaim], session: str | None) -> None:
         # First, since removing an earlier claim of the same token frees its slot for another request.
-        self._concurrency.take(1)
-        if token in self._claims:
-            self.remove([token])
-        claim = InFlightClaim(token, session, now, lease, now + lease)
-        self._claims[token] = claim
+        self._concurrency.take(len(claims))
+        by_token = {claim.token: claim for claim in claims}
+        if not self._claims.keys().isdisjoint(by_token):
+            self.remove(by_token)
+        self._claims.update(by_token)
         if session is not None:
-            self._by_session.setdefault(session, {})[token] = claim
+            self._by_session.setdefault(session, {}).update(by_token)
             if session in self._windows:
-                self._windows[session].take(1)
+                self._windows[session].take(len(claims))
 
     def remove(self, tokens: Iterable[str]) -> None:
         """Removes claims and frees their slots. Unknown tokens are ignored."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 REMEMBERED = 20_000
 """The number of verdicts to remember."""
@@ -19,9 +19,10 @@ class RecentVerdicts:
     def __len__(self) -> int:
         return len(self._verdicts)
 
-    def note(self, token: str, verb: str, verdict: str) -> None:
-        """Remembers the server's verdict on a claim."""
-        self._verdicts[token] = verb, verdict
+    def note(self, verb: str, verdicts: Iterable[tuple[str, str]]) -> None:
+        """Remembers the server's verdicts on claims, by token."""
+        for token, verdict in verdicts:
+            self._verdicts[token] = verb, verdict
         while len(self._verdicts) > self._remembered:
             self._verdicts.popitem(last=False)
 

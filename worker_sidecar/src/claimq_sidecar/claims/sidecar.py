@@ -187,8 +187,6 @@ class Sidecar:
         self.in_flight.add(claims, None if session is None else session.id, self.now)
         if session is not None:
             self._renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
-        connection.handed = tuple(claim.token for claim in claims)
-        connection.on_unread = self._unread
         self.metrics.count_claims(claims)
         return claims
 
@@ -199,13 +197,12 @@ class Sidecar:
             self._has_logged_limit = True
             _log.info(LogEvent("claim_over_concurrency", asked=most, concurrency=limit))
 
-    def _unread(self, tokens: tuple[str, ...]) -> None:
-        """Returns claims: the client disconnected before it had read the response with them."""
-        self._in_background(self._give_back(tokens, cause="unread"))
-
     def give_back_unread(self, tokens: Sequence[str]) -> None:
-        """Returns claims that the app never got to the head of the queue, uncounted, in the background."""
-        self._unread(tuple(tokens))
+        """Returns claims that the app never got to the head of the queue, uncounted, in the background: the client
+        disconnected before it had read the response with them, or did not read what was before it.
+        """
+        if tokens:
+            self._in_background(self._give_back(tokens, cause="unread"))
 
     def give_back_in_drain(self, tokens: Sequence[str], why: str) -> None:
         """Returns claims of an app that ended in a drain, uncounted, in the background."""

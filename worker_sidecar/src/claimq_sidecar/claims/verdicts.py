@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import cast
 
@@ -149,16 +148,17 @@ class Verdicts:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
         earlier = self._earlier(verb, outcomes) if remember else {}
-        labels = Counter(
-            "already_done" if outcome.token in earlier else outcome.verdict.value for outcome in outcomes
-        )
-        for label, count in labels.items():
-            self._metrics.count_verdict(label, count)
-        for outcome in outcomes:
-            if remember and outcome.verdict is not Verdict.LOST:
-                if (seconds := self._store.seconds_since_claim(outcome.token)) is not None:
-                    self._metrics.observe_processing(seconds)
-                self._recent.note(outcome.token, verb, outcome.verdict.value)
+        verdicts = [
+            Verdict.ALREADY_DONE if outcome.token in earlier else outcome.verdict for outcome in outcomes
+        ]
+        for verdict in set(verdicts):
+            self._metrics.count_verdict(verdict, verdicts.count(verdict))
+        if remember:
+            ended = {
+                outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not Verdict.LOST
+            }
+            self._metrics.observe_processing(self._store.seconds_since_claims(ended))
+            self._recent.note(verb, ended.items())
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
             raise not_replicated
         return outcomes

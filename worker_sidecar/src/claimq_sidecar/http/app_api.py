@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
+from claimq.model import Claim
 from claimq_sidecar.claims.calls import VerdictRequest, default_wait
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.bodies import VERDICT_BODIES
@@ -69,8 +70,7 @@ class AppApi:
         claims = await self._sidecar.claim(request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
         body = claims_body(claims, encoding, draining=self._sidecar.draining.is_set())
-        claims.clear()
-        await self._reply_claims(exchange, body)
+        await self._reply_claims(exchange, claims, body)
 
     async def _next(self, exchange: Exchange) -> None:
         verdicts, request, encoding = next_request(await exchange.body())
@@ -79,12 +79,13 @@ class AppApi:
         answers, claims = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
         body = next_body(answers, claims, encoding, draining=self._sidecar.draining.is_set())
-        claims.clear()
-        await self._reply_claims(exchange, body)
+        await self._reply_claims(exchange, claims, body)
 
-    @staticmethod
-    async def _reply_claims(exchange: Exchange, body: bytes) -> None:
+    async def _reply_claims(self, exchange: Exchange, claims: list[Claim], body: bytes) -> None:
         """Replies, and keeps the memory of the response reserved until the client has read it."""
+        tokens = tuple(claim.token for claim in claims)
+        claims.clear()
+        exchange.connection.hand(tokens, self._sidecar.give_back_unread)
         await exchange.reply(body)
         exchange.share.shrink(2 * len(body))
         del body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
@@ -268,9 +268,8 @@ ClaimEnding = DoneClaim | FailClaim | RequeueClaim | UnclaimClaim
 """One claim, and how it ends."""
 
 
-def _check_repeated(tokens: Iterable[str]) -> None:
-    listed = list(tokens)
-    if len(set(listed)) != len(listed):
+def _check_repeated(tokens: list[str]) -> None:
+    if len(set(tokens)) != len(tokens):
         raise ValueError
 
 
@@ -281,7 +280,7 @@ class DoneClaimsBody(Body):
 
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token."""
-        _check_repeated(claim.token for claim in self.claims)
+        _check_repeated([claim.token for claim in self.claims])
 
 
 class FailClaimsBody(Body):
@@ -291,7 +290,7 @@ class FailClaimsBody(Body):
 
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token."""
-        _check_repeated(claim.token for claim in self.claims)
+        _check_repeated([claim.token for claim in self.claims])
 
 
 class RequeueClaimsBody(Body):
@@ -301,7 +300,7 @@ class RequeueClaimsBody(Body):
 
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token."""
-        _check_repeated(claim.token for claim in self.claims)
+        _check_repeated([claim.token for claim in self.claims])
 
 
 _SOME: Final = Meta(max_length=MAX_ENTRIES)
@@ -321,7 +320,8 @@ class VerdictsBody(Body):
 
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token."""
-        _check_repeated(claim.token for claims in self.by_verb().values() for claim in claims)
+        listed = (self.done, self.fail, self.requeue, self.unclaim)
+        _check_repeated([claim.token for claims in listed for claim in claims])
 
     def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
         """The claims by verdict. Verdicts without claims are omitted."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from claimq.model import Claim
-from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.concurrency import Concurrency
+from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.claims.sessions import Session as OpenSession
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.json_text import to_json
@@ -21,35 +21,84 @@ HEARTBEAT_SECONDS = 10.0
 """Longest time between two lines."""
 
 
-class _Changes:
-    """The changes of one session, one after the other."""
+@dataclass(slots=True)
+class _Line:
+    """A line with items, which the client has not got yet. ``share``: its memory."""
 
-    def __init__(self, sidecar: Sidecar, session: OpenSession, exchange: Exchange) -> None:
+    body: bytes
+    tokens: tuple[str, ...]
+    share: Share
+
+
+class _Changes:
+    """The changes of one session, one after the other. While one line is sent, the items of the next are claimed."""
+
+    def __init__(
+        self, sidecar: Sidecar, session: OpenSession, exchange: Exchange, encoding: str, unread: Budget
+    ) -> None:
+        """``unread``: bytes for lines with items that clients have not read yet."""
         self._sidecar = sidecar
         self._session = session
-        self._exchange = exchange
-        self._next: asyncio.Task[list[Claim]] | None = None
+        self._connection = exchange.connection
+        self._encoding = encoding
+        self._unread = unread
+        self._next: asyncio.Task[_Line | None] | None = None
 
-    async def next(self, within: float) -> list[Claim]:
-        """Waits for a change, at most ``within`` seconds; returns the items to deliver."""
-        exchange = self._exchange
-        task = self._next = self._next or asyncio.ensure_future(
-            self._sidecar.change(self._session, exchange.connection, exchange.share)
-        )
+    async def next(self, within: float) -> _Line | None:
+        """Waits for a change, at most ``within`` seconds; returns the line with items to deliver, if there is one."""
+        task = self._next = self._next or asyncio.ensure_future(self._prepare())
         await asyncio.wait({task}, timeout=within)
         if not task.done():
-            return []
-        self._next = None
-        if not task.result():
-            exchange.share.end()
-        return task.result()
+            return None
+        line, self._next = task.result(), None
+        if line is not None:
+            self._next = asyncio.ensure_future(self._prepare())
+        return line
+
+    async def _prepare(self) -> _Line | None:
+        """The next line with items; None when there are none, and when other lines use all the memory for unread lines:
+        then the items go back to the head of the queue, uncounted.
+        """
+        claimed, line = Share(), Share()
+        try:
+            claims = await self._sidecar.change(self._session, self._connection, claimed)
+            if not claims:
+                return None
+            tokens = tuple(claim.token for claim in claims)
+            body = claims_body(claims, self._encoding, draining=False)
+            claims.clear()
+            size = 2 * len(body)
+            if await line.take(self._unread, size, 0.0):
+                return _Line(body, tokens, line)
+            self._sidecar.give_back_unread(tokens)
+            del body
+            claimed.end()
+            await line.take(self._unread, size, HEARTBEAT_SECONDS)
+            line.end()
+            return None
+        finally:
+            claimed.end()
+
+    def take_back(self, line: _Line) -> None:
+        """Returns the items of a line that is not sent to the head of the queue, uncounted."""
+        line.share.end()
+        self._sidecar.give_back_unread(line.tokens)
+
+    def take_back_next(self) -> None:
+        """The same for the next line, if there is one already."""
+        task = self._next
+        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
+            self._next = None
+            if (line := task.result()) is not None:
+                self.take_back(line)
 
     async def end(self) -> None:
         """Waits for a claim in progress. It ends by itself when the client is gone; its items go back then."""
         if self._next is not None:
-            if not self._exchange.connection.gone.is_set():
+            if not self._connection.gone.is_set():
                 self._next.cancel()
             await asyncio.wait({self._next})
+            self.take_back_next()
 
 
 class OpenSessions:
@@ -97,19 +146,19 @@ class OpenSessions:
         return Session(*values) if window is None else Stream(*values, window=window)
 
     async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
-        changes = _Changes(self._sidecar, session, exchange)
+        changes = _Changes(self._sidecar, session, exchange, encoding, self._unread)
+        connection = exchange.connection
         try:
             await exchange.begin_stream("application/x-ndjson")
             await exchange.stream(_line(first))
-            await self._keep_open(exchange, changes, encoding, is_announced=first.draining)
+            await self._keep_open(exchange, changes, is_announced=first.draining)
         finally:
-            self._take_back(exchange.connection)
+            self._sidecar.give_back_unread(connection.clear_handed())
+            changes.take_back_next()
             self._sidecar.close_session(session)
             await changes.end()
 
-    async def _keep_open(
-        self, exchange: Exchange, changes: _Changes, encoding: str, *, is_announced: bool
-    ) -> None:
+    async def _keep_open(self, exchange: Exchange, changes: _Changes, *, is_announced: bool) -> None:
         """Sends items, a line when a drain begins or ends, and heartbeats, until the client or the sidecar ends.
 
         ``is_announced``: whether the client has read that there is a drain.
@@ -117,10 +166,10 @@ class OpenSessions:
         sidecar, gone = self._sidecar, exchange.connection.gone
         due = sidecar.now + HEARTBEAT_SECONDS
         while not gone.is_set():
-            claims = await changes.next(max(due - sidecar.now, 0.0))
+            line = await changes.next(max(due - sidecar.now, 0.0))
             is_draining = sidecar.draining.is_set()
-            if claims:
-                await self._send_items(exchange, claims, encoding)
+            if line is not None:
+                await self._send_items(exchange, changes, line)
                 due = sidecar.now + HEARTBEAT_SECONDS
             elif is_draining != is_announced or sidecar.now >= due:
                 is_announced = is_draining
@@ -131,38 +180,32 @@ class OpenSessions:
         if not gone.is_set():
             await exchange.stream(b"", more=False)
 
-    def _take_back(self, connection: Connection) -> None:
-        """Returns the items of a line that is not sent."""
-        tokens, connection.handed = connection.handed, ()
-        if tokens:
-            self._sidecar.give_back_unread(tokens)
-
-    async def _send_items(self, exchange: Exchange, claims: list[Claim], encoding: str) -> None:
+    async def _send_items(self, exchange: Exchange, changes: _Changes, line: _Line) -> None:
         """Sends a line and waits until the client has read it, or all but the last 16 KiB of it.
 
-        If other lines use all the memory for unread lines, the items go back to the head of the queue, uncounted.
+        In a drain its items go back instead, and so do those of the line after it. A line is left out if the client has
+        returned all its items (see :meth:`window`).
         """
-        connection, line = exchange.connection, Share()
-        body = claims_body(claims, encoding, draining=self._sidecar.draining.is_set())
-        claims.clear()
-        size = 2 * len(body)
-        has_room = await line.take(self._unread, size, 0.0)
+        connection, draining, in_flight = exchange.connection, self._sidecar.draining, self._sidecar.in_flight
+        is_wanted = any(token in in_flight for token in line.tokens)
+        if not is_wanted or connection.gone.is_set() or draining.is_set():
+            changes.take_back(line)
+            return
+        connection.hand(line.tokens, self._sidecar.give_back_unread)
+        body, line.body = line.body, b""
         try:
-            if connection.gone.is_set() or not has_room:
-                self._take_back(connection)
-                del body
-                exchange.share.end()
-                await line.take(self._unread, size, HEARTBEAT_SECONDS)
-                return
-            exchange.share.end()
             await exchange.stream(body)
             del body
-            await connection.flushed.wait()
+            if not connection.flushed.is_set():
+                await first_of(None, connection.flushed, draining)
+                if draining.is_set():
+                    changes.take_back_next()
+                await connection.flushed.wait()
             # A write that failed is reported to the protocol, which returns the items, in this turn of the loop.
             await asyncio.sleep(0)
-            connection.handed = ()  # the client may have read it; what it does not end is counted as a crash
+            connection.clear_handed()  # the client may have read it; what it does not end is counted as a crash
         finally:
-            line.end()
+            line.share.end()
 
 
 def _line(value: Session | Draining) -> bytes:

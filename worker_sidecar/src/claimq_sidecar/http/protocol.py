@@ -69,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = self._in_message = True
         self._size = self._fields = self._quiet = 0
-        self.connection.handed = ()
+        self.connection.clear_handed()
         self.scope[KEY] = self.connection  # type: ignore[typeddict-unknown-key]  # ASGI lets servers add keys of their own
 
     def on_url(self, url: bytes) -> None:
@@ -248,7 +248,7 @@ class AppProtocol(BoundedProtocol):
             super().data_received(data)
             return
         path, body = plain
-        self.connection.handed = ()
+        self.connection.clear_handed()
         scope = {"path": path, KEY: self.connection, COMPLETE: True}
         self.cycle = cycle = PlainCycle(scope, body, self.transport, self.flow, self._on_plain_response)  # type: ignore[assignment]  # it has what uvicorn uses of a cycle
         task = self.loop.create_task(cycle.run(cast("App", self.app)))  # pyright: ignore[reportUnknownMemberType]  # as uvicorn types it
@@ -272,9 +272,8 @@ class AppProtocol(BoundedProtocol):
         was_unread = exc is not None or self._is_cut_off or not self.connection.flushed.is_set()
         super().connection_lost(exc)
         connection = self.connection
-        if was_unread and connection.handed and connection.on_unread is not None:
-            connection.on_unread(connection.handed)
-            connection.handed = ()
+        if was_unread and connection.on_unread is not None:
+            connection.on_unread(connection.clear_handed())
 
 
 class _HeadWithBody:

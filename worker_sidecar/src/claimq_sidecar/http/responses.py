@@ -192,10 +192,10 @@ def outcomes_of(answers: Iterable[Answer]) -> Outcomes:
 def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
     """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
     if earlier is not None:
-        return Outcome(outcome.token, model.Verdict.ALREADY_DONE.value, earlier=earlier)
+        return Outcome(outcome.token, model.Verdict.ALREADY_DONE, earlier=earlier)
     return Outcome(
         outcome.token,
-        outcome.verdict.value,
+        outcome.verdict,
         id=_if_set(outcome.id),
         delay=_if_set(outcome.delay),
         lease_until=_if_set(outcome.lease_until),

@@ -76,7 +76,10 @@ class Exchange:
     def header(self, name: str) -> str | None:
         """The first header of that name; None if there is none."""
         wanted = name.lower().encode()
-        return next((value.decode("latin-1") for key, value in self._headers if key == wanted), None)
+        for key, value in self._headers:
+            if key == wanted:
+                return value.decode("latin-1")
+        return None
 
     async def body(self) -> bytes:
         """The whole body.

@@ -1,7 +1,9 @@
 """Selects the workers that a scale-down removes, and marks them by deletion cost. Pure.
 
-A ReplicaSet deletes pods with the lowest deletion cost first, among pods of equal readiness. The cost is therefore
-written just before the number of replicas is lowered, and the pods are checked once more in between.
+A ReplicaSet deletes pods that are not ready first, and among pods of equal readiness those with the lowest deletion
+cost. The cost is therefore written just before the number of replicas is lowered, and the pods are checked once more in
+between. A busy worker that is not ready, as for a second or two after its start, would go whatever the costs are: the
+number is lowered when it is ready.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from claimq_operator.kubernetes_api.worker_pods import WorkerPod
 VICTIM_COST = -1000
 SETTLE_SECONDS = 1.0
 """Time between marking pods and lowering the number, in which the cluster's controllers see the marks."""
+
+READY_SECONDS = 30.0
+"""How long a scale-down waits for busy workers that are not ready. An app may never be, and work all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
 
 
 def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks, now: float) -> Step:
-    """The next step from ``current`` replicas down to ``wanted``: mark the victims, wait, then lower the number.
+    """The next step from ``current`` replicas down to ``wanted``: mark the victims, wait, then lower the number. It
+    waits for :data:`SETTLE_SECONDS`, or up to :data:`READY_SECONDS` for busy workers that are not ready.
 
     Victims that claimed items in between are spared, and the number is lowered by the remaining ones only: with short
     items, a full set of victims would never stay idle for long enough. Later passes mark the rest.
@@ -65,8 +71,17 @@ def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks
     }
     if costs or victims != marks.victims:
         return Step(costs, None, Marks(victims, now))
-    has_settled = now - marks.at >= SETTLE_SECONDS
+    longest = READY_SECONDS if _loses_others(present, victims) else SETTLE_SECONDS
+    has_settled = now - marks.at >= longest
     return Step({}, wanted + surplus - len(victims) if has_settled else None, marks)
+
+
+def _loses_others(present: Sequence[WorkerPod], victims: frozenset[str]) -> bool:
+    """Whether the ReplicaSet would delete a busy pod before a victim, because only the victim is ready."""
+    has_ready_victims = any(pod.is_ready for pod in present if pod.name in victims)
+    return has_ready_victims and any(
+        pod.busy and not pod.is_ready for pod in present if pod.name not in victims
+    )
 
 
 def _left_of(marked: frozenset[str], present: Sequence[WorkerPod], surplus: int) -> frozenset[str]:

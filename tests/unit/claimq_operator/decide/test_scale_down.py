@@ -62,6 +62,29 @@ def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
     assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
 
 
+def starting(*, is_victim_ready: bool, is_busy_ready: bool, busy: int = 1) -> tuple[WorkerPod, ...]:
+    """A marked victim "a", and "b" that has so many items."""
+    there = [pod_body("a", cost=VICTIM_COST, ready=is_victim_ready), pod_body("b", ready=is_busy_ready)]
+    return read_pods(there, [WorkerInfo(worker_name("b"), busy, 0.0)])
+
+
+def test_a_scale_down_waits_until_a_busy_worker_is_ready() -> None:
+    # Otherwise the ReplicaSet would delete that one: readiness counts more than the deletion cost.
+    marks, unready = Marks(frozenset("a"), 10.0), starting(is_victim_ready=True, is_busy_ready=False)
+    assert step_down(unready, 2, 1, marks, 15.0).replicas is None
+    assert step_down(starting(is_victim_ready=True, is_busy_ready=True), 2, 1, marks, 16.0).replicas == 1
+    assert step_down(unready, 2, 1, marks, 39.9).replicas is None
+    assert step_down(unready, 2, 1, marks, 40.0).replicas == 1, "it may never be ready"
+
+
+def test_a_scale_down_does_not_wait_for_a_worker_that_nothing_endangers() -> None:
+    marks = Marks(frozenset("a"), 10.0)
+    as_unready = starting(is_victim_ready=False, is_busy_ready=False)
+    assert step_down(as_unready, 2, 1, marks, 11.0).replicas == 1, "the costs decide between these"
+    idle = starting(is_victim_ready=True, is_busy_ready=False, busy=0)
+    assert step_down(idle, 2, 1, marks, 11.0).replicas == 1
+
+
 def test_a_victim_that_claimed_an_item_is_replaced_by_another() -> None:
     now_busy = pods("a", "b", busy=("a",), costs={"a": VICTIM_COST})
     step = step_down(now_busy, 2, 1, Marks(frozenset("a"), 10.0), 20.0)

@@ -5,7 +5,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,19 @@ from clusterkit import lifecycle
 from clusterkit.cgroups import Cgroup, named
 from clusterkit.commands import eventually
 from clusterkit.image_stores import image_store
+from clusterkit.images import make_base
 from clusterkit.layout import Layout
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.processes import Processes
-from clusterkit.toolchain import install_packages
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 HARNESS = Path(__file__).parents[1] / "src"
 # Of its own for each name of a cluster: two runs on one machine would take each other's down.
 NAME = f"{(os.environ.get('CLAIMQ_CLUSTER') or 'claimq')[:20]}-lifecycle"
+LONGEST_WAIT = 1200
+"""Seconds. The kernel has inotify instances for some six clusters, and other tests have clusters too."""
+WAITING = ("--wait", str(LONGEST_WAIT))
 PLACES = (
     "/run",
     "/var/lib",
@@ -63,10 +67,41 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(HARNESS)}
 
 
+@contextmanager
+def rising() -> Generator[subprocess.Popen[str]]:
+    """An `up` in the background, which the test ends; what it printed is shown if it ends early."""
+    with subprocess.Popen(
+        harness("up", *WAITING),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as up:
+        try:
+            yield up
+        finally:
+            up.kill()
+
+
+def comes_to(up: subprocess.Popen[str], what: str, is_there: Callable[[], bool]) -> None:
+    """Waits until `up` has come so far, for as long as it may wait for other clusters to go and then some."""
+
+    def is_so() -> bool:
+        assert up.poll() is None, f"it ended before {what}: {up.communicate()[0]}"
+        return is_there()
+
+    eventually(what, is_so, timeout=LONGEST_WAIT + 300, every=0.01)
+
+
 def said_by(*words: str, status: int = 0) -> str:
     """What the harness prints on both channels; it has to end with `status`."""
     done = subprocess.run(
-        harness(*words), env=environment(), capture_output=True, text=True, timeout=1500, check=False
+        harness(*words),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_WAIT + 600,
+        check=False,
     )
     said = done.stdout + done.stderr
     assert done.returncode == status, said
@@ -98,7 +133,7 @@ def no_cluster() -> Iterator[None]:
 
 @pytest.fixture
 def a_cluster() -> OwnCluster:
-    said_by("up")
+    said_by("up", *WAITING)
     return OwnCluster(layout())
 
 
@@ -185,9 +220,9 @@ def mounts_of(pids: set[int]) -> str:
 
 def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
     said_by("build")  # what is made once belongs to the cache and not to the cluster
-    install_packages(for_images=True)  # otherwise another process of this run may do so during the test
+    make_base()  # otherwise another process of this run may do so during the test
     before = machine()
-    said_by("up", "--nodes", "2")
+    said_by("up", "--nodes", "2", *WAITING)
     cluster = OwnCluster(layout())
     cluster.apply(MOUNTING_POD)
     cluster.kubectl("wait", "pod/mounting", "--for=condition=Ready", "--timeout=110s")
@@ -220,17 +255,13 @@ def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
 @pytest.mark.parametrize("stage", ["switch.space", "node-1.containerd", "node-1.kube-proxy"])
 def test_after_a_kill_on_the_way_up_the_next_up_leaves_exactly_one_cluster(stage: str) -> None:
     said_by("build")
-    rising = subprocess.Popen(
-        harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    eventually(f"{stage} was started", (layout().pids / f"{stage}.pid").exists, timeout=300, every=0.01)
-    rising.send_signal(signal.SIGKILL)
-    rising.wait()
+    with rising() as up:
+        comes_to(up, f"{stage} was started", (layout().pids / f"{stage}.pid").exists)
     remains = beginnings(Cgroup(layout().cgroup).processes())
     assert remains
     assert "it was not brought up to the end" in said_by("status", status=2)
 
-    assert "cleared away what was left" in said_by("up")
+    assert "cleared away what was left" in said_by("up", *WAITING)
 
     assert not same_ones(remains)
     once = (
@@ -256,12 +287,8 @@ def test_after_a_kill_on_the_way_up_the_next_up_leaves_exactly_one_cluster(stage
 
 def test_down_clears_away_what_a_killed_up_left() -> None:
     said_by("build")
-    rising = subprocess.Popen(
-        harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    eventually("the node was started", (layout().pids / "node-1.kubelet.pid").exists, timeout=300, every=0.01)
-    rising.kill()
-    rising.wait()
+    with rising() as up:
+        comes_to(up, "the node was started", (layout().pids / "node-1.kubelet.pid").exists)
     ours = beginnings(Cgroup(layout().cgroup).processes())
     assert ours
     assert NAME in lifecycle.names_of_all()  # what `down --all` goes through
@@ -273,21 +300,20 @@ def test_down_clears_away_what_a_killed_up_left() -> None:
 
 
 def test_a_kubelet_that_ends_before_it_has_registered_is_started_again() -> None:
-    rising = subprocess.Popen(
-        harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
     processes = Processes(layout())
-    eventually("the kubelet runs", lambda: processes.alive("node-1.kubelet"), timeout=300, every=0.01)
-    killed = processes.pid("node-1.kubelet")
-    assert processes.cgroup.signal(killed, signal.SIGKILL)
-    assert rising.wait(timeout=600) == 0
+    with rising() as up:
+        comes_to(up, "the kubelet runs", lambda: processes.alive("node-1.kubelet"))
+        killed = processes.pid("node-1.kubelet")
+        assert processes.cgroup.signal(killed, signal.SIGKILL)
+        said, _ = up.communicate(timeout=600)
+        assert up.returncode == 0, said
     assert processes.pid("node-1.kubelet") != killed
 
 
 def test_a_second_up_finds_the_cluster_and_leaves_it_alone(a_cluster: OwnCluster) -> None:
     before = Cgroup(layout().cgroup).processes()
     etcd = a_cluster.processes.pid("etcd")
-    assert said_by("up").startswith(f"the cluster '{NAME}' is up already")
+    assert said_by("up", *WAITING).startswith(f"the cluster '{NAME}' is up already")
     assert a_cluster.processes.pid("etcd") == etcd
     assert before & Cgroup(layout().cgroup).processes()
 
@@ -308,18 +334,15 @@ def test_a_cluster_with_a_dead_part_is_reported_and_replaced(a_cluster: OwnClust
     logs = a_cluster.ends_of_logs()
     assert {f"{daemon}, which has ended", "kube-scheduler", "node-1.kube-proxy"} <= logs.keys()
     assert "shared_informer" in logs["node-1.kube-proxy"]
-    said_by("up")
+    said_by("up", *WAITING)
     assert a_cluster.processes.pid("kube-scheduler") != scheduler
     assert lifecycle.ailments(layout()) == []
 
 
 def test_two_at_once_are_refused_with_the_number_of_the_first() -> None:
     said_by("build")
-    first = subprocess.Popen(
-        harness("up"), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        eventually("the first is at work", layout().state.exists, timeout=300, every=0.01)
+    with rising() as first:
+        comes_to(first, "it is at work", layout().state.exists)
         # Stopped, so that it is still at work however long the others take to ask.
         first.send_signal(signal.SIGSTOP)
         try:
@@ -331,9 +354,9 @@ def test_two_at_once_are_refused_with_the_number_of_the_first() -> None:
         finally:
             first.send_signal(signal.SIGCONT)
         # One that waits gets its turn, and finds the cluster there.
-        assert "is up already" in said_by("up", "--wait", "600")
-    finally:
-        assert first.wait(timeout=600) == 0
+        assert "is up already" in said_by("up", *WAITING)
+        said, _ = first.communicate(timeout=600)
+        assert first.returncode == 0, said
 
 
 def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -343,7 +366,12 @@ def test_an_up_that_fails_says_why_keeps_the_logs_and_leaves_nothing_else(tmp_pa
     broken.chmod(0o755)
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        harness("up"), env={**environment(), **path}, capture_output=True, text=True, timeout=600, check=False
+        harness("up", *WAITING),
+        env={**environment(), **path},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_WAIT + 600,
+        check=False,
     )
     assert done.returncode == 1
     assert "this containerd is broken" in done.stderr

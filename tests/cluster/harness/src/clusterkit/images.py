@@ -98,6 +98,17 @@ def build_image(
         return BuiltImage(full, archive)
 
 
+def make_base() -> None:
+    """Make the image that stands in for every FROM, unless it is there.
+
+    The first time on a machine, the tools for images make folders that stay: /run/mount, /etc/cni/net.d and
+    /var/lib/containers.
+    """
+    install_packages(for_images=True)
+    with exclusively(_store()):
+        _base_image()
+
+
 def image_of(program: Path, tag: str) -> BuiltImage:
     """The image called `tag` that is nothing but a static program; written once for each build and tag."""
     name = re.sub(r"[^A-Za-z0-9.]", "-", tag)

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
+import redis
+
 import claimq
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
 from claimq_bench.rivals import Lists, new_payloads
@@ -17,12 +19,14 @@ LONGEST = 300.0
 
 @dataclass
 class Found:
-    """What lists and consume cost, round by round; items per second of consume in one and in two processes."""
+    """What lists and consume cost, round by round; items per second in one and in two processes, of each."""
 
     lists: list[Cost] = field(default_factory=list[Cost])
     inline: list[Cost] = field(default_factory=list[Cost])
     one: list[float] = field(default_factory=list[float])
     two: list[float] = field(default_factory=list[float])
+    lists_one: list[float] = field(default_factory=list[float])
+    lists_two: list[float] = field(default_factory=list[float])
 
     def against_lists(self) -> Spread:
         return ratios(self.inline, self.lists, lambda cost: cost.rate)
@@ -30,26 +34,33 @@ class Found:
     def two_against_one(self) -> Spread:
         return Spread.of([a / b for a, b in zip(self.two, self.one, strict=True)])
 
+    def lists_two_against_one(self) -> Spread:
+        return Spread.of([a / b for a, b in zip(self.lists_two, self.lists_one, strict=True)])
+
 
 async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
     """The ways in turns. Raises WrongResult when items do not add up."""
     found = Found()
-    lists = Lists(bed)
+    lists = Lists(bed.client())
     async with claimq.connect(bed.url) as server:
         queue = server.queue("consume", worker="bench")
         for number in range(rounds + 1):
-            costs = await _of_lists(bed, lists, items), await _inline(bed, queue, items)
+            costs = await of_lists(bed, lists, items), await _inline(bed, queue, items)
             rates = [await _in_processes(bed, queue, items, count) for count in (1, 2)]
+            of_lists_in = [await _in_processes(bed, lists, items, count) for count in (1, 2)]
             if number:  # the first round warms up
                 found.lists.append(costs[0])
                 found.inline.append(costs[1])
                 found.one.append(rates[0])
                 found.two.append(rates[1])
+                found.lists_one.append(of_lists_in[0])
+                found.lists_two.append(of_lists_in[1])
     bed.empty()
     return found
 
 
-async def _of_lists(bed: Bed, lists: Lists, items: int) -> Cost:
+async def of_lists(bed: Bed, lists: Lists, items: int) -> Cost:
+    """Items that were enqueued before, taken and ended in pipelines of 100."""
     payloads = new_payloads(items, SIZE)
     await lists.enqueue(payloads, BATCH)
     with bed.measured(items) as cost:
@@ -78,13 +89,19 @@ async def _consume(queue: claimq.ReliableQueue) -> list[bytes]:
     return took
 
 
-async def _in_processes(bed: Bed, queue: claimq.ReliableQueue, items: int, count: int) -> float:
+async def _in_processes(bed: Bed, queue: claimq.ReliableQueue | Lists, items: int, count: int) -> float:
     """Each process is connected before the first begins; the clock stops when the last one is done."""
+    are_lists = isinstance(queue, Lists)
     payloads = new_payloads(items, SIZE)
     spawning = multiprocessing.get_context("spawn")
     pipes = [spawning.Pipe() for _ in range(count)]
     processes = [
-        spawning.Process(target=_work, args=(bed.url, theirs), daemon=True, name=f"bench-{number}")
+        spawning.Process(
+            target=_work_lists if are_lists else _work,
+            args=(bed.path, items // count, theirs) if are_lists else (bed.url, theirs),
+            daemon=True,
+            name=f"bench-{number}",
+        )
         for number, (_, theirs) in enumerate(pipes)
     ]
     try:
@@ -94,7 +111,7 @@ async def _in_processes(bed: Bed, queue: claimq.ReliableQueue, items: int, count
             theirs.close()
             must(ours.poll(LONGEST), "a consuming process does not start")
             ours.recv()
-        await queue.enqueue_many(payloads)
+        await (queue.enqueue(payloads, BATCH) if isinstance(queue, Lists) else queue.enqueue_many(payloads))
         start = time.perf_counter()
         for ours, _ in pipes:
             ours.send("go")
@@ -109,7 +126,7 @@ async def _in_processes(bed: Bed, queue: claimq.ReliableQueue, items: int, count
         for process in processes:
             process.join(5)
             process.kill()
-    must(sorted(took) == payloads, f"consume in {count} processes: an item is lost or repeated")
+    must(sorted(took) == payloads, f"{count} processes: an item is lost or repeated")
     return items / (max(ends) - start)
 
 
@@ -127,3 +144,13 @@ def _work(url: str, results: Connection) -> None:
             results.send((time.perf_counter(), took))
 
     asyncio.run(main())
+
+
+def _work_lists(path: str, items: int, results: Connection) -> None:
+    """The same with lists, for its part of the items."""
+    client = redis.Redis(unix_socket_path=path, protocol=2, socket_timeout=60)
+    client.ping()
+    results.send("ready")
+    results.recv()
+    took = asyncio.run(Lists(client).work_off(items, BATCH))
+    results.send((time.perf_counter(), took))

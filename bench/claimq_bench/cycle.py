@@ -42,9 +42,13 @@ class Row:
 async def measure(bed: Bed, setting: Setting, *, with_one_push: bool = False) -> Row:
     """Runs the rivals in turns (the first one changes with the round). Raises WrongResult when items do not add up."""
     async with claimq.connect(bed.url) as server:
-        rivals: list[Rival] = [Lists(bed), Streams(bed), Library(server.queue("cycle", worker="bench"))]
+        rivals: list[Rival] = [
+            Lists(bed.client()),
+            Streams(bed),
+            Library(server.queue("cycle", worker="bench")),
+        ]
         if with_one_push:
-            rivals.insert(1, Lists(bed, one_push=True))
+            rivals.insert(1, Lists(bed.client(), one_push=True))
         row = Row(setting)
         for rival in rivals:
             await _warm_up(rival, setting)

@@ -269,8 +269,9 @@ async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
         "items/s of two processes against one",
         found.two_against_one(),
         least=1.6,
-        limit="the server's core, and two cores for three processes",
+        limit="the server's core, and two cores for three processes; compare with lists",
     )
+    report.of_rounds("lists_two_processes_vs_one", "the same for lists", found.lists_two_against_one())
 
 
 async def _waiting(report: Report, bed: Bed, plan: Plan) -> None:

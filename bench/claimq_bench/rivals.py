@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import redis
+
 import claimq
 from claimq.model import Verdict
 from claimq_bench.meter import Bed, must
@@ -30,9 +32,9 @@ class Rival(Protocol):
 class Lists:
     """LPUSH, RPOPLPUSH to a list of what is in progress, LREM from there. Keeps items; nothing gives them back."""
 
-    def __init__(self, bed: Bed, *, one_push: bool = False) -> None:
+    def __init__(self, client: "redis.Redis", *, one_push: bool = False) -> None:
         self.name = "lists, one LPUSH a batch" if one_push else "lists"
-        self._client = bed.client()
+        self._client: Any = client
         self._main, self._busy, self._one_push = f"raw:{self.name}", f"raw:{self.name}:busy", one_push
 
     async def enqueue(self, payloads: Sequence[bytes], batch: int) -> None:

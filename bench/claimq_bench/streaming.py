@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from claimq.worker.wire import request
+from claimq_bench.consuming import of_lists
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.rivals import Lists
 from claimq_bench.through_sidecar import Sidecar, delivered
 from testkit.places import new_directory
 from testkit.processes import Process
@@ -20,6 +22,8 @@ WINDOW = 1_000
 ROUNDS = 3
 END_OF_HEAD = b"\r\n\r\n"
 LEAST = {"python": 80_000, "go": 100_000}
+LISTS = 94_500
+"""Items a second of lists in pipelines of 100 on the machine for which these targets were set."""
 
 
 def work(path: Path) -> None:
@@ -60,7 +64,7 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
         if language == "go" and not shutil.which("go"):
             report.note("Go is not installed")
             continue
-        rates, costs = zip(*await _rounds(bed, language, items), strict=True)
+        rates, costs, lists_rates = zip(*await _rounds(bed, language, items), strict=True)
         report.of_rounds(
             f"stream_items_per_second_{language}",
             f"an app in {language.title()}",
@@ -70,6 +74,13 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
             limit="Python's time in the sidecar, and the app's own time",
         )
         report.of_rounds(
+            f"stream_{language}_vs_lists_b100",
+            "the same, to lists in pipelines of 100",
+            Spread.of([rate / one for rate, one in zip(rates, lists_rates, strict=True)]),
+            least=least / LISTS,
+            limit="the same",
+        )
+        report.of_rounds(
             f"stream_sidecar_us_per_item_{language}",
             "processor time of the sidecar",
             Spread.of(costs),
@@ -77,13 +88,18 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
         )
 
 
-async def _rounds(bed: Bed, language: str, items: int) -> list[tuple[float, float]]:
+async def _rounds(bed: Bed, language: str, items: int) -> list[tuple[float, float, float]]:
+    """Items a second, microseconds of the sidecar for each, and items a second of lists, in turns."""
+    lists = Lists(bed.client())
     folder = new_directory()
     sidecar = Sidecar(bed, "stream")
     try:
         close = _go(folder, sidecar.socket) if language == "go" else _python(sidecar.socket)
         try:
-            return [await delivered(bed, sidecar, items) for _ in range(ROUNDS)]
+            return [
+                (*await delivered(bed, sidecar, items), (await of_lists(bed, lists, items // 4)).rate)
+                for _ in range(ROUNDS)
+            ]
         finally:
             close()
     finally:

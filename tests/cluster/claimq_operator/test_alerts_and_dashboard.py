@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 
 import claimq.blocking
+from claimq.metrics import ConsumerMetrics
 from testkit import debian, tiers
 from testkit.expressions import expressions, selectors
 from testkit.operator_world import World
+from testkit.ports import free_port
 from testkit.prometheus import Prometheus, programs, promtool
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
@@ -24,10 +27,27 @@ def prometheus_is_there() -> None:
 
 
 @pytest.fixture
+def program(world: World) -> Iterator[tuple[int, CollectorRegistry]]:
+    """The metrics of a program without a sidecar that has worked, and their port."""
+    registry, port = CollectorRegistry(), free_port()
+    with claimq.blocking.connect(world.redis.tcp_url) as server:
+        queue = server.queue("programs")
+        queue.enqueue("done")
+        queue.consume(str, observer=ConsumerMetrics(registry=registry), return_when_empty=True)
+    page, thread = start_http_server(port, "127.0.0.1", registry)
+    yield port, registry
+    page.shutdown()
+    page.server_close()
+    thread.join()
+
+
+@pytest.fixture
 def scraped(
-    world: World, items: Callable[..., claimq.blocking.BlockingQueue]
-) -> Iterator[tuple[Prometheus, str, str]]:
-    """A Prometheus, and the pages of an operator and a sidecar that have done everything that is counted."""
+    world: World,
+    items: Callable[..., claimq.blocking.BlockingQueue],
+    program: tuple[int, CollectorRegistry],
+) -> Iterator[tuple[Prometheus, str, str, str]]:
+    """A Prometheus, and the pages of an operator, a sidecar and a program that have done everything that is counted."""
     operator = world.operator()
     world.queue()
     queue = items()
@@ -40,15 +60,19 @@ def scraped(
         sidecar.ask("POST", "/v1/done", {"tokens": ["not a token"]})
         eventually_sync(lambda: operator.metric("claimq_queue_items", state="busy") == 1)
         labels = {"namespace": world.namespace, "name": "thumbs"}
-        with Prometheus(
-            {"operator": (operator.port, {}), "sidecar": (sidecar.health_port, labels)}
-        ) as server:
-            yield server, operator.get("/metrics")[1], sidecar.health("/metrics").body.decode()
+        jobs: dict[str, tuple[int, dict[str, str]]] = {
+            "operator": (operator.port, {}),
+            "sidecar": (sidecar.health_port, labels),
+            "program": (program[0], {}),
+        }
+        with Prometheus(jobs) as server:
+            own = sidecar.health("/metrics").body.decode()
+            yield server, operator.get("/metrics")[1], own, generate_latest(program[1]).decode()
     finally:
         sidecar.close()
 
 
-def test_each_expression_reads_series_that_exist(scraped: tuple[Prometheus, str, str]) -> None:
+def test_each_expression_reads_series_that_exist(scraped: tuple[Prometheus, str, str, str]) -> None:
     server, *pages = scraped
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)", "\n".join(pages), re.MULTILINE))
     for expression in expressions():
@@ -63,7 +87,7 @@ def test_each_expression_reads_series_that_exist(scraped: tuple[Prometheus, str,
                 )
 
 
-def test_promtool_finds_nothing_to_criticize(scraped: tuple[Prometheus, str, str]) -> None:
+def test_promtool_finds_nothing_to_criticize(scraped: tuple[Prometheus, str, str, str]) -> None:
     for page in scraped[1:]:
         checked = promtool("check", "metrics", given=page)
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from claimq.model import Claim, Item
+from claimq.model import Claim, Item, Priority
 from claimq_sidecar.push.cloud_events import Events
 from claimq_spec.manifest import PushMode
 
@@ -102,6 +102,15 @@ def test_headers_of_an_item_are_attributes_and_trace_context_is_a_header_too() -
     _, headers, body = sent(PushMode.BATCHED, item)
     assert "traceparent" not in headers
     assert json.loads(body)[0].items() >= attributes.items()
+
+
+def test_a_priority_is_an_attribute_unless_it_is_normal() -> None:
+    urgent = claim(priority=Priority.HIGH, header_pairs=(("priority", "a header"),))
+    _, headers, _ = sent(PushMode.BINARY, urgent)
+    assert (headers["ce-priority"], headers["ce-headerpriority"]) == ("high", "a%20header")
+    event = json.loads(sent(PushMode.STRUCTURED, urgent)[2])
+    assert (event["priority"], event["headerpriority"]) == ("high", "a header")
+    assert "ce-priority" not in sent(PushMode.BINARY, claim())[1]
 
 
 @pytest.mark.parametrize(

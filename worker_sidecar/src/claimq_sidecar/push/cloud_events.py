@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from claimq.model import Claim, Item
+from claimq.model import Claim, Item, Priority
 from claimq_sidecar.http.json_text import is_json, to_json
 from claimq_spec.manifest import PushMode
 
@@ -28,7 +28,7 @@ TRACING: Final = ("traceparent", "tracestate")
 _OWN: Final = frozenset(
     ("specversion", "type", "source", "id", "time", "datacontenttype", "data", "database64", "attempt", "client",
      "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken",
-     "deadline")
+     "deadline", "priority")
 )  # fmt: skip
 """Names that a header of an item does not get as an attribute."""
 
@@ -97,6 +97,8 @@ def _attributes(claim: Claim) -> Attributes:
         attributes["client"] = item.client
     if item.deadline is not None:
         attributes["deadline"] = _instant(item.deadline)
+    if item.priority is not Priority.NORMAL:
+        attributes["priority"] = item.priority
     for name, value in item.header_pairs:
         if name != _CONTENT_TYPE:
             key = name.replace("-", "")

@@ -13,13 +13,13 @@ from claimq.codec import check_name, kept_error
 from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.queue.owner import Owner, read_owner
-from claimq.queue.queue_part import QueuePart
+from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.redis_store.scripts import Arg
 
 
 def internals(queue: QueuePart) -> Internals:
     """The internal operations of a queue, on its connection and under its worker's name."""
-    return queue.seen_as(Internals)
+    return with_operations_of(Internals, queue)
 
 
 class Internals(QueuePart):

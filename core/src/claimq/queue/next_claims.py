@@ -8,7 +8,7 @@ from claimq import arguments
 from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome
 from claimq.queue.claiming import Claiming
-from claimq.queue.queue_part import QueuePart
+from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.queue.settling import Settling, outcomes_of
 from claimq.queue.token_groups import BATCH, Claims, TokenGroups
 from claimq.redis_store.durable import run_durably
@@ -17,7 +17,7 @@ from claimq.redis_store.scripts import Arg
 
 def next_claims(queue: QueuePart) -> NextClaims:
     """The operation for a :class:`claimq.ReliableQueue`, on its connection and under its worker's name."""
-    return queue.seen_as(NextClaims)
+    return with_operations_of(NextClaims, queue)
 
 
 class NextClaims(Claiming, Settling):

@@ -28,13 +28,6 @@ class QueuePart:
         self._connection = connection
         self._keys = Keys(name)
 
-    def seen_as(self, kind: type[P]) -> P:
-        """This queue with the operations of another class. Both are one object's state, so what one learns (such as
-        how many items get through a slow link) the other knows."""
-        part = kind.__new__(kind)
-        part.__dict__ = self.__dict__
-        return part
-
     @property
     def is_closed(self) -> bool:
         """Whether the connection is closed. Every call then raises StoreUnavailable."""
@@ -105,3 +98,11 @@ def _with_scores(reply: list[Any]) -> list[tuple[bytes, float]]:
     if reply and isinstance(reply[0], list | tuple):
         return [(member, float(score)) for member, score in reply]
     return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def with_operations_of(kind: type[P], queue: QueuePart) -> P:
+    """The queue with the operations of another class. They share their state: what one of them learns, such as how many
+    items get through a slow link, the other knows."""
+    part = kind.__new__(kind)
+    part.__dict__ = queue.__dict__
+    return part

@@ -43,8 +43,6 @@ _GENERATIONS = 3
 """How many times the workers may be replaced while those before still finish their items."""
 _EXPLAIN_AFTER = (0.0, 0.2, 0.8, 1.5)
 """Pauses in seconds before each attempt to record a cause."""
-_SEEN_LATE = 30.0
-"""Seconds that this process may take to see an exit, as on a busy machine: the sidecar may be as much earlier."""
 
 
 class QueueRunner:
@@ -343,7 +341,7 @@ class QueueRunner:
             await asyncio.sleep(pause)
             with suppress(ClaimqError):
                 explained = await internals(self.queue).explain(
-                    what.claim_name, what.error, within=time.monotonic() - began + _SEEN_LATE
+                    what.claim_name, what.error, within=time.monotonic() - began + what.since
                 )
                 if explained:
                     self.given_back[what.reason.value] += explained

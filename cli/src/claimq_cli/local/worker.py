@@ -25,6 +25,8 @@ from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
 _READY_POLL = 0.03
+_SEEN_LATE = 30.0
+"""Seconds that this process may take to see the end of an app, as on a busy machine. The sidecar sees it sooner."""
 _LONGEST_PREFIX = 60
 """Characters of the worker's name in the name under which its sidecar claims."""
 _KILLED_FROM_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM")
@@ -53,11 +55,15 @@ class WorkerContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToRelease:
-    """The name under which a sidecar claimed, whose claims are released, and why."""
+    """The name under which a sidecar claimed, whose claims are released, and why.
+
+    ``since``: how many seconds ago a crash with this cause happened at the earliest.
+    """
 
     claim_name: str
     reason: Reason
     error: str
+    since: float = 1.0
 
     @property
     def worker(self) -> str:
@@ -275,7 +281,12 @@ class Worker:
             self._report_exit(child, self._app_restarts)
             # Claims of a session were given back when it ended; this is for claims without a session.
             self._releasing = self.release(
-                ToRelease(self.claim_name, Reason.CRASHED, f"its app {child.how_it_ended()}")
+                ToRelease(
+                    self.claim_name,
+                    Reason.CRASHED,
+                    f"its app {child.how_it_ended()}",
+                    since=min(child.ran_for, _SEEN_LATE),
+                )
             )
         self.context.changed()
 

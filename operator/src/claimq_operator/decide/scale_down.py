@@ -23,10 +23,12 @@ READY_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The names of the marked pods, and when they were marked, by the caller's clock."""
+    """The names of the marked pods, and when they were marked, by the caller's clock. ``began_at``: when the first pods
+    were marked for this scale-down."""
 
     victims: frozenset[str] = frozenset()
     at: float = 0.0
+    began_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks
         if pod.deletion_cost != (VICTIM_COST if pod.name in victims else 0)
     }
     if costs or victims != marks.victims:
-        return Step(costs, None, Marks(victims, now))
-    longest = READY_SECONDS if _loses_others(present, victims) else SETTLE_SECONDS
-    has_settled = now - marks.at >= longest
+        return Step(costs, None, Marks(victims, now, marks.began_at if marks.victims else now))
+    is_held = _loses_others(present, victims) and now - marks.began_at < READY_SECONDS
+    has_settled = now - marks.at >= SETTLE_SECONDS and not is_held
     return Step({}, wanted + surplus - len(victims) if has_settled else None, marks)
 
 

@@ -70,15 +70,22 @@ def starting(*, is_victim_ready: bool, is_busy_ready: bool, busy: int = 1) -> tu
 
 def test_a_scale_down_waits_until_a_busy_worker_is_ready() -> None:
     # Otherwise the ReplicaSet would delete that one: readiness counts more than the deletion cost.
-    marks, unready = Marks(frozenset("a"), 10.0), starting(is_victim_ready=True, is_busy_ready=False)
+    marks, unready = Marks(frozenset("a"), 10.0, 10.0), starting(is_victim_ready=True, is_busy_ready=False)
     assert step_down(unready, 2, 1, marks, 15.0).replicas is None
     assert step_down(starting(is_victim_ready=True, is_busy_ready=True), 2, 1, marks, 16.0).replicas == 1
     assert step_down(unready, 2, 1, marks, 39.9).replicas is None
     assert step_down(unready, 2, 1, marks, 40.0).replicas == 1, "it may never be ready"
+    assert step_down(unready, 2, 1, Marks(frozenset("a"), 39.0, 10.0), 40.0).replicas == 1, "other victims"
+
+
+def test_a_change_of_victims_does_not_begin_the_wait_again() -> None:
+    there = pods("a", "b", "c", busy=("a",), costs={"a": VICTIM_COST})
+    assert step_down(there, 3, 2, Marks(frozenset("a"), 20.0, 5.0), 30.0).marks.began_at == 5.0
+    assert step_down(there, 3, 2, Marks(), 30.0).marks.began_at == 30.0
 
 
 def test_a_scale_down_does_not_wait_for_a_worker_that_nothing_endangers() -> None:
-    marks = Marks(frozenset("a"), 10.0)
+    marks = Marks(frozenset("a"), 10.0, 10.0)
     as_unready = starting(is_victim_ready=False, is_busy_ready=False)
     assert step_down(as_unready, 2, 1, marks, 11.0).replicas == 1, "the costs decide between these"
     idle = starting(is_victim_ready=True, is_busy_ready=False, busy=0)
@@ -98,7 +105,7 @@ def test_an_old_mark_is_removed_from_a_pod_that_stays() -> None:
 
 def test_marks_found_after_a_restart_are_waited_for_again() -> None:
     step = step_down(pods("a", "b", busy=("b",), costs={"a": VICTIM_COST}), 2, 1, Marks(), 50.0)
-    assert (step.costs, step.replicas, step.marks) == ({}, None, Marks(frozenset("a"), 50.0))
+    assert (step.costs, step.replicas, step.marks) == ({}, None, Marks(frozenset("a"), 50.0, 50.0))
 
 
 def test_nothing_is_marked_when_all_go() -> None:

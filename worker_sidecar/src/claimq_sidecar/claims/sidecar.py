@@ -198,9 +198,7 @@ class Sidecar:
             _log.info(LogEvent("claim_over_concurrency", asked=most, concurrency=limit))
 
     def give_back_unread(self, tokens: Sequence[str]) -> None:
-        """Returns claims that the app never got to the head of the queue, uncounted, in the background: the client
-        disconnected before it had read the response with them, or did not read what was before it.
-        """
+        """Returns claims that the app never got to the head of the queue, uncounted, in the background."""
         if tokens:
             self._in_background(self._give_back(tokens, cause="unread"))
 

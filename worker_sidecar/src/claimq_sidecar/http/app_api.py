@@ -85,7 +85,8 @@ class AppApi:
         """Replies, and keeps the memory of the response reserved until the client has read it."""
         tokens = tuple(claim.token for claim in claims)
         claims.clear()
-        exchange.connection.hand(tokens, self._sidecar.give_back_unread)
+        if tokens:  # else those of a response before this one may still be unread
+            exchange.connection.hand(tokens, self._sidecar.give_back_unread)
         await exchange.reply(body)
         exchange.share.shrink(2 * len(body))
         del body

@@ -46,21 +46,27 @@ class _Changes:
 
     async def next(self, within: float) -> _Line | None:
         """Waits for a change, at most ``within`` seconds; returns the line with items to deliver, if there is one."""
-        task = self._next = self._next or asyncio.ensure_future(self._prepare())
+        task = self._next = self._next or asyncio.ensure_future(self._prepare(0))
         await asyncio.wait({task}, timeout=within)
         if not task.done():
             return None
         line, self._next = task.result(), None
         if line is not None:
-            self._next = asyncio.ensure_future(self._prepare())
+            self._next = asyncio.ensure_future(self._prepare(line.share.size))
         return line
 
-    async def _prepare(self) -> _Line | None:
+    async def _prepare(self, expected: int) -> _Line | None:
         """The next line with items; None when there are none, and when other lines use all the memory for unread lines:
         then the items go back to the head of the queue, uncounted.
+
+        ``expected``: bytes of memory, those of the line that is sent now. Nothing is claimed unless as many are free.
         """
         claimed, line = Share(), Share()
+        tokens: tuple[str, ...] = ()
         try:
+            if expected and not await line.take(self._unread, expected, 0.0):
+                return None
+            line.end()
             claims = await self._sidecar.change(self._session, self._connection, claimed)
             if not claims:
                 return None
@@ -69,28 +75,33 @@ class _Changes:
             claims.clear()
             size = 2 * len(body)
             if await line.take(self._unread, size, 0.0):
-                return _Line(body, tokens, line)
-            self._sidecar.give_back_unread(tokens)
+                own, line, tokens = _Line(body, tokens, line), Share(), ()
+                return own
             del body
             claimed.end()
+            self._sidecar.give_back_unread(tokens)
+            tokens = ()
             await line.take(self._unread, size, HEARTBEAT_SECONDS)
-            line.end()
             return None
         finally:
+            self._sidecar.give_back_unread(tokens)  # of a line that could not be made
             claimed.end()
+            line.end()
 
-    def take_back(self, line: _Line) -> None:
-        """Returns the items of a line that is not sent to the head of the queue, uncounted."""
+    def take_back(self, line: _Line) -> tuple[str, ...]:
+        """Returns the items of an unsent line to the head of the queue, uncounted."""
+        line.body = b""
         line.share.end()
         self._sidecar.give_back_unread(line.tokens)
+        return line.tokens
 
-    def take_back_next(self) -> None:
-        """The same for the next line, if there is one already."""
+    def take_back_next(self) -> tuple[str, ...]:
+        """The same for the next line, if there is one already; returns the tokens of its items."""
         task = self._next
-        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
-            self._next = None
-            if (line := task.result()) is not None:
-                self.take_back(line)
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return ()
+        line, self._next = task.result(), None
+        return () if line is None else self.take_back(line)
 
     async def end(self) -> None:
         """Waits for a claim in progress. It ends by itself when the client is gone; its items go back then."""
@@ -108,6 +119,7 @@ class OpenSessions:
         """``unread``: bytes for lines with items that clients have not read yet."""
         self._sidecar = sidecar
         self._unread = unread
+        self._streams: dict[str, _Changes] = {}
 
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
@@ -131,7 +143,12 @@ class OpenSessions:
         """Changes the window of a stream."""
         session, wanted = window_request(await exchange.body())
         window = self._sidecar.window(wanted)
-        await exchange.reply_json(Window(window, self._sidecar.resize(session, window)))
+        tokens = self._sidecar.resize(session, window)
+        changes = self._streams.get(session)
+        if window == 0 and changes is not None:
+            returned = set(changes.take_back_next())
+            tokens = [token for token in tokens if token not in returned]
+        await exchange.reply_json(Window(window, tokens))
 
     def _first_line(self, session: OpenSession, lost: list[str] | None, window: int | None = None) -> Session:
         sidecar = self._sidecar
@@ -146,7 +163,9 @@ class OpenSessions:
         return Session(*values) if window is None else Stream(*values, window=window)
 
     async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
-        changes = _Changes(self._sidecar, session, exchange, encoding, self._unread)
+        changes = self._streams[session.id] = _Changes(
+            self._sidecar, session, exchange, encoding, self._unread
+        )
         connection = exchange.connection
         try:
             await exchange.begin_stream("application/x-ndjson")
@@ -156,6 +175,7 @@ class OpenSessions:
             self._sidecar.give_back_unread(connection.clear_handed())
             changes.take_back_next()
             self._sidecar.close_session(session)
+            del self._streams[session.id]
             await changes.end()
 
     async def _keep_open(self, exchange: Exchange, changes: _Changes, *, is_announced: bool) -> None:
@@ -166,7 +186,8 @@ class OpenSessions:
         sidecar, gone = self._sidecar, exchange.connection.gone
         due = sidecar.now + HEARTBEAT_SECONDS
         while not gone.is_set():
-            line = await changes.next(max(due - sidecar.now, 0.0))
+            is_known = sidecar.draining.is_set() == is_announced
+            line = await changes.next(max(due - sidecar.now, 0.0) if is_known else 0.0)
             is_draining = sidecar.draining.is_set()
             if line is not None:
                 await self._send_items(exchange, changes, line)

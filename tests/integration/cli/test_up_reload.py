@@ -67,8 +67,12 @@ def test_new_code_gets_the_next_items_and_the_old_finishes_its_own(
     eventually_sync(lambda: done(tmp_path) == ["a by new"])
     (tmp_path / "go").touch()
     eventually_sync(lambda: done(tmp_path) == ["a by new", "hold-1 by old"])
-    counts = claimq("status", "trial", "-o", "json").json["counters"]
-    assert (counts["done"], counts.get("crashes", 0), counts.get("unclaimed", 0)) == (2, 0, 0)
+
+    def counts() -> tuple[int, int, int]:
+        found = claimq("status", "trial", "-o", "json").json["counters"]
+        return found["done"], found.get("crashes", 0), found.get("unclaimed", 0)
+
+    eventually_sync(lambda: counts() == (2, 0, 0), why="the verdict comes after what the worker writes")
     up.until_pids("app", 1)
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import multiprocessing
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 
 import redis
@@ -32,10 +34,10 @@ class Found:
         return ratios(self.inline, self.lists, lambda cost: cost.rate)
 
     def two_against_one(self) -> Spread:
-        return Spread.of([a / b for a, b in zip(self.two, self.one, strict=True)])
+        return ratios(self.two, self.one, float)
 
     def lists_two_against_one(self) -> Spread:
-        return Spread.of([a / b for a, b in zip(self.lists_two, self.lists_one, strict=True)])
+        return ratios(self.lists_two, self.lists_one, float)
 
 
 async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
@@ -46,8 +48,17 @@ async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
         queue = server.queue("consume", worker="bench")
         for number in range(rounds + 1):
             costs = await of_lists(bed, lists, items), await _inline(bed, queue, items)
-            rates = [await _in_processes(bed, queue, items, count) for count in (1, 2)]
-            of_lists_in = [await _in_processes(bed, lists, items, count) for count in (1, 2)]
+            work = partial(_work, bed.url)
+            rates = [await _in_processes(items, count, work, queue.enqueue_many) for count in (1, 2)]
+            of_lists_in = [
+                await _in_processes(
+                    items,
+                    count,
+                    partial(_work_lists, bed.path, items // count),
+                    partial(lists.enqueue, batch=BATCH),
+                )
+                for count in (1, 2)
+            ]
             if number:  # the first round warms up
                 found.lists.append(costs[0])
                 found.inline.append(costs[1])
@@ -89,19 +100,18 @@ async def _consume(queue: claimq.ReliableQueue) -> list[bytes]:
     return took
 
 
-async def _in_processes(bed: Bed, queue: claimq.ReliableQueue | Lists, items: int, count: int) -> float:
+async def _in_processes(
+    items: int,
+    count: int,
+    work: Callable[[Connection], None],
+    enqueue: Callable[[list[bytes]], Awaitable[object]],
+) -> float:
     """Each process is connected before the first begins; the clock stops when the last one is done."""
-    are_lists = isinstance(queue, Lists)
     payloads = new_payloads(items, SIZE)
     spawning = multiprocessing.get_context("spawn")
     pipes = [spawning.Pipe() for _ in range(count)]
     processes = [
-        spawning.Process(
-            target=_work_lists if are_lists else _work,
-            args=(bed.path, items // count, theirs) if are_lists else (bed.url, theirs),
-            daemon=True,
-            name=f"bench-{number}",
-        )
+        spawning.Process(target=work, args=(theirs,), daemon=True, name=f"bench-{number}")
         for number, (_, theirs) in enumerate(pipes)
     ]
     try:
@@ -111,7 +121,7 @@ async def _in_processes(bed: Bed, queue: claimq.ReliableQueue | Lists, items: in
             theirs.close()
             must(ours.poll(LONGEST), "a consuming process does not start")
             ours.recv()
-        await (queue.enqueue(payloads, BATCH) if isinstance(queue, Lists) else queue.enqueue_many(payloads))
+        await enqueue(payloads)
         start = time.perf_counter()
         for ours, _ in pipes:
             ours.send("go")

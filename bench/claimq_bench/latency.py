@@ -42,7 +42,6 @@ class Latencies:
     """Milliseconds, one for each item, by way."""
 
     of: dict[str, list[float]]
-    rounds: int = ROUNDS
 
     def ratio(self, way: str, other: str, share: float = 0.5) -> Spread:
         """A percentile of one way over that of another, for each of the rounds."""
@@ -53,8 +52,8 @@ class Latencies:
         return self._by_round(lambda one, two: statistics.median(one) - statistics.median(two), way, other)
 
     def _by_round(self, figure: Callable[[list[float], list[float]], float], way: str, other: str) -> Spread:
-        size = len(self.of[way]) // self.rounds
-        parts = [slice(at, at + size) for at in range(0, size * self.rounds, size)]
+        size = len(self.of[way]) // ROUNDS
+        parts = [slice(at, at + size) for at in range(0, size * ROUNDS, size)]
         return Spread.of([figure(self.of[way][part], self.of[other][part]) for part in parts])
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import redis
 
@@ -15,6 +16,7 @@ PERSISTENT = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-
 """A queue that must keep its items runs with persistence. The log is rewritten between measurements only."""
 VOLATILE = {"appendonly": "no"}
 LONGEST_REWRITE_SECONDS = 120.0
+T = TypeVar("T")
 
 
 class WrongResult(Exception):
@@ -166,6 +168,6 @@ class Bed:
         self.server.close()
 
 
-def ratios(over: Sequence[Cost], under: Sequence[Cost], value: Callable[[Cost], float]) -> Spread:
+def ratios(over: Sequence[T], under: Sequence[T], value: Callable[[T], float]) -> Spread:
     """One figure over the other, round by round."""
     return Spread.of([value(a) / value(b) for a, b in zip(over, under, strict=True)])

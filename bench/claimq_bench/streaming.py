@@ -12,7 +12,7 @@ from pathlib import Path
 from claimq.worker.wire import request
 from claimq_bench.consuming import of_lists
 from claimq_bench.figures import Report
-from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.meter import Bed, Spread, must, ratios
 from claimq_bench.rivals import Lists
 from claimq_bench.through_sidecar import Sidecar, delivered
 from testkit.places import new_directory
@@ -76,7 +76,7 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
         report.of_rounds(
             f"stream_{language}_vs_lists_b100",
             "the same, to lists in pipelines of 100",
-            Spread.of([rate / one for rate, one in zip(rates, lists_rates, strict=True)]),
+            ratios(rates, lists_rates, float),
             least=least / LISTS,
             limit="the same",
         )

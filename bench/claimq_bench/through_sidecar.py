@@ -17,7 +17,7 @@ from typing import Literal
 
 import claimq
 import claimq.worker
-from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.meter import Bed, Spread, must, ratios
 from claimq_bench.rivals import new_payloads
 from testkit.places import new_directory
 from testkit.ports import free_port
@@ -47,8 +47,7 @@ class Rates:
     @classmethod
     def of(cls, rounds: Sequence[tuple[float, float]], round_trips: Sequence[float]) -> "Rates":
         items, costs = zip(*rounds, strict=True)
-        ratios = [rate / one for rate, one in zip(items, round_trips, strict=True)]
-        return cls(Spread.of(items), Spread.of(ratios), Spread.of(costs))
+        return cls(Spread.of(items), ratios(items, round_trips, float), Spread.of(costs))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 HARNESS = Path(__file__).parents[1] / "src"
 # Of its own for each name of a cluster: two runs on one machine would take each other's down.
 NAME = f"{(os.environ.get('CLAIMQ_CLUSTER') or 'claimq')[:20]}-lifecycle"
-LONGEST_WAIT = 1200
-"""Seconds. The kernel has inotify instances for some six clusters, and other tests have clusters too."""
+LONGEST_WAIT = 500
+"""Seconds; a test may take 900. The kernel has inotify instances for some six clusters, and other tests have clusters
+too."""
 WAITING = ("--wait", str(LONGEST_WAIT))
 PLACES = (
     "/run",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import UNSET
 
@@ -25,9 +25,9 @@ HEARTBEAT_SECONDS = 10.0
 class _Line:
     """A line with items, which the client has not got yet. ``share``: its memory."""
 
-    body: bytes
     tokens: tuple[str, ...]
-    share: Share
+    body: bytes = b""
+    share: Share = field(default_factory=Share)
 
 
 class _Changes:
@@ -61,32 +61,36 @@ class _Changes:
 
         ``expected``: bytes of memory, those of the line that is sent now. Nothing is claimed unless as many are free.
         """
-        claimed, line = Share(), Share()
-        tokens: tuple[str, ...] = ()
+        if expected and not await self._has_room(expected, 0.0):
+            return None
+        claimed = Share()
         try:
-            if expected and not await line.take(self._unread, expected, 0.0):
-                return None
-            line.end()
             claims = await self._sidecar.change(self._session, self._connection, claimed)
             if not claims:
                 return None
-            tokens = tuple(claim.token for claim in claims)
-            body = claims_body(claims, self._encoding, draining=False)
+            line = _Line(tuple(claim.token for claim in claims))
+            try:
+                line.body = claims_body(claims, self._encoding, draining=False)
+            except BaseException:
+                self.take_back(line)
+                raise
             claims.clear()
-            size = 2 * len(body)
-            if await line.take(self._unread, size, 0.0):
-                own, line, tokens = _Line(body, tokens, line), Share(), ()
-                return own
-            del body
-            claimed.end()
-            self._sidecar.give_back_unread(tokens)
-            tokens = ()
-            await line.take(self._unread, size, HEARTBEAT_SECONDS)
-            return None
+            size = 2 * len(line.body)
+            if await line.share.take(self._unread, size, 0.0):
+                return line
+            self.take_back(line)
         finally:
-            self._sidecar.give_back_unread(tokens)  # of a line that could not be made
             claimed.end()
-            line.end()
+        await self._has_room(size, HEARTBEAT_SECONDS)
+        return None
+
+    async def _has_room(self, size: int, within: float) -> bool:
+        """Whether so many bytes for unread lines are free, or will be ``within`` seconds. Reserves none."""
+        share = Share()
+        try:
+            return await share.take(self._unread, size, within)
+        finally:
+            share.end()
 
     def take_back(self, line: _Line) -> tuple[str, ...]:
         """Returns the items of an unsent line to the head of the queue, uncounted."""
@@ -119,7 +123,7 @@ class OpenSessions:
         """``unread``: bytes for lines with items that clients have not read yet."""
         self._sidecar = sidecar
         self._unread = unread
-        self._streams: dict[str, _Changes] = {}
+        self._open: dict[str, _Changes] = {}
 
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
@@ -144,7 +148,7 @@ class OpenSessions:
         session, wanted = window_request(await exchange.body())
         window = self._sidecar.window(wanted)
         tokens = self._sidecar.resize(session, window)
-        changes = self._streams.get(session)
+        changes = self._open.get(session)
         if window == 0 and changes is not None:
             returned = set(changes.take_back_next())
             tokens = [token for token in tokens if token not in returned]
@@ -163,9 +167,7 @@ class OpenSessions:
         return Session(*values) if window is None else Stream(*values, window=window)
 
     async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
-        changes = self._streams[session.id] = _Changes(
-            self._sidecar, session, exchange, encoding, self._unread
-        )
+        changes = self._open[session.id] = _Changes(self._sidecar, session, exchange, encoding, self._unread)
         connection = exchange.connection
         try:
             await exchange.begin_stream("application/x-ndjson")
@@ -175,7 +177,7 @@ class OpenSessions:
             self._sidecar.give_back_unread(connection.clear_handed())
             changes.take_back_next()
             self._sidecar.close_session(session)
-            del self._streams[session.id]
+            del self._open[session.id]
             await changes.end()
 
     async def _keep_open(self, exchange: Exchange, changes: _Changes, *, is_announced: bool) -> None:

@@ -98,19 +98,21 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
     """The item in an envelope. Any other value is the payload of an item that another Redis client pushed; its id is
     made of the claim's number. ``lua/lib/envelope.lua`` has the same rules."""
     header = _HEADER.match(raw)
-    meta = None if header is None else _read_meta(header[4])
-    if header is None or meta is None:
-        number = number_of(token) if token else ""
-        return Item(id=f"bare-{number}", payload=raw, enqueued_at=0.0, first_enqueued_at=0.0)
-    at = int(header[2]) / 1000
+    if header is None:
+        return _bare(raw, token)
+    item_id, entered_at, name, text = header.groups()
+    meta = _read_meta(text)
+    if meta is None:
+        return _bare(raw, token)
+    at = int(entered_at) / 1000
     payload = raw[header.end() :]
-    client = None if header[3] == b"-" else header[3].decode("ascii")
+    client = None if name == b"-" else name.decode("ascii")
     if not meta:
-        return Item(header[1].decode("ascii"), payload, at, at, client)
+        return Item(item_id.decode("ascii"), payload, at, at, client)
     options = meta.get("options", {})
     deadline, max_requeues = read_limits(options)
     return Item(
-        id=header[1].decode("ascii"),
+        id=item_id.decode("ascii"),
         payload=payload,
         enqueued_at=at,
         first_enqueued_at=meta.get("first_at", round(at * 1000)) / 1000,
@@ -128,6 +130,11 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         max_requeues=max_requeues,
         priority=read_priority(options),
     )
+
+
+def _bare(payload: bytes, token: str) -> Item:
+    number = number_of(token) if token else ""
+    return Item(id=f"bare-{number}", payload=payload, enqueued_at=0.0, first_enqueued_at=0.0)
 
 
 def _read_meta(text: bytes) -> dict[str, Any] | None:

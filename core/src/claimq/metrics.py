@@ -59,10 +59,13 @@ class ItemSeconds:
         self._counts = [0] * len(_BOUNDS)
         self._sum = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Adds an item. A negative value counts as 0: clocks were compared a moment apart."""
-        self._counts[bisect_left(_BUCKETS, seconds)] += 1
-        self._sum += max(seconds, 0.0)
+    def observe(self, *items: float) -> None:
+        """Adds items, by their seconds. A negative value counts as 0: clocks were compared a moment apart."""
+        counts = self._counts
+        for seconds in items:
+            counts[bisect_left(_BUCKETS, seconds)] += 1
+            if seconds > 0:
+                self._sum += seconds
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
         """Adds the present counts, for a scrape."""

@@ -7,18 +7,9 @@ reset, so each claim call adds a new random nonce (docs/decisions/0012).
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 _OF_ANY_RELEASE = re.compile(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?")
 _TOKEN = re.compile(r"([!-.0-~]+)/([0-9]{1,16})\.([A-Za-z0-9_-]{8})")
-
-
-class Token(NamedTuple):
-    """The parts of a token."""
-
-    worker: str
-    number: int
-    nonce: str
 
 
 def make_token(worker: str, number: int, nonce: str) -> str:
@@ -26,10 +17,10 @@ def make_token(worker: str, number: int, nonce: str) -> str:
     return f"{worker}/{number}.{nonce}"
 
 
-def read_token(text: str) -> Token | None:
-    """The parts of a token; None for other text."""
+def worker_of(text: str) -> str | None:
+    """The worker of a token; None for other text."""
     found = _TOKEN.fullmatch(text)
-    return Token(found[1], int(found[2]), found[3]) if found else None
+    return found[1] if found else None
 
 
 def number_of(text: str) -> int:

@@ -39,8 +39,8 @@ def a_claim(token: str, *, enqueued_at: float = 0.0, claimed_at: float) -> Claim
 def test_an_observation_is_in_its_bucket_and_in_all_above(registry: CollectorRegistry) -> None:
     histogram = ItemHistogram("item_seconds", "Time of items.")
     registry.register(histogram)
-    for seconds in (-0.01, 0.5, 0.51, 100_000.0):
-        histogram.series().observe(seconds)
+    histogram.series().observe(-0.01)
+    histogram.series().observe(0.5, 0.51, 100_000.0)
     found = samples(registry)
     bounds = ("0.001", "0.5", "1.0", "86400.0", "+Inf")
     assert [found[f'item_seconds_bucket{{le="{bound}"}}'] for bound in bounds] == [1, 2, 3, 3, 4]

@@ -5,6 +5,7 @@ Exit codes: 0 after a drain, 1 if it cannot listen or a loop fails, 2 for invali
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ def main() -> int:
     would run until its grace period has ended.
     """
     signal.signal(signal.SIGTERM, _exit)
+    gc.disable()  # for a fifth of the time that the modules take
     from claimq_sidecar.http.listening import open_early
 
     app_socket = open_early(os.environ)

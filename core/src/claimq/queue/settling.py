@@ -235,12 +235,16 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
     by_token = dict(zip(groups.sent, verdicts, strict=True))
+    known = {word: _read_verdict(word) for word in {"lost", *verdicts}}  # few words, and many claims
     outcomes: list[Outcome] = []
     for token in groups.tokens:
-        word, _, delay = by_token.pop(token, "lost").partition(":")
-        verdict = _VERDICTS[word]
+        verdict, delay = known[by_token.pop(token, "lost")]
         renewed = lease_until if verdict is Verdict.RENEWED else None
-        outcomes.append(
-            Outcome(token, verdict, groups.ids.get(token), int(delay) / 1000 if delay else None, renewed)
-        )
+        outcomes.append(Outcome(token, verdict, groups.ids.get(token), delay, renewed))
     return outcomes
+
+
+def _read_verdict(text: str) -> tuple[Verdict, float | None]:
+    """A verdict, and its delay in seconds if it has one."""
+    word, _, delay = text.partition(":")
+    return _VERDICTS[word], int(delay) / 1000 if delay else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.model import Claim
-from claimq.tokens import Token, make_token, may_be_token, read_token
+from claimq.tokens import make_token, may_be_token, worker_of
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
@@ -53,8 +53,8 @@ class TokenGroups:
             else:
                 token = claim
             tokens.append(token)
-            if parts := _read(token):
-                by_worker.setdefault(parts.worker, []).append(token)
+            if worker := _worker(token):
+                by_worker.setdefault(worker, []).append(token)
         sent: list[str] = []
         words: list[str | int] = [len(by_worker)]
         for worker, own in by_worker.items():
@@ -78,13 +78,12 @@ class TokenGroups:
         return [cls.of(every[start : start + BATCH]) for start in range(0, len(every), BATCH)]
 
 
-def _read(token: object) -> Token | None:
+def _worker(token: object) -> str | None:
     if not isinstance(token, str):
         raise _not_a_claim(token)
-    if parts := read_token(token):
-        return parts
-    if may_be_token(token):
-        return None
+    worker = worker_of(token)
+    if worker is not None or may_be_token(token):
+        return worker
     raise ValueError(
         f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} (the token attribute of a Claim)"
     )

@@ -7,7 +7,7 @@ import pytest
 from claimq.model import Claim, Item
 from claimq.queue.claiming import new_nonce
 from claimq.queue.token_groups import TokenGroups
-from claimq.tokens import Token, make_token, number_of, read_token
+from claimq.tokens import make_token, number_of, worker_of
 
 NO_TOKENS = [
     "", "nonsense", "/", "w/", "w/x", "w/1", "w/1.", "w/1.AAAAAAA", "w/1.AAAAAAAAA", "w/1.AAAA AAA", "w/.AAAAAAAA",
@@ -66,10 +66,11 @@ def test_more_than_a_thousand_go_in_several_calls() -> None:
 
 def test_a_token_is_read_as_it_was_made() -> None:
     nonce = new_nonce("instance-id_")
-    assert read_token(make_token("a.b-1", 1795232291850000, nonce)) == Token("a.b-1", 1795232291850000, nonce)
+    token = make_token("a.b-1", 1795232291850000, nonce)
+    assert (worker_of(token), number_of(token)) == ("a.b-1", 1795232291850000)
     assert len({new_nonce("instance-id_") for _ in range(1000)}) == 1000
 
 
-def test_what_is_no_token_has_no_parts_and_no_number() -> None:
-    assert [read_token(text) for text in NO_TOKENS] == [None] * len(NO_TOKENS)
+def test_what_is_no_token_has_no_worker_and_no_number() -> None:
+    assert [worker_of(text) for text in NO_TOKENS] == [None] * len(NO_TOKENS)
     assert [number_of(text) for text in NO_TOKENS] == [0] * len(NO_TOKENS)

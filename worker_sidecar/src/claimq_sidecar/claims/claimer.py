@@ -223,4 +223,7 @@ class Claimer:
 
 
 def _size(item: Item) -> int:
-    return len(item.payload) + sum(len(name) + len(value) for name, value in item.header_pairs)
+    size = len(item.payload)
+    for name, value in item.header_pairs:
+        size += len(name) + len(value)
+    return size

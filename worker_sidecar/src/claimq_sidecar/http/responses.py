@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -18,11 +18,10 @@ _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """How many times larger a payload may be as a JSON string. Only control characters exceed this."""
 _SMALL: Final = 64 * 1024
-_T = TypeVar("_T")
 
 
-class Response(Struct, forbid_unknown_fields=True):
-    """The body of a response, or an object in one."""
+class Response(Struct, forbid_unknown_fields=True, gc=False):
+    """The body of a response, or an object in one. None is part of a cycle, so the garbage collector skips them."""
 
 
 class Claim(Response):
@@ -193,13 +192,14 @@ def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
     """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
     if earlier is not None:
         return Outcome(outcome.token, model.Verdict.ALREADY_DONE, earlier=earlier)
-    return Outcome(
-        outcome.token,
-        outcome.verdict,
-        id=_if_set(outcome.id),
-        delay=_if_set(outcome.delay),
-        lease_until=_if_set(outcome.lease_until),
-    )
+    whole = Outcome(outcome.token, outcome.verdict)
+    if outcome.id is not None:
+        whole.id = outcome.id
+    if outcome.delay is not None:
+        whole.delay = outcome.delay
+    if outcome.lease_until is not None:
+        whole.lease_until = outcome.lease_until
+    return whole
 
 
 def enqueued_of(done: model.Enqueued) -> Enqueued:
@@ -241,7 +241,3 @@ def _as_text(payload: bytes) -> bytes | None:
         return to_json(payload.decode())
     except UnicodeDecodeError:
         return None
-
-
-def _if_set(value: _T | None) -> _T | UnsetType:
-    return UNSET if value is None else value

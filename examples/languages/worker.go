@@ -81,9 +81,10 @@ type verdict struct {
 
 // worker has the items in progress, by their tokens.
 type worker struct {
+	opening  sync.Mutex // while a stream is opened
+	session  string     // of the last stream
 	lock     sync.Mutex
 	tokens   map[string]bool
-	session  string
 	stopping bool // begin no more items
 	ended    sync.WaitGroup
 	verdicts chan verdict
@@ -128,35 +129,52 @@ func (w *worker) settle() {
 	}
 }
 
-// read begins each item of a stream until the stream breaks. The stream takes over the items in progress.
-func (w *worker) read(stop func()) error {
+// open opens a stream, which takes over the items in progress, and returns its lines after the first.
+func (w *worker) open(ctx context.Context, stop func()) (*json.Decoder, error) {
+	w.opening.Lock()
+	defer w.opening.Unlock()
 	w.lock.Lock()
-	tokens := []string{}
+	stopping, tokens := w.stopping, []string{}
 	for token := range w.tokens {
 		tokens = append(tokens, token)
 	}
 	w.lock.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	if stopping {
+		return nil, errors.New("stopping")
+	}
 	response, err := post(ctx, "/v1/stream", map[string]any{"tokens": tokens, "encoding": "text"})
+	if err != nil {
+		return nil, err
+	}
+	var first answer
+	lines := json.NewDecoder(response.Body)
+	if err := lines.Decode(&first); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != 200 {
+		return nil, errors.New(first.Detail)
+	}
+	w.session = first.Session
+	if first.Draining {
+		stop()
+	}
+	return lines, nil
+}
+
+// read begins each item of a stream until the stream breaks.
+func (w *worker) read(stop func()) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel() // closes the stream
+	silent := time.AfterFunc(silence, cancel)
+	defer silent.Stop()
+	lines, err := w.open(ctx, stop)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	silent := time.AfterFunc(silence, cancel)
-	defer silent.Stop()
-	for lines := json.NewDecoder(response.Body); ; silent.Reset(silence) {
+	for ; ; silent.Reset(silence) {
 		var line answer
 		if err := lines.Decode(&line); err != nil {
 			return err
-		}
-		if response.StatusCode != 200 {
-			return errors.New(line.Detail)
-		}
-		if line.Session != "" {
-			w.lock.Lock()
-			w.session = line.Session
-			w.lock.Unlock()
 		}
 		for _, one := range line.Claims {
 			w.begin(one)
@@ -171,8 +189,10 @@ func (w *worker) read(stop func()) error {
 func (w *worker) finish() {
 	w.lock.Lock()
 	w.stopping = true
-	session := w.session
 	w.lock.Unlock()
+	w.opening.Lock() // a stream that is being opened delivers items too
+	session := w.session
+	w.opening.Unlock()
 	if session != "" {
 		_, got := ask("/v1/window", map[string]any{"session": session, "window": 0})
 		rest := []string{}

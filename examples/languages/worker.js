@@ -11,7 +11,7 @@ const { setTimeout: sleep } = require('timers/promises')
 const SILENCE = 60_000 // milliseconds without a line after which a stream is broken
 const socketPath = process.env.CLAIMQ_SOCKET
 const working = new Map() // the items in progress: from the token to the promise of the end
-let session
+let opened // the promise of the last stream
 let stopping = false // begin no more items
 let stop
 const asked = new Promise((resolve) => { stop = () => { stopping = true; resolve() } })
@@ -84,13 +84,21 @@ async function * linesOf(response) {
   }
 }
 
-/** Begins each item of a stream. A new stream takes over the items in progress when the last one breaks. */
+/** Opens a stream, which takes over the items in progress, and reads its first line. */
+async function open() {
+  const lines = linesOf(await post('/v1/stream', { tokens: [...working.keys()], encoding: 'text' }))
+  const { value: first } = await lines.next()
+  if (!first?.session) throw new Error(first?.detail ?? 'the stream ended') // a refusal
+  if (first.draining) stop()
+  return { session: first.session, lines }
+}
+
+/** Begins each item of a stream, and opens another when it breaks. */
 async function readItems() {
   while (!stopping) {
     try {
-      for await (const line of linesOf(await post('/v1/stream', { tokens: [...working.keys()], encoding: 'text' }))) {
-        if (line.status) throw new Error(line.detail) // a refusal
-        if (line.session) session = line.session
+      opened = open()
+      for await (const line of (await opened).lines) {
         for (const item of stopping ? [] : line.claims ?? []) {
           const end = handle(item).finally(() => working.delete(item.token))
           end.catch(fail)
@@ -105,8 +113,10 @@ async function readItems() {
   }
 }
 
-/** Gives back what was delivered and not begun. */
+/** Gives back what was delivered and not begun, also by a stream that is being opened. */
 async function giveBack() {
+  const { session } = await opened.catch(() => ({}))
+  if (!session) return
   const { tokens = [] } = await ask('/v1/window', { session, window: 0 })
   const rest = tokens.filter((token) => !working.has(token))
   if (rest.length) await ask('/v1/unclaim', { tokens: rest })
@@ -115,7 +125,7 @@ async function giveBack() {
 async function main() {
   readItems()
   await asked
-  if (session) await giveBack()
+  await giveBack()
   await Promise.all(working.values())
 }
 

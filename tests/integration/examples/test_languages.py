@@ -269,3 +269,32 @@ def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
     # It may have been claimed just before the worker closed the window, and is on its way back then.
     there = [(bytes(tmp_path / "not begun"), 0)]
     eventually_sync(lambda: [(item.payload, item.crash_count) for item in queue.peek(2)] == there)
+
+
+@SEVERAL_AT_ONCE
+def test_a_worker_terminated_while_its_stream_opens_returns_what_it_delivers(
+    run: Run,
+    valkey: Server,
+    queue: BlockingQueue,
+    pipe: Pipe,
+    tmp_path: Path,
+    start_sidecar: Callable[..., Sidecar],
+) -> None:
+    sidecar = start_sidecar(valkey.url, concurrency="2")
+    run.env["CLAIMQ_SOCKET"] = str(sidecar.socket)
+    worker = begin(run, pipe, queue)
+    sidecar.kill9()
+    valkey.sigstop()  # so that the next stream cannot take over the item yet
+    try:
+        sidecar.start(wait=False)
+        eventually_sync(lambda: sidecar.info["sessions"] == 1, why="the worker opens a stream")
+        worker.send(signal.SIGTERM)
+    finally:
+        valkey.sigcont()
+    (tmp_path / "not begun").write_bytes(b"")
+    run.produce(tmp_path / "not begun")
+    pipe.write(b"content")
+    assert worker.wait() == 0
+    assert run.sums == [sha256(b"content")]
+    there = [(bytes(tmp_path / "not begun"), 0)]
+    eventually_sync(lambda: [(item.payload, item.crash_count) for item in queue.peek(2)] == there)

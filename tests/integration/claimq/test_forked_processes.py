@@ -29,7 +29,7 @@ async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
     valkey: Server, queue: ReliableQueue
 ) -> None:
     ended = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", FORKS, valkey.url], capture_output=True, text=True, timeout=30
+        subprocess.run, [sys.executable, "-c", FORKS, valkey.url], capture_output=True, text=True, timeout=300
     )
 
     assert ended.returncode == 0, ended.stderr

@@ -163,7 +163,7 @@ class World:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
             cwd=self.api.dir,
             env={**self.api.environment(), **(environment or {})},
         )

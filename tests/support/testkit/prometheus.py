@@ -95,7 +95,7 @@ class Prometheus:
         """The series of an instant query; AssertionError with the server's words if it refuses the expression."""
         query = urllib.parse.urlencode({"query": expression})
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=300) as answer:
                 body = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{expression}: {error.read().decode()}") from None

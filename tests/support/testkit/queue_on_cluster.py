@@ -298,7 +298,7 @@ class QueueOnCluster:
             return not entries.entries or len(entries.of("done")) >= self.counters()["done"]
 
         with suppress(HarnessError):
-            self.wait("the ledger is complete", is_written, timeout=30)
+            self.wait("the ledger is complete", is_written, timeout=120)
 
     def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 240) -> str:
         """A pod that has items in progress."""

@@ -120,7 +120,7 @@ def test_a_ghost_still_takes_what_its_client_no_longer_waits_for(
 ) -> None:
     proxy.ghost()
     with pytest.raises(redis.TimeoutError):
-        client.blmove("list", "taken", 2)
+        client.blmove("list", "taken", 600)
     client.close()
     eventually_sync(lambda: proxy.ghosts == 1)
     valkey.call("RPUSH", "list", "lost")
@@ -134,7 +134,7 @@ def test_without_ghosts_the_server_forgets_a_client_that_went(
     client: redis.Redis, proxy: FaultProxy, valkey: Server
 ) -> None:
     with pytest.raises(redis.TimeoutError):
-        client.blmove("list", "taken", 2)
+        client.blmove("list", "taken", 600)
     client.close()
 
     def no_client_waits() -> bool:

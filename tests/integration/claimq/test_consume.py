@@ -99,7 +99,7 @@ async def test_as_many_handlers_run_at_once_as_asked_for(queue: ReliableQueue, s
 async def test_as_many_threads_run_at_once_as_asked_for(queue: ReliableQueue) -> None:
     """More than the event loop's own pool would have on a small machine."""
     await fill(queue, 40)
-    together = threading.Barrier(40, timeout=300)
+    together = threading.Barrier(40, timeout=PATIENCE)
     consumed = await queue.consume(lambda _: together.wait(), concurrency=40, return_when_empty=True)
     assert consumed.done == 40
 

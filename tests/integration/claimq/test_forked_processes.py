@@ -6,6 +6,7 @@ import sys
 
 from claimq import ReliableQueue, State
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 FORKS = """
 import asyncio, os, sys, claimq
@@ -29,7 +30,11 @@ async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
     valkey: Server, queue: ReliableQueue
 ) -> None:
     ended = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", FORKS, valkey.url], capture_output=True, text=True, timeout=300
+        subprocess.run,
+        [sys.executable, "-c", FORKS, valkey.url],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
     assert ended.returncode == 0, ended.stderr

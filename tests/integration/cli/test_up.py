@@ -16,7 +16,7 @@ from claimq_cli.local.processes import process_table
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
 from testkit.sidecars import UnixConnection
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 Claimq = Callable[..., Any]
 StartUp = Callable[..., Any]
@@ -130,7 +130,7 @@ def test_no_local_user_without_the_key_ends_the_claims_of_a_worker(
 
     port = info()["health_port"]
     for method, path in (("GET", "/drain"), ("POST", "/drain"), ("POST", "/worker/prestop")):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         connection.request(method, path)
         assert connection.getresponse().status == 403
         connection.close()

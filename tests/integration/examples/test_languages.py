@@ -162,6 +162,13 @@ def wait_until_done(queue: BlockingQueue) -> None:
     eventually_sync(lambda: sum(queue.lengths().values()) == 0)
 
 
+def wait_until_uncounted(queue: BlockingQueue, path: Path) -> None:
+    """Waits until this item alone is in main, without a crash. It may have been claimed just before the worker closed
+    the window, and is on its way back then."""
+    there = [(bytes(path), 0)]
+    eventually_sync(lambda: [(item.payload, item.crash_count) for item in queue.peek(2)] == there)
+
+
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -266,9 +273,7 @@ def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
     pipes[1].write(b"third")
     assert worker.wait() == 0
     assert run.sums == [sha256(content) for content in (b"first", b"second", b"third")]
-    # It may have been claimed just before the worker closed the window, and is on its way back then.
-    there = [(bytes(tmp_path / "not begun"), 0)]
-    eventually_sync(lambda: [(item.payload, item.crash_count) for item in queue.peek(2)] == there)
+    wait_until_uncounted(queue, tmp_path / "not begun")
 
 
 @SEVERAL_AT_ONCE
@@ -296,5 +301,4 @@ def test_a_worker_terminated_while_its_stream_opens_returns_what_it_delivers(
     pipe.write(b"content")
     assert worker.wait() == 0
     assert run.sums == [sha256(b"content")]
-    there = [(bytes(tmp_path / "not begun"), 0)]
-    eventually_sync(lambda: [(item.payload, item.crash_count) for item in queue.peek(2)] == there)
+    wait_until_uncounted(queue, tmp_path / "not begun")

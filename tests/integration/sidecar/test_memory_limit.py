@@ -63,7 +63,7 @@ def at_once(count: int, ask: Callable[[], int]) -> list[int]:
 
 def post(sidecar: Sidecar, path: str, body: bytes) -> int:
     """The status of one request."""
-    with contextlib.closing(UnixConnection(sidecar.socket, timeout=300)) as connection:
+    with contextlib.closing(UnixConnection(sidecar.socket)) as connection:
         return connection.ask("POST", path, body).status
 
 

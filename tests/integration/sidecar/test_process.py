@@ -32,6 +32,27 @@ def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
     ]
 
 
+STARTED = """
+import gc
+import claimq_sidecar.app
+from claimq_sidecar.__main__ import main
+
+async def run(*_):
+    assert gc.isenabled() and gc.get_freeze_count() and gc.get_threshold()[0] == 10_000
+    return 0
+
+claimq_sidecar.app.run = run
+raise SystemExit(main())
+"""
+
+
+def test_garbage_is_collected_after_the_start() -> None:
+    """It is not while modules load."""
+    sidecar = Sidecar("unix:///nowhere")
+    with closing(sidecar):
+        subprocess.run([sys.executable, "-c", STARTED], env={**os.environ, **sidecar.env}, check=True)
+
+
 SLOW_IMPORT = """
 import os, sys, time
 

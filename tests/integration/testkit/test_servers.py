@@ -19,7 +19,7 @@ from testkit.processes import Process
 from testkit.resp import ReplyError
 from testkit.sentinel import Sentinel
 from testkit.server import DURABLE, Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 def test_an_emptied_server_has_no_keys_and_no_scripts_left(server: Server) -> None:
@@ -78,7 +78,7 @@ def test_a_server_speaks_tls_alone_on_its_port(start_server: ServerFactory) -> N
     client = redis.Redis.from_url(private.tcp_url, ssl_ca_certs=str(private.certificates.ca_file))
     assert client.ping()
     client.close()
-    plain = redis.Redis(port=private.port, socket_timeout=60, retry=Retry(NoBackoff(), 0))
+    plain = redis.Redis(port=private.port, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0))
     with pytest.raises(redis.ConnectionError):
         plain.ping()
     plain.close()

@@ -15,7 +15,7 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 FORM = "application/x-www-form-urlencoded"
 CHANGES = [
@@ -272,7 +272,7 @@ def test_bodies_that_are_no_small_form_are_refused(user: User) -> None:
 
 def test_a_form_that_never_arrives_is_given_up(user: User) -> None:
     host, port = user.host.split(":")
-    with socket.create_connection((host, int(port)), timeout=300) as raw:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw:
         head = f"POST /login HTTP/1.1\r\nHost: {user.host}\r\nContent-Type: {FORM}\r\nContent-Length: 10\r\n\r\nab"
         raw.sendall(head.encode())
         assert b" 408 " in raw.recv(1000)

@@ -14,7 +14,7 @@ from testkit.kubernetes_objects import replica_set
 from testkit.places import new_directory
 from testkit.ports import free_port
 from testkit.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 Json = dict[str, Any]
 _KINDS = {
@@ -163,7 +163,7 @@ class World:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=PATIENCE,
             cwd=self.api.dir,
             env={**self.api.environment(), **(environment or {})},
         )

@@ -16,7 +16,7 @@ from testkit import debian
 from testkit.places import new_directory
 from testkit.ports import free_port
 from testkit.processes import Process
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 def programs() -> Path:
@@ -95,7 +95,7 @@ class Prometheus:
         """The series of an instant query; AssertionError with the server's words if it refuses the expression."""
         query = urllib.parse.urlencode({"query": expression})
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=300) as answer:
+            with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=PATIENCE) as answer:
                 body = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{expression}: {error.read().decode()}") from None

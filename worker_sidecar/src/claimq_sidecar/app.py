@@ -28,13 +28,11 @@ from claimq_spec.environment import InvalidSettings
 from claimq_spec.log_lines import LogEvent, write_log
 
 _IDLE_SECONDS = 3600
-_NEW_OBJECTS = 10_000
 _log = logging.getLogger("claimq_sidecar")
 
 
 def main(app_socket: AppSocket | None = None) -> int:
     """Runs the sidecar and returns its exit code. ``app_socket``: the app's socket, if it listens already."""
-    _collect_garbage()
     try:
         settings = SidecarSettings.from_environment(os.environ)
     except InvalidSettings as error:
@@ -47,6 +45,7 @@ def main(app_socket: AppSocket | None = None) -> int:
     write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
     for name in unknown_variables(os.environ):
         _log.warning(LogEvent("unknown_variable", name=name))
+    _begin_collecting()
     try:
         return asyncio.run(run(settings, app_socket))
     except CannotListen as error:
@@ -54,13 +53,12 @@ def main(app_socket: AppSocket | None = None) -> int:
         return 1
 
 
-def _collect_garbage() -> None:
-    """Begins to collect garbage. What there is now, which the modules made, is left out, and a collection comes after
-    10,000 new objects, not 700: of a stream there are always some thousand.
-    """
+def _begin_collecting() -> None:
+    """Enables garbage collection. It skips what the modules have made, which stays, and begins after 10,000 new objects
+    instead of Python's 700: the items of a stream are some thousand."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS)
+    gc.set_threshold(10_000)
     gc.enable()
 
 

@@ -21,7 +21,7 @@ _SMALL: Final = 64 * 1024
 
 
 class Response(Struct, forbid_unknown_fields=True, gc=False):
-    """The body of a response, or an object in one. None is part of a cycle, so the garbage collector skips them."""
+    """The body of a response, or an object in one. These form no cycles, so the garbage collector skips them."""
 
 
 class Claim(Response):

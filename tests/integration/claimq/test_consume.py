@@ -201,9 +201,10 @@ async def _given_back(queue: ReliableQueue, count: int) -> bool:
 async def test_max_seconds_end_it_in_good_order(queue: ReliableQueue, seen: Seen) -> None:
     await fill(queue, 3)
     seen.may_go_on.clear()
-    consuming = asyncio.ensure_future(queue.consume(seen, chunk=3, max_seconds=3))
-    asyncio.get_running_loop().call_later(3.1, seen.may_go_on.set)
+    consuming = asyncio.ensure_future(queue.consume(seen, chunk=3, max_seconds=5))
     await eventually(lambda: seen.running == 1)
+    await eventually(lambda: _given_back(queue, 2), why="what was not begun goes back when the time is over")
+    seen.may_go_on.set()
     consumed = await consuming
     assert (consumed.done, consumed.stopped_by) == (1, "max_seconds")
     assert await counts(queue) == (2, 0, 0, 0)
@@ -256,5 +257,13 @@ async def test_a_pause_lies_between_chunks(queue: ReliableQueue, seen: Seen) -> 
 
 async def test_a_stop_ends_a_pause_at_once(queue: ReliableQueue, seen: Seen) -> None:
     await fill(queue, 3)
+    stop = asyncio.Event()
+    consuming = asyncio.ensure_future(queue.consume(seen, pause=600, stop=stop))
+    await eventually(lambda: _done(queue, 1))
+    stop.set()
     async with asyncio.timeout(PATIENCE):
-        assert (await queue.consume(seen, pause=600, max_seconds=3)).done == 1
+        assert (await consuming).done == 1
+
+
+async def _done(queue: ReliableQueue, count: int) -> bool:
+    return (await queue.stats())["done"] == count

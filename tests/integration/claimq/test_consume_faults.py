@@ -117,7 +117,7 @@ class Faulty:
 async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
     queue: ReliableQueue, seen: Seen, valkey: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await queue.set_policy(Policy(busy_expiry=1.5))
+    await queue.set_policy(Policy(busy_expiry=6))
     await fill(queue, 1)
     seen.may_go_on.clear()
     client = Faulty(valkey.url)
@@ -126,9 +126,9 @@ async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
         await eventually(lambda: seen.running == 1)
         client.is_broken = True
         await eventually(lambda: "cannot renew leases" in caplog.text)
+        (held,) = await queue.items(State.BUSY)
         client.is_broken = False
         await queue.set_policy(Policy(busy_expiry=3600))
-        (held,) = await queue.items(State.BUSY)
         await eventually(lambda: _is_later(queue, held.name, (held.lease_until or 0.0) + 3000))
         seen.may_go_on.set()
         assert (await consuming).done == 1

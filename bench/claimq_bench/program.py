@@ -338,9 +338,10 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
         report.of_rounds(
             f"socket_sidecar_us_per_item_{name}",
             "processor time of the sidecar",
-            rates.sidecar_us,
+            rates.cpu_us,
             unit="us",
         )
+    _add_least(report, found)
     report.add(
         Figure(
             "sidecar_idle_rss_mb",
@@ -362,6 +363,16 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
         most=0.5,
         limit="starting Python and importing modules",
     )
+
+
+def _add_least(report: Report, found: through_sidecar.Found) -> None:
+    """What HTTP and one call of the library leave for everything else that happens to an item."""
+    report.of_rounds(
+        "least_b1_vs_library_round_trip",
+        "one by one from an app on uvicorn that makes one call of the library",
+        found.least.vs_round_trips,
+    )
+    report.of_rounds("least_us_per_item_b1", "its processor time", found.least.cpu_us, unit="us")
 
 
 async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:

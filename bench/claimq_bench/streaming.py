@@ -11,7 +11,7 @@ from pathlib import Path
 
 from claimq.worker.wire import request
 from claimq_bench.consuming import of_lists
-from claimq_bench.figures import Report
+from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Spread, must, ratios
 from claimq_bench.rivals import Lists
 from claimq_bench.through_sidecar import Sidecar, delivered
@@ -64,7 +64,8 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
         if language == "go" and not shutil.which("go"):
             report.note("Go is not installed")
             continue
-        rates, costs, lists_rates = zip(*await _rounds(bed, language, items), strict=True)
+        rounds, rss_mb = await _rounds(bed, language, items)
+        rates, costs, lists_rates = zip(*rounds, strict=True)
         report.of_rounds(
             f"stream_items_per_second_{language}",
             f"an app in {language.title()}",
@@ -86,20 +87,33 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
             Spread.of(costs),
             unit="us",
         )
+        report.add(
+            Figure(
+                f"stream_sidecar_rss_mb_{language}",
+                "its resident memory afterwards",
+                rss_mb,
+                "MB",
+                most=60,
+                limit="Python itself and its modules",
+            )
+        )
 
 
-async def _rounds(bed: Bed, language: str, items: int) -> list[tuple[float, float, float]]:
-    """Items a second, microseconds of the sidecar for each, and items a second of lists, in turns."""
+async def _rounds(bed: Bed, language: str, items: int) -> tuple[list[tuple[float, float, float]], float]:
+    """Items a second, microseconds of the sidecar for each, and items a second of lists, in turns; then the sidecar's
+    memory in MB.
+    """
     lists = Lists(bed.client())
     folder = new_directory()
     sidecar = Sidecar(bed, "stream")
     try:
         close = _go(folder, sidecar.socket) if language == "go" else _python(sidecar.socket)
         try:
-            return [
+            rounds = [
                 (*await delivered(bed, sidecar, items), (await of_lists(bed, lists, items // 4)).rate)
                 for _ in range(ROUNDS)
             ]
+            return rounds, sidecar.rss_mb()
         finally:
             close()
     finally:

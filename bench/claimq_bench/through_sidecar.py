@@ -17,6 +17,7 @@ from typing import Literal
 
 import claimq
 import claimq.worker
+from claimq_bench import least_app
 from claimq_bench.meter import Bed, Spread, must, ratios
 from claimq_bench.rivals import new_payloads
 from testkit.places import new_directory
@@ -37,12 +38,12 @@ IDLE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Rates:
-    """Items per second, their ratio to single calls of the library to the same server, and microseconds of the
-    sidecar's processor time for an item."""
+    """Items per second, their ratio to single calls of the library to the same server, and microseconds of processor
+    time for an item, of the process that serves the socket."""
 
     items: Spread
     vs_round_trips: Spread
-    sidecar_us: Spread
+    cpu_us: Spread
 
     @classmethod
     def of(cls, rounds: Sequence[tuple[float, float]], round_trips: Sequence[float]) -> "Rates":
@@ -54,11 +55,13 @@ class Rates:
 class Found:
     """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready.
 
-    `singly`, `threads`, `tasks`: items one by one, in one loop and in 50.
+    `singly`, `threads`, `tasks`: items one by one, in one loop and in 50. `least`: in one loop, from an app on uvicorn
+    that makes one call of the library for an item and does nothing else (least_app.py).
     """
 
     batches: Spread
     singly: Rates
+    least: Rates
     threads: Rates
     tasks: Rates
     idle_rss_mb: float
@@ -100,12 +103,36 @@ class Sidecar:
 
     def cpu_seconds(self) -> float:
         """The processor time that it has used."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.process)
 
     def close(self) -> None:
         self.process.terminate()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class LeastApp:
+    """A process that serves least_app.py, listening when made."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.directory = new_directory()
+        self.socket = self.directory / "least.sock"
+        command: Sequence[str | Path]
+        command = [sys.executable, "-m", "uvicorn", "--uds", self.socket, "--log-level", "warning", "--loop",
+                   "asyncio", "--http", "httptools", "--app-dir", Path(__file__).parent.parent,
+                   "claimq_bench.least_app:app"]  # fmt: skip
+        self.process = Process(
+            command, log=self.directory / "log", env={"CLAIMQ_REDIS_URL": bed.url}, cwd=self.directory
+        )
+
+    def close(self) -> None:
+        self.process.kill9()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def cpu_seconds(process: Process) -> float:
+    """The processor time that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_ready(port: int) -> bool:
@@ -187,17 +214,26 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
         idle = sidecar.rss_mb()
         batches = [(await _through(bed, sidecar, 100, items))[0] for _ in range(ROUNDS)]
         round_trips: list[float] = []
+        least: list[tuple[float, float]] = []
         one_by_one: dict[Way, list[tuple[float, float]]] = {1: [], "threads": [], "tasks": []}
-        for _ in range(ROUNDS):
-            round_trips.append(await _round_trips(bed))
-            for way, rates in one_by_one.items():
-                rates.append(await _through(bed, sidecar, way, items // SINGLY_SHARE if way == 1 else items))
+        served = LeastApp(bed)
+        try:
+            for _ in range(ROUNDS):
+                round_trips.append(await _round_trips(bed))
+                least.append(await _from_least(bed, served, items // SINGLY_SHARE))
+                for way, rates in one_by_one.items():
+                    rates.append(
+                        await _through(bed, sidecar, way, items // SINGLY_SHARE if way == 1 else items)
+                    )
+        finally:
+            served.close()
         loaded = sidecar.rss_mb()
     finally:
         sidecar.close()
     bed.empty()
     singly, threads, tasks = (Rates.of(rates, round_trips) for rates in one_by_one.values())
-    return Found(Spread.of(batches), singly, threads, tasks, idle, loaded, Spread.of(ready))
+    least_rates = Rates.of(least, round_trips)
+    return Found(Spread.of(batches), singly, least_rates, threads, tasks, idle, loaded, Spread.of(ready))
 
 
 async def _round_trips(bed: Bed) -> float:
@@ -221,24 +257,42 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> tuple[fl
         queue = server.queue("socket", worker="producer")
         await queue.enqueue_many(payloads)
         used = sidecar.cpu_seconds()
-        spawning = multiprocessing.get_context("spawn")
-        ours, theirs = spawning.Pipe()
-        app = spawning.Process(target=work, args=(str(sidecar.socket), way, count, theirs), daemon=True)
-        app.start()
-        theirs.close()
-        try:
-            must(ours.poll(LONGEST_APP), "the app does not come to an end")
-            took, seconds = ours.recv()
-        except EOFError:
-            must(False, "the app died")
-            raise
-        finally:
-            app.join(5)
-            app.kill()
+        took, seconds = _run_app(sidecar.socket, way, count)
         is_right = took == payloads if isinstance(way, int) else sorted(took) == sorted(payloads)
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
-    return count / float(seconds), (sidecar.cpu_seconds() - used) / count * 1e6
+    return count / seconds, (sidecar.cpu_seconds() - used) / count * 1e6
+
+
+async def _from_least(bed: Bed, app: LeastApp, count: int) -> tuple[float, float]:
+    """The same one by one from least_app.py."""
+    used = cpu_seconds(app.process)
+    _, seconds = _run_app(app.socket, 1, count)
+    used = cpu_seconds(app.process) - used
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue(least_app.QUEUE)
+        await queue.flush()
+        await queue.delete()
+    return count / seconds, used / count * 1e6
+
+
+def _run_app(socket: Path, way: Way, count: int) -> tuple[list[bytes], float]:
+    """Runs :func:`work` in a process of its own; returns its items and its time."""
+    spawning = multiprocessing.get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    app = spawning.Process(target=work, args=(str(socket), way, count, theirs), daemon=True)
+    app.start()
+    theirs.close()
+    try:
+        must(ours.poll(LONGEST_APP), "the app does not come to an end")
+        took, seconds = ours.recv()
+    except EOFError:
+        must(False, "the app died")
+        raise
+    finally:
+        app.join(5)
+        app.kill()
+    return took, float(seconds)
 
 
 async def delivered(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:

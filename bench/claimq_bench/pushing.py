@@ -3,14 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread
-from claimq_bench.through_sidecar import Sidecar, delivered
+from claimq_bench.through_sidecar import Sidecar, delivered, uvicorn_command
 from testkit.places import new_directory
 from testkit.processes import Process
 
@@ -40,8 +39,7 @@ class App:
             build = ["go", "build", "-o", folder / "app", here / "push_app.go"]
             subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
         else:
-            command = [sys.executable, "-m", "uvicorn", "--uds", self.socket, "--log-level", "warning",
-                       "--app-dir", here.parent, "claimq_bench.push_app:app"]  # fmt: skip
+            command = uvicorn_command(self.socket, "claimq_bench.push_app:app")
         self.process = Process(command, log=folder / "log", cwd=folder)
 
     def close(self) -> None:

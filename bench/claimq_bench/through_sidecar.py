@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -101,32 +102,42 @@ class Sidecar:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
 
-    def cpu_seconds(self) -> float:
-        """The processor time that it has used."""
-        return cpu_seconds(self.process)
-
     def close(self) -> None:
         self.process.terminate()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class LeastApp:
-    """A process that serves least_app.py, listening when made."""
+    """A process that serves least_app.py. It listens soon: ``claimq.worker.connect()`` waits for it."""
 
     def __init__(self, bed: Bed) -> None:
         self.directory = new_directory()
         self.socket = self.directory / "least.sock"
-        command: Sequence[str | Path]
-        command = [sys.executable, "-m", "uvicorn", "--uds", self.socket, "--log-level", "warning", "--loop",
-                   "asyncio", "--http", "httptools", "--app-dir", Path(__file__).parent.parent,
-                   "claimq_bench.least_app:app"]  # fmt: skip
-        self.process = Process(
-            command, log=self.directory / "log", env={"CLAIMQ_REDIS_URL": bed.url}, cwd=self.directory
-        )
+        command = uvicorn_command(self.socket, "claimq_bench.least_app:app")
+        environment = {"CLAIMQ_REDIS_URL": bed.url}
+        self.process = Process(command, log=self.directory / "log", env=environment, cwd=self.directory)
 
     def close(self) -> None:
         self.process.kill9()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def uvicorn_command(socket: Path, app: str) -> list[str | Path]:
+    """The command that serves an app of the benchmark on a socket, with asyncio and httptools as the sidecar."""
+    return [
+        *(
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "--loop",
+            "asyncio",
+            "--http",
+            "httptools",
+            "--log-level",
+            "warning",
+        ),
+        *("--uds", socket, "--app-dir", Path(__file__).parent.parent, app),
+    ]
 
 
 def cpu_seconds(process: Process) -> float:
@@ -216,17 +227,13 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
         round_trips: list[float] = []
         least: list[tuple[float, float]] = []
         one_by_one: dict[Way, list[tuple[float, float]]] = {1: [], "threads": [], "tasks": []}
-        served = LeastApp(bed)
-        try:
+        with closing(LeastApp(bed)) as app:
             for _ in range(ROUNDS):
                 round_trips.append(await _round_trips(bed))
-                least.append(await _from_least(bed, served, items // SINGLY_SHARE))
+                least.append(await _from_least(bed, app, items // SINGLY_SHARE))
                 for way, rates in one_by_one.items():
-                    rates.append(
-                        await _through(bed, sidecar, way, items // SINGLY_SHARE if way == 1 else items)
-                    )
-        finally:
-            served.close()
+                    count = items // SINGLY_SHARE if way == 1 else items
+                    rates.append(await _through(bed, sidecar, way, count))
         loaded = sidecar.rss_mb()
     finally:
         sidecar.close()
@@ -256,12 +263,12 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> tuple[fl
     async with claimq.connect(bed.url) as server:
         queue = server.queue("socket", worker="producer")
         await queue.enqueue_many(payloads)
-        used = sidecar.cpu_seconds()
+        used = cpu_seconds(sidecar.process)
         took, seconds = _run_app(sidecar.socket, way, count)
         is_right = took == payloads if isinstance(way, int) else sorted(took) == sorted(payloads)
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
-    return count / seconds, (sidecar.cpu_seconds() - used) / count * 1e6
+    return count / seconds, (cpu_seconds(sidecar.process) - used) / count * 1e6
 
 
 async def _from_least(bed: Bed, app: LeastApp, count: int) -> tuple[float, float]:
@@ -303,13 +310,13 @@ async def delivered(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, floa
         queue = server.queue(sidecar.queue, worker="producer")
         await queue.pause()
         await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
-        before, used, start = (await queue.stats())["done"], sidecar.cpu_seconds(), time.perf_counter()
+        before, used, start = (await queue.stats())["done"], cpu_seconds(sidecar.process), time.perf_counter()
         await queue.resume()
         while any((await queue.lengths()).values()):
             must(time.perf_counter() - start < LONGEST_APP, "the items do not come to an end")
             await asyncio.sleep(_POLL)
         seconds = time.perf_counter() - start
-        used = sidecar.cpu_seconds() - used
+        used = cpu_seconds(sidecar.process) - used
         done = (await queue.stats())["done"] - before
         must(done == count, f"{sidecar.queue}: {count} items went in, {done} came out")
     return count / seconds, used / count * 1e6

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 
 from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.notify import first_of
+from claimq_sidecar.claims.notify import first_of, unless
 from claimq_sidecar.claims.sessions import Session as OpenSession
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.json_text import to_json
@@ -22,7 +22,7 @@ HEARTBEAT_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class _Line:
+class Line:
     """A line with items, which the client has not got yet. ``share``: its memory."""
 
     tokens: tuple[str, ...]
@@ -30,7 +30,7 @@ class _Line:
     share: Share = field(default_factory=Share)
 
 
-class _Changes:
+class Changes:
     """The changes of one session, one after the other. While one line is sent, the items of the next are claimed."""
 
     def __init__(
@@ -42,9 +42,9 @@ class _Changes:
         self._connection = exchange.connection
         self._encoding = encoding
         self._unread = unread
-        self._next: asyncio.Task[_Line | None] | None = None
+        self._next: asyncio.Task[Line | None] | None = None
 
-    async def next(self, within: float) -> _Line | None:
+    async def next(self, within: float) -> Line | None:
         """Waits for a change, at most ``within`` seconds; returns the line with items to deliver, if there is one."""
         task = self._next = self._next or asyncio.ensure_future(self._prepare(0))
         await asyncio.wait({task}, timeout=within)
@@ -55,7 +55,7 @@ class _Changes:
             self._next = asyncio.ensure_future(self._prepare(line.share.size))
         return line
 
-    async def _prepare(self, expected: int) -> _Line | None:
+    async def _prepare(self, expected: int) -> Line | None:
         """The next line with items; None when there are none, and when other lines use all the memory for unread lines:
         then the items go back to the head of the queue, uncounted.
 
@@ -68,7 +68,7 @@ class _Changes:
             claims = await self._sidecar.change(self._session, self._connection, claimed)
             if not claims:
                 return None
-            line = _Line(tuple(claim.token for claim in claims))
+            line = Line(tuple(claim.token for claim in claims))
             try:
                 line.body = claims_body(claims, self._encoding, draining=False)
             except BaseException:
@@ -81,7 +81,7 @@ class _Changes:
             self.take_back(line)
         finally:
             claimed.end()
-        await self._has_room(size, HEARTBEAT_SECONDS)
+        await unless(self._has_room(size, HEARTBEAT_SECONDS), self._connection.gone)
         return None
 
     async def _has_room(self, size: int, within: float) -> bool:
@@ -92,7 +92,7 @@ class _Changes:
         finally:
             share.end()
 
-    def take_back(self, line: _Line) -> tuple[str, ...]:
+    def take_back(self, line: Line) -> tuple[str, ...]:
         """Returns the items of an unsent line to the head of the queue, uncounted."""
         line.body = b""
         line.share.end()
@@ -123,7 +123,7 @@ class OpenSessions:
         """``unread``: bytes for lines with items that clients have not read yet."""
         self._sidecar = sidecar
         self._unread = unread
-        self._open: dict[str, _Changes] = {}
+        self._open: dict[str, Changes] = {}
 
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
@@ -167,7 +167,7 @@ class OpenSessions:
         return Session(*values) if window is None else Stream(*values, window=window)
 
     async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
-        changes = self._open[session.id] = _Changes(self._sidecar, session, exchange, encoding, self._unread)
+        changes = self._open[session.id] = Changes(self._sidecar, session, exchange, encoding, self._unread)
         connection = exchange.connection
         try:
             await exchange.begin_stream("application/x-ndjson")
@@ -180,7 +180,7 @@ class OpenSessions:
             del self._open[session.id]
             await changes.end()
 
-    async def _keep_open(self, exchange: Exchange, changes: _Changes, *, is_announced: bool) -> None:
+    async def _keep_open(self, exchange: Exchange, changes: Changes, *, is_announced: bool) -> None:
         """Sends items, a line when a drain begins or ends, and heartbeats, until the client or the sidecar ends.
 
         ``is_announced``: whether the client has read that there is a drain.
@@ -203,7 +203,7 @@ class OpenSessions:
         if not gone.is_set():
             await exchange.stream(b"", more=False)
 
-    async def _send_items(self, exchange: Exchange, changes: _Changes, line: _Line) -> None:
+    async def _send_items(self, exchange: Exchange, changes: Changes, line: Line) -> None:
         """Sends a line and waits until the client has read it, or all but the last 16 KiB of it.
 
         In a drain its items go back instead, and so do those of the line after it. A line is left out if the client has

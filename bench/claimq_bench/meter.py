@@ -1,11 +1,13 @@
 """What is measured: items, wall time, and the processor time that the server and this process spent on them."""
 
 import gc
+import os
 import statistics
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import redis
@@ -27,6 +29,18 @@ def must(is_right: bool, what: str) -> None:
     """Raises WrongResult unless it holds."""
     if not is_right:
         raise WrongResult(what)
+
+
+def rss_mb(pid: int) -> float:
+    """The resident memory of a process in 10^6 bytes, as its kernel says. OSError if there is no such process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used. OSError if there is no such process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass

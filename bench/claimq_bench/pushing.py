@@ -52,13 +52,13 @@ async def measure(bed: Bed, *, items: int) -> Found:
     app = App(folder)
     sidecar = Sidecar(bed, "push", CLAIMQ_PUSH_SOCKET=str(app.socket), CLAIMQ_CONCURRENCY=str(CONCURRENCY))
     try:
-        rounds = [await delivered(bed, sidecar, items) for _ in range(ROUNDS)]
+        rounds = [await delivered(bed, sidecar, app.process, items) for _ in range(ROUNDS)]
     finally:
         sidecar.close()
         app.close()
         shutil.rmtree(folder, ignore_errors=True)
     bed.empty()
-    rates, costs = zip(*rounds, strict=True)
+    rates, costs = zip(*((one.rate, one.sidecar_us) for one in rounds), strict=True)
     return Found(app.language, Spread.of(rates), Spread.of(costs))
 
 

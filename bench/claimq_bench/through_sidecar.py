@@ -18,8 +18,9 @@ from typing import Literal
 
 import claimq
 import claimq.worker
+from claimq.redis_store.keys import Keys
 from claimq_bench import least_app
-from claimq_bench.meter import Bed, Spread, must, ratios
+from claimq_bench.meter import Bed, Spread, cpu_seconds, must, ratios, rss_mb
 from claimq_bench.rivals import new_payloads
 from testkit.places import new_directory
 from testkit.ports import free_port
@@ -99,8 +100,10 @@ class Sidecar:
         self.seconds_to_ready = time.perf_counter() - start
 
     def rss_mb(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
+        return rss_mb(self.process.pid)
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.process.pid)
 
     def close(self) -> None:
         self.process.terminate()
@@ -138,12 +141,6 @@ def uvicorn_command(socket: Path, app: str) -> list[str | Path]:
         ),
         *("--uds", socket, "--app-dir", Path(__file__).parent.parent, app),
     ]
-
-
-def cpu_seconds(process: Process) -> float:
-    """The processor time that a process has used."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_ready(port: int) -> bool:
@@ -263,19 +260,19 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> tuple[fl
     async with claimq.connect(bed.url) as server:
         queue = server.queue("socket", worker="producer")
         await queue.enqueue_many(payloads)
-        used = cpu_seconds(sidecar.process)
+        used = sidecar.cpu_seconds()
         took, seconds = _run_app(sidecar.socket, way, count)
         is_right = took == payloads if isinstance(way, int) else sorted(took) == sorted(payloads)
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
-    return count / seconds, (cpu_seconds(sidecar.process) - used) / count * 1e6
+    return count / seconds, (sidecar.cpu_seconds() - used) / count * 1e6
 
 
 async def _from_least(bed: Bed, app: LeastApp, count: int) -> tuple[float, float]:
     """The same one by one from least_app.py."""
-    used = cpu_seconds(app.process)
+    used = cpu_seconds(app.process.pid)
     _, seconds = _run_app(app.socket, 1, count)
-    used = cpu_seconds(app.process) - used
+    used = cpu_seconds(app.process.pid) - used
     async with claimq.connect(bed.url) as server:
         queue = server.queue(least_app.QUEUE)
         await queue.flush()
@@ -302,21 +299,40 @@ def _run_app(socket: Path, way: Way, count: int) -> tuple[list[bytes], float]:
     return took, float(seconds)
 
 
-async def delivered(bed: Bed, sidecar: Sidecar, count: int) -> tuple[float, float]:
-    """Items per second that the sidecar brings to an app by itself, from the first claim to the last verdict, and
-    microseconds of the sidecar's processor time for each. WrongResult when they do not add up.
+@dataclass(frozen=True)
+class Delivery:
+    """Items per second from the first claim to the last verdict, and microseconds of processor time for each: of the
+    sidecar, the app and the server.
     """
+
+    rate: float
+    sidecar_us: float
+    app_us: float
+    server_us: float
+
+
+async def delivered(bed: Bed, sidecar: Sidecar, app: Process, count: int) -> Delivery:
+    """What it takes that the sidecar brings items to an app by itself. WrongResult when they do not add up."""
+
+    def used() -> tuple[float, float, float]:
+        return sidecar.cpu_seconds(), cpu_seconds(app.pid), bed.server_seconds()[0]
+
+    stats = Keys(sidecar.queue).stats
     async with claimq.connect(bed.url) as server:
         queue = server.queue(sidecar.queue, worker="producer")
         await queue.pause()
         await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
-        before, used, start = (await queue.stats())["done"], cpu_seconds(sidecar.process), time.perf_counter()
+        done, before, start = (await queue.stats())["done"] + count, used(), time.perf_counter()
         await queue.resume()
-        while any((await queue.lengths()).values()):
+        while (
+            int(bed.control.hget(stats, "done") or 0) < done
+        ):  # a look at the whole queue would slow the server down
+            must(app.is_running, "the app died")
             must(time.perf_counter() - start < LONGEST_APP, "the items do not come to an end")
             await asyncio.sleep(_POLL)
-        seconds = time.perf_counter() - start
-        used = cpu_seconds(sidecar.process) - used
-        done = (await queue.stats())["done"] - before
-        must(done == count, f"{sidecar.queue}: {count} items went in, {done} came out")
-    return count / seconds, used / count * 1e6
+        seconds, after = time.perf_counter() - start, used()
+        left = sum((await queue.lengths()).values())
+        must(left == 0, f"{sidecar.queue}: {count} items went in, {left} are left over")
+    return Delivery(
+        count / seconds, *(1e6 / count * (end - begin) for begin, end in zip(before, after, strict=True))
+    )

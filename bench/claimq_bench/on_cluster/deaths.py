@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq.model import Claim, State
-from claimq_bench.meter import must
+from claimq_bench.meter import must, rss_mb
 from claimq_bench.on_cluster.containers import kill, pid_of
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.reaction import accounted_for
@@ -39,11 +39,15 @@ _LOOK = 0.01
 
 @dataclass
 class Found:
-    """Seconds. ``killed``: by kind, one for each item. ``plain``: the time until a lease ended that was not renewed."""
+    """Seconds. ``killed``: by kind, one for each item. ``plain``: the time until a lease ended that was not renewed.
+
+    ``idle_rss_mb``: of the sidecars that wait for the first item.
+    """
 
     killed: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     deleted: list[float] = field(default_factory=list[float])
     plain: float = 0.0
+    idle_rss_mb: list[float] = field(default_factory=list[float])
 
 
 def measure(release: Release, samples: int, deletions: int) -> Found:
@@ -52,6 +56,9 @@ def measure(release: Release, samples: int, deletions: int) -> Found:
     with queue_on(release, QUEUES, "plain") as plain, _workers(release, "deadly", PODS) as queue:
         claim = _abandoned_claim(plain)
         if release.cluster.is_own:
+            settled(queue, PODS)
+            sidecars = [pid_of(release.cluster, pod, SIDECAR) for pod in queue.pods().values()]
+            found.idle_rss_mb = [rss_mb(pid) for pid in sidecars if pid is not None]
             for kind, containers in KINDS.items():
                 found.killed[kind] = [_kill_one(queue, containers) for _ in range(samples)]
         settled(queue, PODS)

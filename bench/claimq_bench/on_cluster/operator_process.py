@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, cast
 
+from claimq_bench.meter import rss_mb
 from claimq_bench.on_cluster.containers import pid_of
 from clusterkit import Cluster, HarnessError
 from clusterkit.commands import eventually
@@ -92,9 +92,8 @@ def _pods(release: Release) -> Sequence[dict[str, Any]]:
 
 def _rss_mb(pid: int) -> float:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        return rss_mb(pid)
     except OSError as error:
         raise HarnessError(
             f"the operator's process {pid} does not exist any more: it has been restarted ({error})"
         ) from error
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6

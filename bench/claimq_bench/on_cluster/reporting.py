@@ -40,6 +40,15 @@ def report_deaths(report: Report, found: deaths.Found) -> None:
         report.note(
             "app, sidecar and pod are not killed: that needs a cluster of our own (unset KUBE_CONTEXT)"
         )
+    else:
+        report.of_rounds(
+            "sidecar_image_idle_rss_mb",
+            "resident memory of an idle sidecar of the image",
+            Spread.of(found.idle_rss_mb),
+            unit="MB",
+            most=40,
+            limit="Python itself and its modules",
+        )
     listing = "the kubelet's listing of containers, once a second"
     says = {
         "app": ("SIGKILL to the app", 1.0, "the sidecar's end of the session"),

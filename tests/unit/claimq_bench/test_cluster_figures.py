@@ -68,7 +68,7 @@ def figures_of(plan: Plan) -> dict[str, object]:
     made = report()
     report_reaction(made, reaction.Found([0.1, 0.2, 0.9], [1.0, 2.0, 3.0], [1.1]))
     took = {"app": [0.01, 0.02, 0.1], "sidecar": [0.5], "pod": [0.8, 0.9, 1.1]}
-    report_deaths(made, deaths.Found({kind: took[kind] for kind in deaths.KINDS}, [0.3], 30.2))
+    report_deaths(made, deaths.Found({kind: took[kind] for kind in deaths.KINDS}, [0.3], 30.2, [43.5]))
     for queues, _ in plan.windows:
         report_rest(made, rest(queues))
     report_wake(made, plan.windows[-1][0], [0.3, 0.4])

@@ -29,7 +29,8 @@ CALL_BYTES = 2 * 1024 * 1024
 WAITING = 8
 """Claims that wait on the server at the same time. Others wait here, so the app's threads need no more connections."""
 _ROOM_SECONDS = 1.0
-_SMALLEST_GUESS = 8 * 1024
+_SMALLEST_GUESS = 4 * 1024
+"""Bytes: even if all payloads so far were smaller, the next ones are taken to be as large as this."""
 _POLL_SECONDS = 1.0
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from claimq_sidecar.memory import Share
 
 USUAL_WINDOW: Final = 100
 """The window of a stream that names none, where the concurrency has no limit."""
-MOST_IN_LINE: Final = 250
+MOST_IN_LINE: Final = 500
 """Items in one line. The app works on one line while the next is claimed."""
 _WAIT_SECONDS = 10.0
 """After so long without items a stream goes to the end of the line of waiting claims."""

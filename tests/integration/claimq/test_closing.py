@@ -6,9 +6,11 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, StoreUnavailable
+from claimq.redis_store import connection
 from testkit import roles
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 
 def kept(server: Server) -> list[Any]:
@@ -16,12 +18,16 @@ def kept(server: Server) -> list[Any]:
     return sorted(found)
 
 
-async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(valkey: Server) -> None:
+@pytest.mark.parametrize("queues", [3, 60])
+async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(
+    valkey: Server, queues: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_FORGET_SECONDS", PATIENCE)
     async with claimq.connect(valkey.url) as server:
-        for name in "abc":
-            await server.queue(name).enqueue("x")
-        await server.queue("a").claim()
-        assert len(kept(valkey)) == 3
+        for number in range(queues):
+            await server.queue(f"q{number}").enqueue("x")
+        await server.queue("q0").claim()
+        assert len(kept(valkey)) == queues
     assert kept(valkey) == []
 
 

@@ -3,13 +3,16 @@
 import pytest
 
 import claimq
-from claimq import RedisSettings, StoreUnavailable
+from claimq import NotReplicated, Policy, RedisSettings, StoreUnavailable
 from claimq.queue.internals import internals
+from testkit.cluster import RedisCluster
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 
 SLOW = 400_000
 """Bytes a second: the largest claim and the largest enqueue take one and a half times the timeout."""
+LARGE = b"x" * 1_000_000
+"""One at a third of that speed, or two at half of it, take one and a half times the timeout or longer."""
 
 
 def settings(url: str, *, reply_timeout: float, retry_for: float = 4.0) -> RedisSettings:
@@ -26,6 +29,37 @@ async def test_large_items_come_and_go_over_a_slow_link(valkey: Server, start_pr
         proxy.heal()
         assert [claim.item.payload[:1] for claim in claims] == [b"A", b"B", b"C"]
         assert (await queue.stats())["claimed"] == 3  # at the first attempt
+
+
+async def test_large_items_of_a_durable_queue_come_over_a_slow_link(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=settings(proxy.url, reply_timeout=5.0)) as store:
+        queue = store.queue("q")
+        await queue.set_policy(Policy(durability="replicated"))
+        with pytest.raises(NotReplicated):  # there is no replica, and from now on each enqueue waits for one
+            await queue.enqueue("small")
+        proxy.narrow(SLOW / 2)
+        with pytest.raises(NotReplicated):
+            await queue.enqueue_many([LARGE, LARGE])
+        assert await queue.length() == 3
+
+
+async def test_a_large_item_of_a_cluster_is_claimed_over_a_slow_link(start_proxy: ProxyFactory) -> None:
+    with RedisCluster(nodes=1) as cluster:
+        (node,) = cluster.nodes
+        proxy = start_proxy(node)
+        node.call("CONFIG", "SET", "cluster-announce-port", proxy.port)
+        url = f"redis+cluster://127.0.0.1:{proxy.port}"
+        async with claimq.connect(settings=settings(url, reply_timeout=5.0)) as store:
+            queue = store.queue("q")
+            await queue.enqueue(LARGE)
+            proxy.narrow(SLOW / 3)
+            (claim,) = await queue.claim(wait=0)
+            proxy.heal()
+            assert claim.item.payload == LARGE
+            assert (await queue.stats())["claimed"] == 1  # at the first attempt
 
 
 async def test_a_silent_link_still_ends_a_call_in_time(valkey: Server, start_proxy: ProxyFactory) -> None:

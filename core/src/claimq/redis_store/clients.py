@@ -14,15 +14,17 @@ from redis.asyncio import (
     SSLConnection,
     UnixDomainSocketConnection,
 )
+from redis.asyncio import Connection as TcpConnection
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import Sentinel, SentinelManagedConnection, SentinelManagedSSLConnection
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError
 
 from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import StoreMisused
 from claimq.redis_store.direct_client import DirectClient
+from claimq.redis_store.listening import listening
 from claimq.redis_store.parsers import parser_for
 from claimq.redis_store.settings import RedisSettings
 
@@ -77,9 +79,8 @@ def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]
     if endpoint.mode == "sentinel":
         return _behind_sentinel(settings, endpoint, options, limit)
     kind, where = place_of(settings, endpoint)
-    if kind is not Kind.TCP:
-        options |= {"connection_class": SSLConnection if kind is Kind.TLS else UnixDomainSocketConnection}
-    options |= where
+    classes = {Kind.TCP: TcpConnection, Kind.TLS: SSLConnection, Kind.UNIX: UnixDomainSocketConnection}
+    options |= where | {"connection_class": listening(classes[kind])}
     pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
     return Redis.from_pool(pool)  # which closes the pool with the client
 
@@ -91,14 +92,22 @@ def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any
     client = RedisCluster(
         startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options
     )
-    # Its constructor takes no parser. The nodes that it finds later get a copy of its own arguments.
-    own = [node.connection_kwargs for node in client.nodes_manager.startup_nodes.values()]
-    for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs, *own):
-        arguments["parser_class"] = parser_for(settings.largest_reply)
+    # Its constructor takes no classes. The nodes that it finds later get a copy of its own arguments.
+    parser, connection = (
+        parser_for(settings.largest_reply),
+        listening(SSLConnection if endpoint.tls else TcpConnection),
+    )
+    for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
+        arguments |= {"parser_class": parser, "connection_class": connection}
+    for node in client.nodes_manager.startup_nodes.values():
+        node.connection_kwargs["parser_class"] = parser
+        node.connection_class = connection
     return client
 
 
 def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
+    connection = SentinelManagedSSLConnection if endpoint.tls else SentinelManagedConnection
+    options |= {"connection_class": listening(connection)}
     if endpoint.tls:
         options |= {"ssl": True, **_tls(settings)}
     own = {

@@ -338,7 +338,7 @@ class Connection(Lanes):
         use = next((use for use in self._clients if use != "waiting"), "calls")
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
-                for main in sorted(self._called)[:_LISTED]:
+                for main in sorted(self._called):
                     await expires_at_once(
                         self.client(use), f"{main.removesuffix('main')}calls:{self.instance}"
                     )

@@ -8,12 +8,13 @@ the library and handle TLS, authentication, databases and Sentinel; here each se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
 
+from claimq.redis_store.listening import pieces
 from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
@@ -23,9 +24,6 @@ except ImportError:
     pack = None
 
 Word = str | bytes | int | float
-
-_PIECE = 65536
-"""Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
 
 
 class DirectClient:
@@ -108,7 +106,7 @@ class DirectClient:
                     commands[0] = packed(connection, guard) + commands[0]
                 reply: Any = None
                 for command in commands:
-                    for piece in _pieces(command):
+                    for piece in pieces(command):
                         await connection.send_packed_command(piece, check_health=False)
                         timeout.restart()
                     if guard is not None:
@@ -204,11 +202,3 @@ async def _check_guard(connection: Any) -> None:
 def packed(connection: Any, words: Sequence[Word]) -> Any:
     """A command as bytes, or as the client library's pieces."""
     return pack(tuple(words)) if pack else connection.pack_command(*words)
-
-
-def _pieces(command: Any) -> Iterator[Any]:
-    if not isinstance(command, bytes) or len(command) <= _PIECE:
-        yield command
-        return
-    for start in range(0, len(command), _PIECE):
-        yield command[start : start + _PIECE]

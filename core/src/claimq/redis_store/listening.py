@@ -1,0 +1,69 @@
+"""Connections of the client library with a timeout by inactivity: a large command or reply may take longer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from redis.exceptions import TimeoutError as TimedOut
+
+from claimq.redis_store.parsers import InactivityTimeout, inactivity
+
+PIECE = 65536
+"""Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
+
+
+class _Listening:
+    """Goes before a class of connections. Its parser is a :class:`~claimq.redis_store.parsers.ListeningParser`.
+
+    ``socket_timeout``: seconds without a byte sent or received; None: the caller has a timeout of its own.
+    """
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """As the library's, which bounds the whole command."""
+        for piece in pieces(command):
+            await super().send_packed_command(piece, check_health)  # type: ignore[misc]  # of the class behind this one
+
+    async def read_response(
+        self,
+        disable_decoding: bool = False,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Any:
+        """As the library's, which bounds the whole reply."""
+        read: Any = super().read_response  # type: ignore[misc]  # likewise
+        if timeout is not None or self.socket_timeout is None:
+            return await read(disable_decoding, timeout, **options)
+        try:
+            async with asyncio.timeout(self.socket_timeout) as limit:
+                outer = inactivity.set(InactivityTimeout(limit, self.socket_timeout))
+                try:
+                    return await read(disable_decoding, math.inf, **options)
+                finally:
+                    inactivity.reset(outer)
+        except TimeoutError:
+            raise TimedOut(f"the server sent nothing for {self.socket_timeout:g} s") from None
+
+
+@cache
+def listening(base: type[Any]) -> type[Any]:
+    """A class of connections with a timeout by inactivity."""
+    return type(base.__name__, (_Listening, base), {})
+
+
+def pieces(command: bytes | str | Iterable[bytes]) -> Iterator[Any]:
+    """A command in pieces of at most :data:`PIECE` bytes; one that is not longer as it is."""
+    if not isinstance(command, bytes | str):
+        command = list(command)
+        if sum(map(len, command)) > PIECE:
+            command = b"".join(command)
+    if not isinstance(command, bytes) or len(command) <= PIECE:
+        yield command
+        return
+    for start in range(0, len(command), PIECE):
+        yield command[start : start + PIECE]

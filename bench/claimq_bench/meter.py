@@ -32,7 +32,7 @@ def must(is_right: bool, what: str) -> None:
 
 
 def rss_mb(pid: int) -> float:
-    """The resident memory of a process in 10^6 bytes, as its kernel says. OSError if there is no such process."""
+    """The resident memory of a process in 10^6 bytes, as the kernel reports it. OSError if there is no such process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
 

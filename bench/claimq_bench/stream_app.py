@@ -1,4 +1,4 @@
-"""The same app in Python: ``python stream_app.py SOCKET``."""
+"""A minimal app that reads a stream and ends its items in batches: ``python stream_app.py SOCKET``."""
 
 import asyncio
 import json

@@ -66,11 +66,14 @@ async def report(report: Report, bed: Bed, *, items: int) -> None:
 
 
 async def _rounds(bed: Bed, language: str, items: int) -> tuple[list[Delivery], list[float], float]:
-    """What streams take and how many items a second lists do, in turns; then the sidecar's memory in MB."""
+    """Rounds of the stream and of lists, in turns: the deliveries, and the lists' items a second; then the sidecar's
+    memory in MB.
+    """
     lists = Lists(bed.client())
     folder = new_directory()
+    command = _command(language, folder)
     sidecar = Sidecar(bed, "stream")
-    app = Process([*_command(language, folder), sidecar.socket], log=folder / "log", cwd=folder)
+    app = Process([*command, sidecar.socket], log=folder / "log", cwd=folder)
     rounds: list[Delivery] = []
     rates: list[float] = []
     try:

@@ -324,15 +324,13 @@ async def delivered(bed: Bed, sidecar: Sidecar, app: Process, count: int) -> Del
         await queue.enqueue_many([b'{"n": "%s"}' % payload for payload in new_payloads(count, SIZE - 9)])
         done, before, start = (await queue.stats())["done"] + count, used(), time.perf_counter()
         await queue.resume()
-        while (
-            int(bed.control.hget(stats, "done") or 0) < done
-        ):  # a look at the whole queue would slow the server down
+        while int(bed.control.hget(stats, "done") or 0) < done:  # stats() would take the server a millisecond
             must(app.is_running, "the app died")
             must(time.perf_counter() - start < LONGEST_APP, "the items do not come to an end")
             await asyncio.sleep(_POLL)
         seconds, after = time.perf_counter() - start, used()
-        left = sum((await queue.lengths()).values())
-        must(left == 0, f"{sidecar.queue}: {count} items went in, {left} are left over")
+        found, left = (await queue.stats())["done"], sum((await queue.lengths()).values())
+        must((found, left) == (done, 0), f"{sidecar.queue}: {found - done} items too many, {left} left over")
     return Delivery(
         count / seconds, *(1e6 / count * (end - begin) for begin, end in zip(before, after, strict=True))
     )

@@ -104,6 +104,23 @@ def test_headers_of_an_item_are_attributes_and_trace_context_is_a_header_too() -
     assert json.loads(body)[0].items() >= attributes.items()
 
 
+def test_no_header_of_an_item_takes_the_name_of_another() -> None:
+    pairs = (("header-type", "1"), ("type", "2"), ("a-b", "3"), ("ab", "4"), ("a--b", "5"))
+    event = json.loads(sent(PushMode.STRUCTURED, claim(header_pairs=pairs))[2])
+    names = ("headertype", "headerheadertype", "ab", "headerab", "headerheaderab")
+    assert [event[name] for name in names] == list("12345")
+    assert event["type"] == "dev.claimq.item"
+
+
+def test_a_deadline_is_an_attribute_if_there_is_one() -> None:
+    _, headers, _ = sent(PushMode.BINARY, claim(deadline=12.5))
+    assert headers["ce-deadline"] == "1970-01-01T00:00:12.500Z"
+    assert (
+        json.loads(sent(PushMode.STRUCTURED, claim(deadline=12.5))[2])["deadline"] == headers["ce-deadline"]
+    )
+    assert "ce-deadline" not in sent(PushMode.BINARY, claim())[1]
+
+
 def test_a_priority_is_an_attribute_unless_it_is_normal() -> None:
     urgent = claim(priority=Priority.HIGH, header_pairs=(("priority", "a header"),))
     _, headers, _ = sent(PushMode.BINARY, urgent)

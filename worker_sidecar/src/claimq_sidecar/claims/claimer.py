@@ -30,7 +30,7 @@ WAITING = 8
 """Claims that wait on the server at the same time. Others wait here, so the app's threads need no more connections."""
 _ROOM_SECONDS = 1.0
 _SMALLEST_GUESS = 4 * 1024
-"""Bytes: even if all payloads so far were smaller, the next ones are taken to be as large as this."""
+"""Bytes. No payload is expected to be smaller, so a call asks for at most 512 items."""
 _POLL_SECONDS = 1.0
 T = TypeVar("T")
 

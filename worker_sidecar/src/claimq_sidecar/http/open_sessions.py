@@ -81,7 +81,9 @@ class Changes:
             self.take_back(line)
         finally:
             claimed.end()
-        await unless(self._has_room(size, HEARTBEAT_SECONDS), self._connection.gone)
+        waiting = asyncio.ensure_future(self._has_room(size, HEARTBEAT_SECONDS))
+        if await unless(waiting, self._connection.gone, self._sidecar.draining, self._sidecar.leaving):
+            waiting.result()
         return None
 
     async def _has_room(self, size: int, within: float) -> bool:

@@ -17,7 +17,7 @@ Instant = Annotated[float, Meta(description="Unix seconds by the store's clock."
 _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """How many times larger a payload may be as a JSON string. Only control characters exceed this."""
-_SMALL: Final = 64 * 1024
+_SMALL: Final = 4096
 
 
 class Response(Struct, forbid_unknown_fields=True, gc=False):

@@ -29,7 +29,7 @@ class AppConnection(asyncio.Protocol):
         self._ended: Ended | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
-        """When the last response ended, by the loop's clock."""
+        """When the last response ended, or it was connected, by the loop's clock."""
         self._begin_response()
 
     def _begin_response(self) -> None:
@@ -64,6 +64,7 @@ class AppConnection(asyncio.Protocol):
         """Keeps the transport."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of TCP and Unix sockets
         self._transport = transport
+        self.idle_since = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of the response. Bytes without a request are against the protocol."""

@@ -10,8 +10,8 @@ from claimq_sidecar.push.app_connection import AppConnection
 
 CONNECT_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 1.0
-"""An idle connection is closed after so long, before a server does it: a request that meets the server's close would
-look like the death of the app."""
+"""A connection that was idle for so long is not used again, since its server may close it soon: a request that meets
+the server's close would look like the death of the app."""
 
 
 class AppConnections:
@@ -26,13 +26,18 @@ class AppConnections:
         self._pruning: asyncio.TimerHandle | None = None
 
     def take(self) -> AppConnection | None:
-        """The connection that was used last; None if none is idle."""
+        """The connection that was used last; None if there is none, or it has been idle for too long."""
+        oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open:
+            if connection.is_open and connection.idle_since > oldest:
                 return connection
-            self._all.discard(connection)
+            self._drop(connection)
         return None
+
+    def _drop(self, connection: AppConnection) -> None:
+        self._all.discard(connection)
+        connection.close()
 
     async def open(self) -> AppConnection:
         """A new connection. Raises OSError, also after five seconds without one."""
@@ -58,13 +63,12 @@ class AppConnections:
             self._pruning = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._prune)
 
     def _prune(self) -> None:
-        """Closes connections that have been idle for long."""
+        """Closes connections that have been idle for too long."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - IDLE_SECONDS
         for connection in [one for one in self._idle if one.idle_since <= oldest]:
             self._idle.remove(connection)
-            self._all.discard(connection)
-            connection.close()
+            self._drop(connection)
         self._pruning = loop.call_later(IDLE_SECONDS, self._prune) if self._idle else None
 
     def close(self) -> None:

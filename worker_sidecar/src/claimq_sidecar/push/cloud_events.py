@@ -102,7 +102,9 @@ def _attributes(claim: Claim) -> Attributes:
     for name, value in item.header_pairs:
         if name != _CONTENT_TYPE:
             key = name.replace("-", "")
-            attributes[f"header{key}" if key in _OWN or key in attributes else key] = value
+            while key in _OWN or key in attributes:
+                key = f"header{key}"
+            attributes[key] = value
     return attributes
 
 

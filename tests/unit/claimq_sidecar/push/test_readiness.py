@@ -1,0 +1,63 @@
+"""Whether the app is ready, by its probe, in simulated time."""
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+from claimq_sidecar.push.app_connection import AppConnection, Ended
+from claimq_sidecar.push.app_connections import AppConnections
+from claimq_sidecar.push.decisions import NoResponse, Response
+from claimq_sidecar.push.readiness import PROBE_SECONDS, PROBE_TIMEOUT, Readiness
+from claimq_sidecar.settings import PushSettings
+from testkit.skipping_loop import run_skipping
+
+SETTINGS = PushSettings(port=None, socket=Path("s"), probe_path="/ready")
+
+
+class App:
+    """Connections to an app that responds to a probe with 200, or not at all."""
+
+    def __init__(self) -> None:
+        self.responds = True
+
+    def take(self) -> None:
+        return None
+
+    async def open(self) -> "App":
+        return self
+
+    def give_back(self, connection: AppConnection) -> None:
+        del connection
+
+    def send(self, request: bytes, timeout: float, ended: Ended) -> None:
+        assert request.startswith(b"GET /ready ")
+        connection, loop = cast("AppConnection", self), asyncio.get_running_loop()
+        if self.responds:
+            loop.call_soon(ended, connection, Response(200, {}, b""))
+        else:
+            loop.call_later(timeout, ended, connection, NoResponse.TIMEOUT)
+
+
+def after_a_silent_probe(*, is_busy: bool) -> tuple[bool, bool]:
+    """Whether an app is ready before and after a probe that it does not respond to."""
+
+    async def run() -> tuple[bool, bool]:
+        app = App()
+        connections = cast("AppConnections", app)
+        readiness = Readiness(SETTINGS, connections, lambda: None, lambda: is_busy)
+        probing = asyncio.ensure_future(readiness.run())
+        await asyncio.sleep(PROBE_SECONDS / 2)
+        before, app.responds = readiness.is_ready, False
+        await asyncio.sleep(PROBE_SECONDS + PROBE_TIMEOUT)
+        probing.cancel()
+        return before, readiness.is_ready
+
+    return run_skipping(run())
+
+
+def test_an_app_that_does_not_respond_to_its_probe_is_not_ready() -> None:
+    assert after_a_silent_probe(is_busy=False) == (True, False)
+
+
+def test_an_app_at_work_stays_ready_when_it_does_not_respond() -> None:
+    assert after_a_silent_probe(is_busy=True) == (True, True)

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import claimq
-from claimq import Policy, ReliableQueue
+from claimq import Policy, RedisSettings, ReliableQueue, StoreMisused
+from testkit import roles
 from testkit.looking import texts
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 PROMPT = 60.0  # a bound that only a wait without end breaks; the benchmarks measure
 """Seconds: far more than a wake takes on a busy machine, far less than the poll of a second."""
@@ -167,6 +168,31 @@ async def test_a_lost_wake_token_costs_a_second_at_most(server: Server, queue: R
     result, seconds = await took(task)
     assert result == ["a"]
     assert seconds < 1.0 + PROMPT
+
+
+async def test_a_refused_claim_that_waited_takes_the_token_and_the_reaper_puts_it_back(
+    server: Server, queue: ReliableQueue
+) -> None:
+    roles.give(server, "limited", ["+@all"], keys="~cq:*")
+    settings = RedisSettings(roles.url(server, "limited"), retry_for=2.0, reply_timeout=PATIENCE)
+    async with claimq.connect(settings=settings) as store:
+
+        async def took_the_token() -> bool:
+            """Tried again if the claim was refused between two waits, so not by the token."""
+            await queue.flush()
+            server.call("ACL", "SETUSER", "limited", "+zadd")
+            task = await begin(server, store.queue("q", worker="limited"))
+            server.call("ACL", "SETUSER", "limited", "-zadd")
+            await queue.enqueue("a")
+            with pytest.raises(StoreMisused, match="may not do this"):
+                await took(task)
+            return server.call("LLEN", "cq:{q}:wake") == 0
+
+        await eventually(took_the_token)
+    assert await queue.length() == 1
+    await queue.reap()
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+    assert texts(await queue.claim(wait=0)) == ["a"]
 
 
 async def test_many_waiting_claims_each_get_one_of_as_many_items(

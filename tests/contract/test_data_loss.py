@@ -3,7 +3,7 @@
 import pytest
 
 import claimq
-from claimq import Claim, Policy, ReliableQueue, State, Verdict
+from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdict
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.plugin import FLAVOURS, ServerFactory
@@ -256,22 +256,89 @@ async def test_a_loss_of_everything_takes_the_policy_and_a_pause_along(
     assert (snapshot.paused, snapshot.lengths[State.MAIN]) == (False, 0)
 
 
+def copies_of_keys(server: Server) -> dict[str, bytes]:
+    keys = server.call("KEYS", "cq:{q}:*")
+    assert isinstance(keys, list)
+    copies = {key.decode(): server.call("DUMP", key) for key in keys if isinstance(key, bytes)}
+    return {key: copy for key, copy in copies.items() if isinstance(copy, bytes)}
+
+
+def restore(server: Server, copies: dict[str, bytes]) -> None:
+    server.call("FLUSHALL")
+    for key, copy in copies.items():
+        server.call("RESTORE", key, "0", copy)
+
+
 async def test_a_lease_that_comes_back_with_older_keys_counts_as_expired(
     server: Server, queue: ReliableQueue
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=20))
     await queue.enqueue("a")
     (claim,) = await queue.claim(wait=0)
-    keys = server.call("KEYS", "cq:{q}:*")
-    assert isinstance(keys, list)
-    copies = {key.decode(): server.call("DUMP", key) for key in keys if isinstance(key, bytes)}
+    copies = copies_of_keys(server)
     assert await judge(queue, "done", claim) is Verdict.DONE
-    server.call("FLUSHALL")
-    for key, copy in copies.items():
-        assert isinstance(copy, bytes)
-        server.call("RESTORE", key, "0", copy)
+    restore(server, copies)
     await move_clock(queue, 21)
     await queue.reap()
     (item,) = await queue.peek()
     assert (item.text, item.crash_count, item.interrupted_count) == ("a", 1, 0)
     assert (await queue.stats())["expired"] == 1
+
+
+async def test_a_withdrawn_claim_takes_items_of_restored_keys_until_its_lease_ends(
+    server: Server, store: claimq.Server, queue: ReliableQueue
+) -> None:
+    """The data has its old name again, and has forgotten that the call was withdrawn."""
+    await queue.set_policy(Policy(busy_expiry=20))
+    await queue.enqueue("a")
+    await queue.unclaim(await queue.claim(wait=0))
+    connection, copies = store._connection, copies_of_keys(server)
+    late = connection.take_lane()
+    await connection.run("withdraw", ["cq:{q}:main"], [*connection.next_on_lane(late), late[2]])
+    words: list[str | int] = [*late, "w1", 1, "AAAAAAAA", connection.incarnations["cq:{q}:main"]]
+    with pytest.raises(StoreUnavailable, match="a later call on the same lane has run"):
+        await connection.run("claim", ["cq:{q}:main"], words)
+    restore(server, copies)
+    assert (await connection.run("claim", ["cq:{q}:main"], words))[0] == b"OK"
+    assert (await queue.lengths())[State.BUSY] == 1
+    await move_clock(queue, 21)
+    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["a"]
+
+
+def address_of_process(server: Server) -> str:
+    """By which the scripts know the server's process again."""
+    address = server.call("EVAL", "return tostring(redis)", "0")
+    assert isinstance(address, bytes)
+    return address.decode()
+
+
+async def test_after_a_flush_of_scripts_a_crash_is_not_counted(server: Server, queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(busy_expiry=20, requeue_limit=0))
+    await queue.enqueue("a")
+    await queue.claim(wait=0)
+    before = address_of_process(server)
+    while address_of_process(server) == before:
+        server.call("SCRIPT", "FLUSH")
+    await move_clock(queue, 21)
+    assert [one.verdict for one in (await queue.reap()).expired] == [Verdict.UNCLAIMED]
+    (item,) = await queue.peek()
+    assert (item.crash_count, item.interrupted_count) == (0, 1)
+
+
+@pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
+async def test_a_server_that_looks_like_the_last_one_counts_a_lost_verdict_as_a_crash(
+    durable: Server,
+) -> None:
+    """As where memory addresses are not randomized. What is not stored here is the worker's verdict."""
+    async with claimq.connect(durable.url) as store:
+        queue = store.queue("q", worker="w1")
+        await queue.set_policy(Policy(busy_expiry=20))
+        await queue.enqueue("a")
+        await queue.claim(wait=0)
+        durable.kill9()
+        durable.start()
+        durable.call("HSET", STATS, "server", address_of_process(durable))
+        await move_clock(queue, 21)
+        await queue.reap()
+        (item,) = await queue.peek()
+        assert (item.crash_count, item.interrupted_count) == (1, 0)

@@ -1,4 +1,4 @@
-"""Items given back to the head stand in the order in which they entered the tail, whichever give-back is first."""
+"""Items given back to the head stand in the order of their first claims, whichever give-back is first."""
 
 from itertools import permutations
 
@@ -7,13 +7,14 @@ import pytest
 from claimq import Claim, NewItem, Reason, ReliableQueue
 from claimq import Server as Store
 from testkit.clock import move_clock
+from testkit.frozen_clock import FrozenClock
 from testkit.looking import texts, verdicts, waiting
 from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 MERGED = 1000
-"""How many items that were given back before a call reads (MERGE_ITEMS of lib/giveback.lua)."""
+"""How many items that were given back before a call reads (MERGE_ITEMS of lib/settle.lua)."""
 
 
 async def claimed(queue: ReliableQueue, count: int) -> list[Claim]:
@@ -66,6 +67,36 @@ async def test_an_item_keeps_its_place_over_several_claims(
     assert await waiting(queue) == ["b", "c", "d"]
     await queue.unclaim(again)
     assert await waiting(queue) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("chosen_first", [True, False])
+async def test_an_item_that_was_chosen_by_its_id_has_the_place_of_its_first_claim(
+    queue: ReliableQueue, other_worker: ReliableQueue, chosen_first: bool
+) -> None:
+    await queue.enqueue_many([NewItem(name, id=name) for name in "abcd"])
+    claims: list[Claim] = []
+    for by_id in (chosen_first, not chosen_first):
+        claims += [claim for claim in [await queue.claim_item("c")] if claim] if by_id else []
+        claims += [] if by_id else await claimed(other_worker, 1)
+    order = texts(claims)
+    assert order == (["c", "a"] if chosen_first else ["a", "c"])
+    for claim in claims:
+        await queue.unclaim(claim)
+    assert await waiting(queue) == [*order, "b", "d"]
+
+
+async def test_where_stats_is_lost_and_the_clock_went_back_only_the_order_is_open(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many(list("abc"))
+    await queue.unclaim(await claimed(queue, 1))
+    server.call("DEL", "cq:{q}:stats")
+    clock = queue._connection.shared
+    assert isinstance(clock, FrozenClock)
+    clock.now["q"] -= 3_600_000
+    for claim in await claimed(queue, 2):
+        await queue.unclaim(claim)
+    assert await waiting(queue) == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize("verb", ["requeue", "fail", "crash", "delayed", "failed"])

@@ -183,13 +183,14 @@ def test_after_grace_or_a_second_signal_items_go_back_uncounted(
     ]  # fmt: skip
 
 
-def test_sigkill_of_the_worker_ends_all_processes_and_the_item_comes_back(
-    queue: BlockingQueue, start_worker: StartWorker
+def test_sigkill_of_the_worker_ends_all_processes_and_the_item_comes_back_early(
+    valkey: Server, queue: BlockingQueue, start_worker: StartWorker
 ) -> None:
-    queue.set_policy(Policy(requeue_limit=5, busy_expiry=1.0))
+    queue.set_policy(Policy(requeue_limit=5, busy_expiry=86400.0))
     queue.enqueue("x", id="x")
     worker = start_worker("sh", "-c", f"setsid sleep 1000 & echo $! > x.far; {TREE.format(trap='')}")
     pids = worker.pid("x.pid"), worker.pid("x.child"), worker.pid("x.far")
+    eventually_sync(lambda: valkey.call("EXISTS", "cq:{q}:present"), why="the server knows of its connection")
     worker.process.kill9()
     eventually_sync(lambda: is_gone(*pids), why="the kernel and the guard have killed them")
     eventually_sync(lambda: queue.reap().expired)

@@ -13,6 +13,7 @@ from claimq.errors import CrossSlot, StoreUnavailable
 from claimq.model import Reason
 from claimq.queue.work_watch import WorkWatch
 from testkit.cluster import RedisCluster
+from testkit.plugin import started
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -251,3 +252,21 @@ async def test_queues_of_all_nodes_are_watched_for_their_first_items(
             async with asyncio.timeout(PATIENCE):
                 await noticed[name].wait()
     await work.close()
+
+
+async def test_the_password_goes_to_the_nodes_that_a_node_reports() -> None:
+    cluster = started(RedisCluster)
+    try:
+        (name,) = names_on(cluster, cluster.nodes[2], 1)
+        for node in cluster.nodes:
+            node.call("CONFIG", "SET", "requirepass", "s3cret-of-a-test")
+        url = f"redis+cluster://127.0.0.1:{cluster.nodes[0].port}"
+        settings = claimq.RedisSettings(url, password="s3cret-of-a-test", retry_for=60.0)
+        async with claimq.connect(settings=settings) as server:
+            await server.queue(name).enqueue("a")
+            assert [item.text for item in await server.queue(name).peek()] == ["a"]
+        async with claimq.connect(url) as without:
+            with pytest.raises(claimq.StoreMisused, match="password"):
+                await without.queue(name).length()
+    finally:
+        cluster.close()

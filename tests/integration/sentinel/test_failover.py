@@ -217,3 +217,13 @@ def _errors(server: Server) -> bytes:
     text = server.call("INFO", "errorstats")
     assert isinstance(text, bytes)
     return text
+
+
+async def test_the_password_goes_to_the_servers_that_a_sentinel_reports(sentinel: Sentinel) -> None:
+    secret = "s3cret-of-a-test"
+    for server in sentinel.servers:
+        server.call("CONFIG", "SET", "masterauth", secret, "requirepass", secret)
+    settings = claimq.RedisSettings(sentinel.url, password=secret, retry_for=60.0)
+    async with claimq.connect(settings=settings) as store:
+        await store.queue("q").enqueue("a")
+        assert [item.text for item in await store.queue("q").peek()] == ["a"]

@@ -116,10 +116,15 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     return StoreMisused(f"{doing}: the server returned an unknown error ({why(error)})")
 
 
+_WRAPPERS = (client.ConnectionError, client.RedisClusterException)
+
+
 def _unwrapped(error: Exception) -> Exception:
-    """The cause of a ConnectionError: errors while connecting, such as a wrong password, are wrapped in one."""
-    cause = error.__cause__
-    return cause if type(error) is client.ConnectionError and isinstance(cause, client.RedisError) else error
+    """The cause of an error while connecting, such as a wrong password: the client library wraps it in another one, and
+    for a cluster in a third."""
+    while type(error) in _WRAPPERS and isinstance(error.__cause__, client.RedisError):
+        error = error.__cause__
+    return error
 
 
 def _advice(error: Exception, text: str) -> str | None:

@@ -125,7 +125,7 @@ local function given_back_before(q, line)
 end
 
 -- Puts a line's items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
--- stand in the order in which they entered its list. What comes after more items than a call reads stands right behind those that it read
+-- stand in the order of their first claims since they entered the tail (that of arrival, but for items that claim_item took). What comes after more items than a call reads stands right behind those that it read
 -- (docs/decisions/0023).
 -- On demand: few items go to the head.
 local function head(q, line)

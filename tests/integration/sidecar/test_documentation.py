@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ import claimq.worker
 from claimq.address import variables
 from claimq.blocking import BlockingQueue
 from claimq.model import State
+from claimq_sidecar.push.decisions import NoResponse
+from testkit.push_app import PushApp
+from testkit.server import Server
 from testkit.sidecars import KEY, Sidecar
 from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
 
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()
+PUSH_PAGE = (ROOT / "docs" / "push.md").read_text()
 BLOCKS = [textwrap.dedent(block) for block in re.findall(r"(?:^    .*\n|^\n(?=    ))+", PAGE, re.MULTILINE)]
 
 
@@ -129,3 +135,31 @@ def test_the_page_has_every_path_and_every_metric(sidecar: Sidecar, queue: Block
     )
     assert len(names) > 10
     assert [name for name in names if f"`{name}" not in PAGE] == []
+
+
+def metrics_of(sidecar: Sidecar) -> dict[str, set[str]]:
+    """The names of its metrics without the prefix, and the names of the labels of each."""
+    text = sidecar.health("/metrics").body.decode()
+    found = re.findall(r"^# TYPE claimq_sidecar_(\w+)", text, re.MULTILINE)
+    return {name: set(re.findall(rf'^claimq_sidecar_{name}{{(\w+)="', text, re.MULTILINE)) for name in found}
+
+
+def metrics_of_push_page() -> dict[str, set[str]]:
+    """The same of its table."""
+    table = PUSH_PAGE.split("\n## Metrics\n")[1].split("\n## ")[0]
+    found = re.findall(r"^\| `(\w+)(?:{(\w+)})?` \|", table, re.MULTILINE)
+    assert len(found) == table.count("\n| `"), "each row has one metric with at most one label"
+    return {name: {label} - {""} for name, label in found}
+
+
+def test_the_page_of_push_delivery_has_its_metrics_and_no_other(
+    valkey: Server, sidecar: Sidecar, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    with PushApp() as app:
+        pushing = start_sidecar(valkey.url, worker="pusher", push_port=str(app.port))
+        queue.enqueue("a")
+        eventually_sync(lambda: pushing.metric('claimq_sidecar_pushes_total{result="2xx"}') == 1)
+        others = metrics_of(sidecar)
+        shown = {name: labels for name, labels in metrics_of(pushing).items() if name not in others}
+    assert shown == metrics_of_push_page()
+    assert [one for one in NoResponse if f"`{one}`" not in PUSH_PAGE] == []

@@ -2,7 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -10,10 +12,19 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
+from claimq.redis_store.scripts import script
+from testkit.links import Request
 from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.proxy import FaultProxy
 from testkit.server import DURABLE, Server
-from testkit.sidecars import Answer, Sidecar
+from testkit.sidecars import Answer, Sidecar, UnixConnection
 from testkit.waiting import PATIENCE, eventually_sync
+
+
+def reaped(queue: BlockingQueue) -> int:
+    """The items in main, after those whose leases have ended have come back."""
+    queue.reap()
+    return queue.length(State.MAIN)
 
 
 def test_a_killed_sidecar_leaves_a_stale_socket_that_the_next_one_replaces(
@@ -35,12 +46,7 @@ def test_the_claims_of_a_killed_sidecar_come_back_with_their_leases(
     session = sidecar.open_session()
     sidecar.claim(1, session=session.id)
     sidecar.kill9()
-
-    def expired() -> bool:
-        queue.reap()
-        return queue.length(State.MAIN) == 1
-
-    eventually_sync(expired)
+    eventually_sync(lambda: reaped(queue) == 1)
     session.close()
 
 
@@ -162,3 +168,135 @@ def test_a_worker_at_work_needs_no_new_connection_for_its_first_verdict(
         (claim,) = sidecar.claim()
         assert sidecar.outcomes("renew", claim["token"]) == ["renewed"]
         assert sidecar.outcomes("done", claim["token"]) == ["done"]
+
+
+LONG = Policy(busy_expiry=3600.0)
+"""No lease ends in a test: what comes back, the sidecar has returned."""
+
+
+@pytest.fixture
+def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
+    return start_proxy(valkey)
+
+
+@contextmanager
+def asked(sidecar: Sidecar, path: str, **body: object) -> Iterator[UnixConnection]:
+    """A connection with a request whose response is still to be read."""
+    with closing(UnixConnection(sidecar.socket)) as connection:
+        connection.request("POST", path, json.dumps(body))
+        yield connection
+
+
+def claims_in(connection: UnixConnection) -> list[Any]:
+    """The claims of the response; none if it is a 503."""
+    reply = connection.getresponse()
+    document = json.loads(reply.read())
+    assert reply.status in {200, 503}, document
+    return list(document.get("claims", []))
+
+
+def verdict_on(sidecar: Sidecar, token: str) -> str:
+    """The outcome of `done`, which is repeated until there is one, as an app does."""
+    outcome: str = eventually_sync(lambda: sidecar.outcomes("done", token)[0])
+    return outcome
+
+
+def work_on(sidecar: Sidecar, claims: list[Any], count: int) -> list[str]:
+    """Claims until there are so many, and ends them; returns their texts. Nothing has counted against any of them."""
+
+    def are_there() -> bool:
+        claims.extend(sidecar.claim(5, encoding="text"))
+        return len(claims) >= count
+
+    eventually_sync(are_there)
+    assert [verdict_on(sidecar, claim["token"]) for claim in claims] == ["done"] * count
+    assert {(claim["fail_count"], claim["requeue_count"], claim["crash_count"]) for claim in claims} == {
+        (0, 0, 0)
+    }
+    return sorted(claim["text"] for claim in claims)
+
+
+def test_silent_connections_are_replaced_and_each_item_is_worked_on_once(
+    proxy: FaultProxy,
+    queue: BlockingQueue,
+    start_sidecar: Callable[..., Sidecar],
+    waiting_claims: Callable[[], int],
+) -> None:
+    queue.set_policy(LONG)
+    sidecar = start_sidecar(proxy.url)
+    queue.enqueue_many(["1", "2"])
+    one, two = (claim["token"] for claim in sidecar.claim(2))
+    with (
+        asked(sidecar, "/v1/claim", max=1, wait=60, encoding="text") as claiming,
+        closing(UnixConnection(sidecar.socket)) as ending,
+        closing(UnixConnection(sidecar.socket)) as stepping,
+    ):
+        eventually_sync(lambda: waiting_claims() == 1)
+        proxy.black_hole()
+        queue.enqueue_many(["3", "4"])
+        ending.request("POST", "/v1/done", json.dumps({"tokens": [one]}))
+        step = {"done": [{"token": two}], "wait": 0, "encoding": "text"}
+        stepping.request("POST", "/v1/next", json.dumps(step))
+        eventually_sync(lambda: sidecar.metric("claimq_sidecar_store_reconnects_total") >= 1)
+        assert queue.stats()["done"] == 0
+        proxy.heal()
+        assert ending.getresponse().status in {200, 503}
+        claims = claims_in(claiming) + claims_in(stepping)
+    assert {verdict_on(sidecar, token) for token in (one, two)} <= {"done", "already_done"}
+    queue.enqueue("5")
+    assert work_on(sidecar, claims, 3) == ["3", "4", "5"]
+    assert (queue.stats()["done"], any(queue.lengths().values())) == (5, False)
+
+
+def is_claim(request: Request) -> bool:
+    return script("claim").sha.encode() in request.words
+
+
+@pytest.fixture
+def two_items(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+    """A sidecar that has claimed before, and two items in main. The server does not notice when its connections end."""
+    queue.set_policy(LONG)
+    sidecar = start_sidecar(proxy.url)
+    queue.enqueue("first")
+    sidecar.outcomes("done", *(claim["token"] for claim in sidecar.claim()))
+    queue.enqueue_many(["a", "b"])
+    proxy.ghost()
+    return sidecar
+
+
+def test_what_a_late_call_on_a_ghost_connection_claims_goes_back_uncounted(
+    two_items: Sidecar, valkey: Server, proxy: FaultProxy, queue: BlockingQueue
+) -> None:
+    late = proxy.black_hole_after(matching=is_claim)
+    valkey.sigstop()
+    with asked(two_items, "/v1/claim", max=2, wait=0) as claiming:
+        assert claims_in(claiming) == [], "the sidecar has given up"
+    assert late.hit is not None
+    valkey.sigcont()
+    eventually_sync(lambda: queue.length(State.BUSY) == 2, why="the late call has run")
+    proxy.release()
+    eventually_sync(lambda: queue.length(State.BUSY) == 0, why="the sidecar has withdrawn it")
+    assert proxy.ghosts > 0
+    assert [item.text for item in queue.peek(9)] == ["a", "b"]
+    assert work_on(two_items, [], 2) == ["a", "b"]
+
+
+def test_what_the_ghost_of_a_killed_sidecar_claims_comes_back_with_its_lease(
+    two_items: Sidecar, valkey: Server, proxy: FaultProxy, queue: BlockingQueue, hasty: Policy
+) -> None:
+    late = proxy.black_hole_after(matching=is_claim)
+    valkey.sigstop()
+    with asked(two_items, "/v1/claim", max=2, wait=0):
+        eventually_sync(lambda: late.hit is not None)
+        two_items.kill9()
+    valkey.sigcont()
+    eventually_sync(lambda: queue.length(State.BUSY) == 2, why="the late call has run")
+    eventually_sync(lambda: reaped(queue) == 2)
+    proxy.release()
+    eventually_sync(lambda: proxy.ghosts > 0)
+    queue.set_policy(LONG)
+    two_items.start()
+    claims = [eventually_sync(lambda: two_items.claim(1, wait=5, encoding="text"))[0] for _ in range(2)]
+    assert [(claim["text"], claim["crash_count"]) for claim in claims] == [("a", 1), ("b", 1)]
+    assert [verdict_on(two_items, claim["token"]) for claim in claims] == ["done"] * 2
+    assert not any(queue.lengths().values())

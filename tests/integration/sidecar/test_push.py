@@ -313,6 +313,29 @@ def test_unclaim_with_a_time_pauses_without_counting(
     assert [(item.payload, item.requeue_count) for item in queue.peek(2)] == [(b"a", 0), (b"b", 0)]
 
 
+PAUSES = {
+    "429": Reply(429, {"retry-after": "1"}),
+    "503": Reply(503, {"retry-after": "1"}),
+    "unclaim": Reply(503, {"claimq-verdict": "unclaim", "retry-after": "1"}),
+}
+
+
+@pytest.mark.parametrize("name", PAUSES)
+def test_items_are_sent_again_by_themselves_when_a_pause_ends(
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar, name: str
+) -> None:
+    replies = iter([PAUSES[name]])
+    app = start_app(lambda _: next(replies, Reply()))
+    queue.enqueue_many(["a", "b", "c"])
+    sidecar = start_sidecar(valkey.url, push_port=str(app.port))
+    eventually_sync(lambda: queue.stats()["done"] == 3)
+    assert app.texts[0] == "a"
+    assert sorted(app.texts[1:]) == ["a", "b", "c"]
+    assert is_empty(queue)
+    assert sidecar.metric("claimq_sidecar_pushes_paused") == 0
+    assert sidecar.log_text.count("event=push_paused seconds=1") == 1
+
+
 def test_items_of_a_failed_batch_are_tried_one_by_one(
     valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
 ) -> None:

@@ -10,7 +10,7 @@ from testkit.resp import Frames, Reply
 
 SCRIPT_COMMANDS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Effect = Literal["cut", "silence", "request"]
+Effect = Literal["cut", "silence", "request", "last"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,10 @@ class Weather:
         """Everything passes."""
         self.keeps_ghosts = self.refuses = False
         self.delay = self.bandwidth = 0.0
+        self.release()
+
+    def release(self) -> None:
+        """Nothing is held back any more."""
         self._requests_pass.set()
         self._replies_pass.set()
 
@@ -154,6 +158,9 @@ class Link:
         if fault and fault.effect == "request":
             self._cut_within(raw[: fault.after])
             return False
+        if fault and fault.effect == "last":
+            self._weather.hold(requests=True, replies=False)
+            fault = None
         self._waiting.append(fault)
         self._to_server.write(raw)
         return True

@@ -81,6 +81,10 @@ class FaultProxy(Started):
         """The connection is cut when `after` bytes of the k-th matching command from now have reached the server."""
         return self._arm(Fault(k, matching, "request", after))
 
+    def black_hole_after(self, k: int = 1, *, matching: Callable[[Request], bool] = is_script) -> Fault:
+        """The k-th matching command from now is the last that reaches the server: `black_hole("requests")` follows."""
+        return self._arm(Fault(k, matching, "last"))
+
     def _arm(self, fault: Fault) -> Fault:
         self._do(lambda: self._weather.faults.append(fault))
         return fault
@@ -98,6 +102,10 @@ class FaultProxy(Started):
     def ghost(self) -> None:
         """From now the server does not learn that a client went away: what a bad middlebox does."""
         self._do(lambda: setattr(self._weather, "keeps_ghosts", True))
+
+    def release(self) -> None:
+        """Ends a `black_hole` but no other fault: what was held back passes. Ghosts stay possible."""
+        self._do(self._weather.release)
 
     def delay(self, seconds: float) -> None:
         """Every piece of data waits so long, each way."""

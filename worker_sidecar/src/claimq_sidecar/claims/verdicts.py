@@ -59,9 +59,13 @@ class Verdicts:
         asked = [self.answer(verb, request) for verb, request in requests.items()]
         found = await asyncio.gather(*asked, return_exceptions=True)
         answers: list[Answer] = []
-        for one in found:
+        while found:
+            one = found.pop(0)
             if isinstance(one, BaseException):
-                raise one
+                try:
+                    raise one
+                finally:
+                    del one  # see _in_time
             answers += one
         return answers
 
@@ -160,7 +164,10 @@ class Verdicts:
             self._metrics.observe_processing(self._store.seconds_since_claims(ended))
             self._recent.note(verb, ended.items())
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
-            raise not_replicated
+            try:
+                raise not_replicated
+            finally:
+                del not_replicated  # see _in_time
         return outcomes
 
     async def _in_time(self, task: asyncio.Task[list[Outcome]]) -> list[Outcome]:
@@ -170,7 +177,12 @@ class Verdicts:
             raise StoreUnavailable(
                 "the server does not respond; the verdict is still being retried, repeat the request to get its outcome"
             )
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            # The traceback of an error has this frame. If the frame had the task, which has the error, the request (up
+            # to 16 MiB of items) would stay in memory until a garbage collection.
+            del task, done
 
     async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
         """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""

@@ -1,7 +1,18 @@
-"""Push delivery with SIGKILL of the app and of the sidecar at random points: every item accounted for by its id."""
+"""Push delivery while the app, the sidecar and the server die by SIGKILL at random points, the sidecar is drained and
+its connections to the server are cut: every item accounted for by its id.
 
+CLAIMQ_KILL_SEED repeats a run's choices (not its timing).
+"""
+
+import itertools
+import os
 import random
+import re
+import secrets
+import signal
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,22 +20,33 @@ import pytest
 
 import claimq.blocking
 from claimq.policy import Policy
+from testkit.links import Fault, Request, is_script
+from testkit.plugin import ServerFactory
 from testkit.processes import Process, whole_lines
-from testkit.server import Server
+from testkit.proxy import FaultProxy
+from testkit.server import DURABLE, Server
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
 
-ITEMS = 80
-KILLS = 8
+SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
+KINDS = ("app", "sidecar", "server", "cut", "lost request", "lost reply", "drain", "killed drain")
+REPAIRED_BY_RESTARTS = ("lost request", "lost reply", "cut")
+"""What these did wrong may end with the sidecar. So they come again in the end, when no process dies after them."""
+LEAST_HITS = 3
+"""How often each kind must come while items are in progress."""
+BATCH = 10
+"""Items that are enqueued before each fault."""
+WORKER = "the-sidecar"
+DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
 APP = """
-import http.server, os, socketserver, sys, time
+import http.server, os, random, socketserver, sys, time
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
-        time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.05))
         os.write(1, f"{self.headers['ce-id']}\\n".encode())
         self.send_response(204)
         self.send_header("content-length", "0")
@@ -72,24 +94,116 @@ def app(tmp_path: Path) -> Iterator[App]:
     made.kill9()
 
 
-def test_each_item_is_finished_whichever_process_is_killed(valkey: Server, app: App) -> None:
-    chance = random.Random(7)
-    ids = {f"item-{number}" for number in range(ITEMS)}
-    with claimq.blocking.connect(valkey.url) as server:
+class Faults:
+    """What may happen to the three processes and their connections, and how often it came in the middle."""
+
+    def __init__(self, server: Server, proxy: FaultProxy, sidecar: Sidecar, app: App) -> None:
+        self.server, self.proxy, self.sidecar, self.app = server, proxy, sidecar, app
+        self.chance = random.Random(SEED)
+        self.hits: Counter[str] = Counter()
+        self._armed: dict[str, Fault] = {}
+
+    @property
+    def missing(self) -> list[str]:
+        """Kinds that must still come in the middle of something."""
+        return [kind for kind in KINDS if self.hits[kind] < LEAST_HITS]
+
+    def happen(self, kind: str, *, in_progress: bool) -> None:
+        """One fault; what has ended is started again. A hit if items are `in_progress`, unless it is known better."""
+        if "drain" in kind:
+            self._drain(kind)
+        elif "lost" in kind:
+            self._lose(kind)
+        else:
+            self.hits[kind] += in_progress
+            self._break(kind)
+
+    def _break(self, kind: str) -> None:
+        if kind == "cut":
+            self.proxy.cut()
+        elif kind == "sidecar":
+            self.sidecar.kill9()
+            self._start_sidecar()
+        else:
+            victim = self.app if kind == "app" else self.server
+            victim.kill9()
+            victim.start()
+
+    def _lose(self, kind: str) -> None:
+        """One of the sidecar's next calls about claims, which name it, ends without a reply. The server has carried it
+        out (a lost reply), or not.
+        """
+        if kind in self._armed and self._armed[kind].hit is None:
+            return
+        left = iter(range(self.chance.randint(0, 5), -1, -1))
+
+        def is_next(request: Request) -> bool:
+            of_a_claim = is_script(request) and any(WORKER.encode() in word for word in request.words)
+            if not of_a_claim or next(left):
+                return False
+            self.hits[kind] += 1
+            return True
+
+        self._armed[kind] = (
+            self.proxy.drop_reply(matching=is_next)
+            if kind == "lost reply"
+            else self.proxy.cut_request(matching=is_next, after=self.chance.randint(0, 100))
+        )
+
+    def _drain(self, kind: str) -> None:
+        """SIGTERM, mostly another fault in the drain, then SIGKILL or the sidecar's own end."""
+        seen = len(self.sidecar.log_text)
+        self.sidecar.running.send(signal.SIGTERM)
+        begun = eventually_sync(lambda: DRAIN_STARTED.search(self.sidecar.log_text[seen:]), why="it drains")
+        assert begun
+        if fault := self.chance.choice(("", "app", "app", "server", "cut", "lost request", "lost reply")):
+            self.happen(fault, in_progress=False)
+        if kind == "killed drain":
+            time.sleep(self.chance.uniform(0, 0.01))
+            code = self.sidecar.running.kill9()
+        else:
+            code = self.sidecar.running.wait()
+            assert code == 0, self.sidecar.log_text[-2000:]
+        self.hits[kind] += int(begun[1]) > 0 and (code != 0) == (kind == "killed drain")
+        self._start_sidecar()
+
+    def _start_sidecar(self) -> None:
+        """In half of its lives a drain hardly waits for the app."""
+        self.sidecar.env["CLAIMQ_DRAIN_TIMEOUT"] = self.chance.choice(("5ms", "25s"))
+        self.sidecar.start()
+
+
+def work_through(queue: claimq.blocking.BlockingQueue, faults: Faults, kind: str, number: int) -> set[str]:
+    """Enqueues some items, the `number`-th ones; the fault comes while the app works on them. Returns their ids."""
+    ids = [f"item-{number}-{one}" for one in range(BATCH)]
+    seen, more = len(faults.app.finished), faults.chance.randint(1, BATCH // 2)
+    for item in ids:
+        queue.enqueue(item, id=item)
+    eventually_sync(lambda: len(faults.app.finished) >= seen + more, why="the app finishes items")
+    faults.happen(kind, in_progress=queue.length("busy") > 0)
+    return set(ids)
+
+
+def test_each_item_is_finished_whichever_process_is_killed(start_server: ServerFactory, app: App) -> None:
+    valkey = start_server(options=dict(DURABLE))
+    ids: set[str] = set()
+    with claimq.blocking.connect(valkey.url) as server, FaultProxy(valkey.unix_path) as proxy:
         queue = server.queue("q")
-        queue.set_policy(Policy(requeue_limit=50, busy_expiry=0.6))
+        queue.set_policy(Policy(requeue_limit=1000, busy_expiry=0.6))
         pushes = {"push_socket": str(app.socket), "concurrency": "4"}
-        with Sidecar(valkey.url, **pushes) as sidecar:
-            victims: list[App | Sidecar] = [app, sidecar]
-            for number in range(KILLS):
-                for item in sorted(ids)[number * ITEMS // KILLS : (number + 1) * ITEMS // KILLS]:
-                    queue.enqueue(item, id=item)
-                seen, more = len(app.finished), chance.randint(1, ITEMS // KILLS // 2)
-                eventually_sync(lambda: len(app.finished) >= seen + more)  # noqa: B023 - called in this pass
-                victim = chance.choice(victims)
-                victim.kill9()
-                victim.start()
-            eventually_sync(lambda: not any(queue.lengths().values()))
-            stats = queue.stats()
-    assert set(app.finished) == ids
-    assert (stats["enqueued"], stats["done"]) == (ITEMS, ITEMS)
+        with Sidecar(proxy.url, worker=WORKER, **pushes) as sidecar:
+            faults = Faults(valkey, proxy, sidecar, app)
+            numbers = itertools.count(1)
+            while missing := faults.missing:
+                assert len(ids) < 200 * BATCH, f"seed {SEED}: only {dict(faults.hits)} in the middle"
+                ids |= work_through(queue, faults, faults.chance.choice(missing), next(numbers))
+            for kind in REPAIRED_BY_RESTARTS:
+                ids |= work_through(queue, faults, kind, next(numbers))
+            eventually_sync(
+                lambda: not sum(count for state, count in queue.lengths().items() if state != "failed")
+            )
+            lengths, stats = queue.lengths(), queue.stats()
+    print(f"seed {SEED}: {len(ids)} items, {len(app.finished)} times finished, hits {dict(faults.hits)}")
+    assert not any(lengths.values()), (SEED, lengths)
+    assert set(app.finished) == ids, SEED
+    assert (stats["enqueued"], stats["done"]) == (len(ids), len(ids)), SEED

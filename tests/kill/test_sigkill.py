@@ -1,11 +1,14 @@
-"""Producers, workers, reapers and the server die by SIGKILL at random points; then every item is accounted for.
+"""Producers, workers, reapers, apps, sidecars and the server die by SIGKILL at random points, sidecars are drained and
+their connections are cut; then every item is accounted for.
 
 CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS makes it longer.
 """
 
 import os
 import random
+import re
 import secrets
+import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,8 +18,10 @@ import claimq.blocking
 from testkit import killed_programs
 from testkit.forked import ForkedProcess
 from testkit.history import Audit, Finding, History, Kill, check, hits_of
+from testkit.links import Fault, Request, is_script
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
+from testkit.proxy import FaultProxy
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
@@ -24,6 +29,10 @@ from testkit.waiting import eventually_sync
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 """Of each producer."""
+DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1}
+"""Of a sidecar, and how often each must come in the middle of something: its connections to the server end, one ends
+within a request or instead of a reply, SIGTERM, and SIGKILL in the drain."""
+DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
 
 
 class Cast:
@@ -36,6 +45,8 @@ class Cast:
         self.lives: dict[str, int] = {}
         self.kills: list[Kill] = []
         self.sidecars: dict[str, Sidecar] = {}
+        self.proxies: dict[str, FaultProxy] = {}
+        self.armed: dict[str, Fault] = {}
 
     def start(self, name: str, kind: str, *rest: str) -> None:
         self.commands[name] = [kind, *rest]
@@ -47,32 +58,99 @@ class Cast:
             "testkit.killed_programs", *words, log=self.place / f"{name}.out", env={}
         )
 
-    def start_sidecar(self, name: str) -> Sidecar:
-        """Kept under one name; its socket stays where it is."""
-        self.sidecars[name] = Sidecar(self.server.url, killed_programs.QUEUE, name).start()
-        self.commands[name] = ["sidecar"]
+    def start_sidecar(self, name: str, app: str) -> Sidecar:
+        """Behind a proxy of its own; its socket stays where it is. Each of its lives has a name of its own (`s1.2`).
+
+        Each way to disturb it is a kind of its own.
+        """
+        self.proxies[name] = FaultProxy(self.server.unix_path).start()
+        self.sidecars[name] = Sidecar(self.proxies[name].url, killed_programs.QUEUE)
+        self.commands[name] = ["sidecar", name, app]
+        for kind in DISTURBANCES:
+            self.commands[f"{kind} {name}"] = [f"{kind} {name}", name, app]
+        self.start_life(name)
         return self.sidecars[name]
+
+    def start_life(self, name: str) -> None:
+        """Starts a sidecar under its next name. In half of its lives a drain hardly waits for the app."""
+        self.lives[name] = self.lives.get(name, 0) + 1
+        self.sidecars[name].env["CLAIMQ_WORKER"] = f"{name}.{self.lives[name]}"
+        self.sidecars[name].env["CLAIMQ_DRAIN_TIMEOUT"] = self.chance.choice(("5ms", "1s"))
+        self.sidecars[name].start(wait=False)
 
     def kill(self, name: str) -> None:
         """And starts it again."""
         kind, *rest = self.commands[name]
         at = time.monotonic()
-        if name == "server":
-            self.server.kill9()
-            self.server.start()
-            with claimq.blocking.connect(self.server.url) as store:
-                store.queue(killed_programs.QUEUE).reap(
-                    1
-                )  # a first call notes that the server is another process
-            self.kills.append(Kill("server", "", at, back=time.monotonic()))
-        elif name in self.sidecars:
+        if kind == "server":
+            self.kill_server(at)
+        elif kind == "sidecar":
             self.sidecars[name].kill9()
-            self.kills.append(Kill("sidecar", "", at))
-            self.sidecars[name].start(wait=False)
+            self.kills.append(Kill(kind, rest[1], at))
+            self.start_life(name)
+        elif kind.startswith("cut "):
+            self.proxies[rest[0]].cut()
+            self.kills.append(Kill(kind, rest[1], at))
+        elif kind.startswith("lost "):
+            self.lose(kind, *rest)
+        elif name not in self.running:
+            self.drain(kind, *rest)
         elif self.running[name].is_running:
             self.running[name].kill9()
             self.kills.append(Kill(kind, f"{name}#{self.lives[name]}", at))
             self.start(name, kind, *rest)
+
+    def kill_server(self, at: float) -> None:
+        self.server.kill9()
+        self.server.start()
+        with claimq.blocking.connect(self.server.url) as store:
+            # A first call notes that the server is another process.
+            store.queue(killed_programs.QUEUE).reap(1)
+        self.kills.append(Kill("server", "", at, back=time.monotonic()))
+
+    def lose(self, kind: str, name: str, app: str) -> None:
+        """One of the sidecar's next calls about claims, which name it, ends without a reply. The server has carried it
+        out (a lost reply), or not.
+        """
+        if kind in self.armed and self.armed[kind].hit is None:
+            return
+        left = iter(range(self.chance.randint(0, 5), -1, -1))
+
+        def is_next(request: Request) -> bool:
+            of_a_claim = is_script(request) and any(f"{name}.".encode() in word for word in request.words)
+            if not of_a_claim or next(left):
+                return False
+            self.kills.append(Kill(kind, app, time.monotonic()))
+            return True
+
+        proxy = self.proxies[name]
+        self.armed[kind] = (
+            proxy.drop_reply(matching=is_next)
+            if kind.startswith("lost reply")
+            else proxy.cut_request(matching=is_next, after=self.chance.randint(0, 100))
+        )
+
+    def drain(self, kind: str, name: str, app: str) -> None:
+        """SIGTERM, in half of the cases another fault in the drain, then SIGKILL or the sidecar's own end."""
+        sidecar = self.sidecars[name]
+        seen, at = len(sidecar.log_text), time.monotonic()
+        sidecar.running.send(signal.SIGTERM)
+        begun = eventually_sync(lambda: DRAIN_STARTED.search(sidecar.log_text[seen:]), why="the drain begins")
+        assert begun
+        if self.chance.random() < 0.5:
+            self.kill(
+                self.chance.choice(("server", app, *(f"{one} {name}" for one in list(DISTURBANCES)[:3])))
+            )
+        if kind.startswith("killed"):
+            time.sleep(self.chance.uniform(0, 0.01))
+            code = sidecar.running.kill9()
+        else:
+            code = sidecar.running.wait()
+        assert code in {0, -signal.SIGKILL if kind.startswith("killed") else 0}, sidecar.log_text[-2000:]
+        is_hit = int(begun[1]) > 0 and (code != 0) == kind.startswith("killed")
+        life = f"{name}.{self.lives[name]}"
+        self.kills.append(Kill(kind, app, at, drained=life, came_in_the_middle=is_hit))
+        self.start_life(name)
 
     def is_over(self, name: str) -> bool:
         """Whether it has come to its own end; a failed one fails the test."""
@@ -89,9 +167,17 @@ class Cast:
             time.sleep(self.chance.uniform(0.02, 0.25))
             kind = self.chance.choice(missing or sorted({command[0] for command in self.commands.values()}))
             name = self.chance.choice([name for name, command in self.commands.items() if command[0] == kind])
+            if missing:
+                self.produce_more()
             if missing and name in self.running:
                 eventually_sync(partial(self.has_begun, name), within=within, why=f"{name} has begun")
             self.kill(name)
+
+    def produce_more(self) -> None:
+        """Lets producers go on that are through: without items some kinds would be missing forever."""
+        for name, (kind, *rest) in list(self.commands.items()):
+            if kind == "producer" and self.is_over(name):
+                self.start(name, kind, str(int(rest[0]) + ITEMS // 10), *rest[1:])
 
     def has_begun(self, name: str) -> bool:
         """Whether its present life has written something, or is over."""
@@ -109,8 +195,8 @@ class Cast:
     def close(self) -> None:
         for process in self.running.values():
             process.kill9()
-        for sidecar in self.sidecars.values():
-            sidecar.close()
+        for closing in (*self.sidecars.values(), *self.proxies.values()):
+            closing.close()
 
 
 def audit(server: Server) -> Audit:
@@ -187,7 +273,8 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFacto
     least_hits = {"app": 1, "sidecar": 2, "server": 1}
     try:
         for number in (1, 2):
-            sidecar = cast.start_sidecar(f"s{number}")
+            sidecar = cast.start_sidecar(f"s{number}", f"a{number}")
+            least_hits |= {f"{kind} s{number}": least for kind, least in DISTURBANCES.items()}
             cast.start(f"a{number}", "app", str(sidecar.socket), *(["stream"] if number == 2 else []))
         cast.start("p1", "producer", str(ITEMS), "own")
         cast.start("r1", "reaper")

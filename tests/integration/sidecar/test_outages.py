@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -180,7 +180,7 @@ def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
 
 
 @contextmanager
-def asked(sidecar: Sidecar, path: str, **body: object) -> Iterator[UnixConnection]:
+def asked(sidecar: Sidecar, path: str, **body: object) -> Generator[UnixConnection]:
     """A connection with a request whose response is still to be read."""
     with closing(UnixConnection(sidecar.socket)) as connection:
         connection.request("POST", path, json.dumps(body))

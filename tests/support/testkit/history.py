@@ -33,15 +33,21 @@ class Event:
 
 @dataclass(frozen=True)
 class Kill:
-    """A SIGKILL. `kind`: producer, worker, app, reaper, sidecar or server; of the last two no `process` is named.
+    """A SIGKILL of a process, a drain that SIGTERM began, or another fault. `kind`: the server's is "server".
 
-    `back`: when the server had answered a call about the queue again.
+    `process`: which one should be in the middle of something for a hit: a life (`a1#2`), all lives of one (`a1`), or
+    any (nothing).
     """
 
     kind: str
     process: str
     at: float
     back: float = 0.0
+    """Of the server: when it had answered a call about the queue again."""
+    drained: str = ""
+    """Of a drain: the sidecar as its tokens name it, with its life (`s1.2`)."""
+    came_in_the_middle: bool | None = None
+    """Whether it is a hit; None: as the events say."""
 
 
 @dataclass
@@ -67,11 +73,12 @@ class History:
     """The events of one run, sorted out."""
 
     def __init__(
-        self, events: Iterable[Event], audit: Audit, *, requeue_limit: int, server_kills: Sequence[Kill] = ()
+        self, events: Iterable[Event], audit: Audit, *, requeue_limit: int, kills: Sequence[Kill] = ()
     ) -> None:
         """`events` of one process must be in its order."""
-        self.server_kills = server_kills
+        self.kills = kills
         self.asked_at: dict[str, float] = {}
+        self.workers: dict[int, str] = {}
         self.spans: dict[int, tuple[float, float]] = {}
         self.events = list(events)
         self.audit = audit
@@ -108,6 +115,7 @@ class History:
                 self.backwards.append(f"{event.process} was given {token} after claim {last[event.process]}")
             last[event.process] = number(token)
             self.spans[number(token)] = (self.asked_at.get(event.process, event.at), event.at)
+            self.workers[number(token)] = token.rpartition("/")[0]
             self.items[number(token)].add(item)
             self.claims[item].append((number(token), requeues))
 
@@ -166,7 +174,11 @@ class History:
         for item, claims in sorted(self.claims.items()):
             uncounted: list[list[str]] = [[], ["unclaimed"]]
             free = {one for one, _ in claims if one in self.tried_unclaim and self.verdicts[one] in uncounted}
-            free |= self._outlived(sorted(one for one, _ in claims))
+            order = sorted(one for one, _ in claims)
+            ends = [self.spans[later][1] for later in order[1:]] + [float("inf")]
+            for one, end in zip(order, ends, strict=True):
+                if self._is_outlived(one, end) or self._is_drained(one, end):
+                    free.add(one)
             if len(claims) - len(free) > self.limit + 1:
                 yield f"{item} was delivered {len(claims) - len(free)} times, with a requeue limit of {self.limit}"
             requeues = [requeued for _, requeued in sorted(claims)]
@@ -177,14 +189,25 @@ class History:
                 yield f"{item} failed with {had} requeues, and the limit is {self.limit}"
         yield from self._conservation()
 
-    def _outlived(self, claims: list[int]) -> set[int]:
-        """The claims that may have begun before the server was another process: their leases end uncounted."""
-        ends = [self.spans[later][1] for later in claims[1:]] + [float("inf")]
-        return {
-            one
-            for one, end in zip(claims, ends, strict=True)
-            if any(self.spans[one][0] - MOMENT <= kill.back and kill.at <= end for kill in self.server_kills)
-        }
+    def _is_outlived(self, claim: int, end: float) -> bool:
+        """Whether a claim may have begun before the server was another process: then its lease ends uncounted.
+
+        `end`: when the item's next claim was known.
+        """
+        begin = self.spans[claim][0] - MOMENT
+        return any(kill.kind == "server" and begin <= kill.back and kill.at <= end for kill in self.kills)
+
+    def _is_drained(self, claim: int, end: float) -> bool:
+        """Whether a drain may have given a claim back, uncounted: no other end of it is known, it may have been in
+        progress when the drain began, and the drained sidecar made it, or took it over from an earlier life.
+        """
+        name, _, life = self.workers[claim].rpartition(".")
+        return not self.verdicts[claim] and any(
+            kill.at <= end and drained == name and int(life) <= int(last)
+            for kill in self.kills
+            for drained, _, last in [kill.drained.rpartition(".")]
+            if kill.drained
+        )
 
     def _conservation(self) -> Iterator[str]:
         counted = self.audit.counters
@@ -199,11 +222,13 @@ class History:
 
     def is_hit(self, kill: Kill) -> bool:
         """Whether a kill came in the middle: a call was under way, or (a worker's) claims were in progress."""
+        if kill.came_in_the_middle is not None:
+            return kill.came_in_the_middle
         return any(
             begin <= kill.at <= end
             for process, spans in self._in_the_middle().items()
             for begin, end in spans
-            if process == kill.process or not kill.process
+            if kill.process in {"", process, process.partition("#")[0]}
         )
 
     def _in_the_middle(self) -> dict[str, list[tuple[float, float]]]:
@@ -238,8 +263,7 @@ def check(
     least_items: int,
 ) -> Finding:
     """Decides. `least_hits`: how many kills of a kind must have come in the middle of something for a run to count."""
-    died = [kill for kill in kills if kill.kind == "server"]
-    history = History(events, audit, requeue_limit=requeue_limit, server_kills=died)
+    history = History(events, audit, requeue_limit=requeue_limit, kills=kills)
     hits = hits_of(kills, history)
     counts = Counter(
         {

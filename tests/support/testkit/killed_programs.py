@@ -142,26 +142,36 @@ async def reap(url: str, path: Path, name: str) -> None:
 
 
 def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
-    """The same as `work` over a sidecar's socket, with the client for apps; a call that fails stays unknown."""
+    """The same as `work` over a sidecar's socket, with the client for apps; a call that fails stays unknown.
+
+    A drain ends the use of a client; another one follows, as of an app that was restarted with its sidecar.
+    """
     log, chance = Log(path, name), random.Random(seed)
-    with claimq.worker.connect(socket) as worker:
-        while True:
-            try:
-                if chance.random() < 0.5:
-                    loop_over_sidecar(worker, log, chance)
-                log.write("claim", "begin")
-                items = worker.claim(chance.randint(1, 10), wait=0.2)
-                log.write("claim", "end", [(item.text, item.token, item.requeue_count) for item in items])
-                fates: dict[str, list[claimq.worker.Item]] = {}
-                for item in items:
-                    fates.setdefault(fate(item.text, chance), []).append(item)
-                for kind, chosen in fates.items():
-                    end_over_sidecar(worker, log, kind, chosen)
-            except claimq.ClaimqError:
-                # What is in progress would be renewed as long as this process lives.
-                log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
-                with suppress(claimq.ClaimqError):
-                    worker.unclaim(worker.in_hand)
+    while True:
+        with suppress(claimq.ClaimqError), claimq.worker.connect(socket) as worker:
+            while not worker.draining:
+                use_worker(worker, log, chance)
+            log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
+
+
+def use_worker(worker: claimq.worker.Worker, log: Log, chance: random.Random) -> None:
+    """Claims some items and ends them."""
+    try:
+        if chance.random() < 0.5:
+            loop_over_sidecar(worker, log, chance)
+        log.write("claim", "begin")
+        items = worker.claim(chance.randint(1, 10), wait=0.2)
+        log.write("claim", "end", [(item.text, item.token, item.requeue_count) for item in items])
+        fates: dict[str, list[claimq.worker.Item]] = {}
+        for item in items:
+            fates.setdefault(fate(item.text, chance), []).append(item)
+        for kind, chosen in fates.items():
+            end_over_sidecar(worker, log, kind, chosen)
+    except claimq.ClaimqError:
+        # What is in progress would be renewed as long as this process lives.
+        log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
+        with suppress(claimq.ClaimqError):
+            worker.unclaim(worker.in_hand)
 
 
 def loop_over_sidecar(worker: claimq.worker.Worker, log: Log, chance: random.Random) -> None:

@@ -250,3 +250,52 @@ def test_a_claim_that_was_live_when_the_server_was_killed_counts_as_no_delivery(
     assert any(delivered in problem for problem in earlier.problems)
     slow = judged(events, audit, [Kill("server", "", before, back=second)])
     assert not any(delivered in problem for problem in slow.problems), "a start may take long"
+
+
+OFTEN_DELIVERED = (
+    *GOOD[:2],
+    *(
+        line
+        for n in (1, 2, 3, 4)
+        for line in ("a1 claim begin", f"a1 claim end a s1.2/{n} {min(n - 1, 2)}", "p1 enqueue begin a")
+    ),
+)
+"""Claims 1 to 4 of an item are known at 3, 6, 9 and 12."""
+
+
+def is_too_often(drain: Kill, *more: str) -> bool:
+    """Whether more deliveries than the limit allows are left when this drain came in between."""
+    audit = Audit(failed=[("a", LIMIT)], counters={"enqueued": 1, "done": 0})
+    problems = judged(story(*OFTEN_DELIVERED, *more), audit, [drain]).problems
+    return any("a was delivered 4 times" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("drained", ["s1.2", "s1.3"])
+def test_a_claim_in_progress_when_a_drain_began_counts_as_no_delivery(drained: str) -> None:
+    assert not is_too_often(Kill("drain", "a1", 5.5, drained=drained)), "also of one that took the claim over"
+    assert not is_too_often(Kill("drain", "a1", 99, drained=drained)), "the last claim has no known end"
+
+
+@pytest.mark.parametrize("drained", ["", "s1.1", "s2.2", "s.2"])
+def test_the_drain_of_another_sidecar_or_of_an_earlier_life_changes_nothing(drained: str) -> None:
+    assert is_too_often(Kill("drain", "a1", 5.5, drained=drained))
+
+
+def test_a_drain_does_not_undo_ends_of_claims_that_are_known() -> None:
+    ends = [f"r1 expired end ? s1.2/{n} requeued" for n in (1, 2, 3)] + ["r1 expired end ? s1.2/4 failed"]
+    assert is_too_often(Kill("drain", "a1", 5.5, drained="s1.2"), *ends)
+
+
+def test_claims_that_had_ended_before_a_drain_count() -> None:
+    fifth = ("a1 claim begin", "a1 claim end a s1.2/5 2")
+    assert is_too_often(Kill("drain", "a1", 15.5, drained="s1.2"), *fifth), "the four before it count"
+    assert not is_too_often(Kill("drain", "a1", 14.5, drained="s1.2"), *fifth), "the fourth was in progress"
+
+
+def test_a_fault_of_an_app_hits_whichever_life_the_app_has() -> None:
+    events = story("a1#2 claim begin", "a1#2 claim end", "p1 enqueue begin a", "p1 enqueue end a")
+    audit = Audit(counters={"enqueued": 1, "done": 0}, remaining=["a"])
+    at_app, at_other, between = Kill("cut", "a1", 0.5), Kill("cut", "a2", 0.5), Kill("cut", "a1", 1.5)
+    assert judged(events, audit, [at_app, at_other, between]).hits == {"cut": 1}
+    known = [replace(at_app, came_in_the_middle=False), replace(between, came_in_the_middle=True)]
+    assert judged(events, audit, known).hits == {"cut": 1}

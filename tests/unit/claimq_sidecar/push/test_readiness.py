@@ -55,6 +55,22 @@ def after_a_silent_probe(*, is_busy: bool) -> tuple[bool, bool]:
     return run_skipping(run())
 
 
+def test_after_a_broken_connection_the_first_probe_waits_for_a_moment() -> None:
+    async def run() -> list[bool]:
+        readiness = Readiness(SETTINGS, cast("AppConnections", App()), lambda: None, lambda: False)
+        probing = asyncio.ensure_future(readiness.run())
+        await asyncio.sleep(PROBE_SECONDS)
+        readiness.doubt("it broke")
+        seen: list[bool] = []
+        for seconds in (0.04, 0.02):
+            await asyncio.sleep(seconds)
+            seen.append(readiness.is_ready)
+        probing.cancel()
+        return seen
+
+    assert run_skipping(run()) == [False, True]
+
+
 def test_an_app_that_does_not_respond_to_its_probe_is_not_ready() -> None:
     assert after_a_silent_probe(is_busy=False) == (True, False)
 

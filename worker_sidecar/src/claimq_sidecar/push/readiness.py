@@ -42,8 +42,8 @@ class Readiness:
         self._why = ""
 
     def doubt(self, why: str) -> None:
-        """A connection has failed: the app is not ready until a probe succeeds. The first is made at once, unless the
-        app has been ready for less than a second."""
+        """A connection has failed: the app is not ready until a probe succeeds. The first is made after a moment: while
+        a process dies, connections to it are still accepted."""
         self._set(is_ready=False, why=why)
         self._doubted.set()
 
@@ -59,9 +59,10 @@ class Readiness:
             if self.is_ready:
                 since = loop.time()
                 await first_of(None if self._settings.probe_path is None else PROBE_SECONDS, self._doubted)
+                if not self._doubted.is_set():
+                    continue
                 if loop.time() - since >= _LONGEST_RETRY_SECONDS:
                     pause = _RETRY_SECONDS
-                    continue
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_RETRY_SECONDS)
 

@@ -9,6 +9,7 @@ import pytest
 import claimq
 from claimq import RedisSettings, StoreMisused
 from testkit.plugin import ServerFactory
+from testkit.waiting import PATIENCE
 
 LARGEST = 1_000_000
 ENDLESS = {
@@ -52,7 +53,9 @@ async def endless_server(begin: bytes, more: bytes) -> AsyncGenerator[tuple[str,
 async def test_a_reply_without_an_end_is_ended(mode: str, reply: str) -> None:
     async with endless_server(*ENDLESS[reply]) as (address, sent):
         url = f"{mode}://{address}" + ("/primary" if mode == "redis+sentinel" else "")
-        settings = RedisSettings(url, retry_for=0.1, largest_reply=LARGEST)
+        settings = RedisSettings(
+            url, retry_for=0.1, reply_timeout=PATIENCE, connect_timeout=PATIENCE, largest_reply=LARGEST
+        )
         async with claimq.connect(settings=settings) as store:
             with pytest.raises(claimq.ClaimqError) as raised:
                 await store.queue("q").snapshot()

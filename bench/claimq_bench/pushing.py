@@ -1,15 +1,13 @@
 """Push delivery: a sidecar sends items to a minimal app, in Go if it is installed, otherwise in Python."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread
-from claimq_bench.through_sidecar import Sidecar, delivered, uvicorn_command
+from claimq_bench.through_sidecar import Sidecar, delivered, go_command, uvicorn_command
 from testkit.places import new_directory
 from testkit.processes import Process
 
@@ -31,13 +29,10 @@ class App:
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "app.sock"
-        here = Path(__file__).parent
         self.language = "Go" if shutil.which("go") else "Python"
         command: Sequence[str | Path]
         if self.language == "Go":
-            command = [folder / "app", self.socket]
-            build = ["go", "build", "-o", folder / "app", here / "push_app.go"]
-            subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
+            command = [*go_command("push_app", folder), self.socket]
         else:
             command = uvicorn_command(self.socket, "claimq_bench.push_app:app")
         self.process = Process(command, log=folder / "log", cwd=folder)
@@ -58,7 +53,7 @@ async def measure(bed: Bed, *, items: int) -> Found:
         app.close()
         shutil.rmtree(folder, ignore_errors=True)
     bed.empty()
-    rates, costs = zip(*((one.rate, one.sidecar_us) for one in rounds), strict=True)
+    rates, costs = [one.rate for one in rounds], [one.sidecar_us for one in rounds]
     return Found(app.language, Spread.of(rates), Spread.of(costs))
 
 

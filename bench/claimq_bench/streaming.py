@@ -1,8 +1,6 @@
 """Streams: a sidecar delivers items to a minimal app, in Python and (if it is installed) in Go."""
 
-import os
 import shutil
-import subprocess
 import sys
 from operator import attrgetter
 from pathlib import Path
@@ -12,7 +10,7 @@ from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Spread, ratios
 from claimq_bench.rivals import Lists
 from claimq_bench.stream_app import WINDOW
-from claimq_bench.through_sidecar import Delivery, Sidecar, delivered
+from claimq_bench.through_sidecar import HERE, Delivery, Sidecar, delivered, go_command
 from testkit.places import new_directory
 from testkit.processes import Process
 
@@ -90,9 +88,4 @@ async def _rounds(bed: Bed, language: str, items: int) -> tuple[list[Delivery], 
 
 def _command(language: str, folder: Path) -> list[str | Path]:
     """Builds the app, if it must be built; returns what starts it."""
-    here = Path(__file__).parent
-    if language == "python":
-        return [sys.executable, here / "stream_app.py"]
-    build = ["go", "build", "-o", folder / "app", here / "stream_app.go"]
-    subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
-    return [folder / "app"]
+    return go_command("stream_app", folder) if language == "go" else [sys.executable, HERE / "stream_app.py"]

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import shutil
+import subprocess
 import sys
 import time
 import urllib.error
@@ -26,6 +27,7 @@ from testkit.places import new_directory
 from testkit.ports import free_port
 from testkit.processes import Process
 
+HERE = Path(__file__).parent
 SIZE = 100
 ROUNDS = 3
 SINGLY_SHARE = 10
@@ -127,20 +129,15 @@ class LeastApp:
 
 def uvicorn_command(socket: Path, app: str) -> list[str | Path]:
     """The command that serves an app of the benchmark on a socket, with asyncio and httptools as the sidecar."""
-    return [
-        *(
-            sys.executable,
-            "-m",
-            "uvicorn",
-            "--loop",
-            "asyncio",
-            "--http",
-            "httptools",
-            "--log-level",
-            "warning",
-        ),
-        *("--uds", socket, "--app-dir", Path(__file__).parent.parent, app),
-    ]
+    how = ["--loop", "asyncio", "--http", "httptools", "--log-level", "warning"]
+    return [sys.executable, "-m", "uvicorn", *how, "--uds", socket, "--app-dir", HERE.parent, app]
+
+
+def go_command(app: str, folder: Path) -> list[str | Path]:
+    """Builds an app of the benchmark that is written in Go, NAME.go, into a folder; returns what starts it."""
+    build = ["go", "build", "-o", folder / "app", HERE / f"{app}.go"]
+    subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
+    return [folder / "app"]
 
 
 def _is_ready(port: int) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from claimq.redis_store.listening import pieces
 from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
@@ -97,8 +96,7 @@ class DirectClient:
         connection: Any = None
         try:
             async with asyncio.timeout(seconds) as limit:
-                timeout = InactivityTimeout(limit, self._reply_timeout)
-                inactivity.set(timeout)
+                inactivity.set(InactivityTimeout(limit, self._reply_timeout))
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
                 commands = [packed(connection, one) for one in (words, then) if one is not None]
@@ -106,9 +104,7 @@ class DirectClient:
                     commands[0] = packed(connection, guard) + commands[0]
                 reply: Any = None
                 for command in commands:
-                    for piece in pieces(command):
-                        await connection.send_packed_command(piece, check_health=False)
-                        timeout.restart()
+                    await connection.send_packed_command(command, check_health=False)
                     if guard is not None:
                         await _check_guard(connection)
                     reply = await connection.read_response(disable_decoding=True)

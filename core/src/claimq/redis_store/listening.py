@@ -12,7 +12,7 @@ from redis.exceptions import TimeoutError as TimedOut
 
 from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
-PIECE = 65536
+_PIECE = 65536
 """Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
 
 
@@ -26,8 +26,10 @@ class _Listening:
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         """As the library's, which bounds the whole command."""
-        for piece in pieces(command):
+        for piece in _pieces(command):
             await super().send_packed_command(piece, check_health)  # type: ignore[misc]  # of the class behind this one
+            if (timeout := inactivity.get()) is not None:
+                timeout.restart()
 
     async def read_response(
         self,
@@ -56,14 +58,14 @@ def listening(base: type[Any]) -> type[Any]:
     return type(base.__name__, (_Listening, base), {})
 
 
-def pieces(command: bytes | str | Iterable[bytes]) -> Iterator[Any]:
-    """A command in pieces of at most :data:`PIECE` bytes; one that is not longer as it is."""
+def _pieces(command: bytes | str | Iterable[bytes]) -> Iterator[Any]:
+    """A command in pieces of at most :data:`_PIECE` bytes; one that is not longer as it is."""
     if not isinstance(command, bytes | str):
         command = list(command)
-        if sum(map(len, command)) > PIECE:
+        if sum(map(len, command)) > _PIECE:
             command = b"".join(command)
-    if not isinstance(command, bytes) or len(command) <= PIECE:
+    if not isinstance(command, bytes) or len(command) <= _PIECE:
         yield command
         return
-    for start in range(0, len(command), PIECE):
-        yield command[start : start + PIECE]
+    for start in range(0, len(command), _PIECE):
+        yield command[start : start + _PIECE]

@@ -8,6 +8,7 @@ import claimq.blocking
 from claimq import RedisSettings
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
+from testkit.plugin import report_log
 from testkit.server import Server
 from testkit.sidecars import Sidecar
 
@@ -15,13 +16,14 @@ StartSidecar = Callable[..., Sidecar]
 
 
 @pytest.fixture
-def start_sidecar() -> Iterator[StartSidecar]:
+def start_sidecar(request: pytest.FixtureRequest) -> Iterator[StartSidecar]:
     """Starts sidecars of the test's own: start_sidecar(url, drain_timeout="1s"). All end with it."""
     mine: list[Sidecar] = []
 
     def start(url: str, *, wait: bool = True, wrapper: tuple[str, ...] = (), **settings: str) -> Sidecar:
         mine.append(Sidecar(url, **settings))
         mine[-1].wrapper = wrapper
+        report_log(request, "sidecar", mine[-1].log)
         return mine[-1].start(wait=wait)
 
     yield start

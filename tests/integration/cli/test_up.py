@@ -219,9 +219,10 @@ def test_an_app_that_exits_at_once_is_restarted_with_backoff_and_its_output_show
     assert up.left() == []
 
 
-def test_what_an_app_leaves_behind_ends_with_it(start_up: StartUp, tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["sleep 3000", "env -i sleep 3000"])
+def test_what_an_app_leaves_behind_ends_with_it(start_up: StartUp, tmp_path: Path, start: str) -> None:
     left = tmp_path / "left"
-    up = start_up(spec(["sh", "-c", f"sleep 3000 & echo $! >> {left}; exit 1"], minReplicas=1))
+    up = start_up(spec(["sh", "-c", f"{start} & echo $! >> {left}; exit 1"], minReplicas=1))
     up.until_says("restarting in 1 s")
     up.until_says("restarting in 2 s")
     assert len(left.read_text().split()) >= 3

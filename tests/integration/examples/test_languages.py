@@ -19,6 +19,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq_cli.local.processes import process_table
 from clusterkit import toolchain
+from testkit.plugin import report_log
 from testkit.processes import Process, whole_lines
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -126,8 +127,11 @@ class Run:
 
 
 @pytest.fixture
-def run(language: Language, sidecar: Sidecar, tmp_path: Path) -> Iterator[Run]:
+def run(
+    language: Language, sidecar: Sidecar, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Run]:
     made = Run(language, sidecar, tmp_path)
+    report_log(request, "workers", made.log)
     yield made
     made.close()
 

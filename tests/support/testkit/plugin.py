@@ -1,4 +1,4 @@
-"""The pytest plugin: servers as fixtures, their logs with a failure, and a summary that hides nothing."""
+"""The pytest plugin: servers as fixtures, logs of programs with a failure, and a summary that hides nothing."""
 
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -21,7 +21,7 @@ ServerFactory = Callable[..., Server]
 ProxyFactory = Callable[[Server], FaultProxy]
 Startable = TypeVar("Startable", Server, RedisCluster, Sentinel)
 
-USED = pytest.StashKey[list[Server]]()
+LOGS = pytest.StashKey[list[tuple[str, Path]]]()
 SHARED = pytest.StashKey[dict[str, Server]]()
 CLUSTER = pytest.StashKey[RedisCluster]()
 
@@ -39,8 +39,14 @@ def started(make: Callable[[], Startable]) -> Startable:
         raise
 
 
+def report_log(request: pytest.FixtureRequest, name: str, log: Path) -> None:
+    """Adds the log of a program to the report if the test fails."""
+    request.node.stash.setdefault(LOGS, []).append((name, log))
+
+
 def _note_use(request: pytest.FixtureRequest, *servers: Server) -> None:
-    request.node.stash.setdefault(USED, []).extend(servers)
+    for server in servers:
+        report_log(request, server.flavour, server.log)
 
 
 def _shared(request: pytest.FixtureRequest, flavour: str) -> Server:
@@ -173,21 +179,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the end of the log of each server that a failed test used; keeps the whole in test-logs/."""
+    """Adds the end of the log of each program that a failed test used; keeps the whole in test-logs/."""
     report = yield
     if report.failed:
-        used_servers = item.stash[USED] if USED in item.stash else []  # noqa: SIM401 - get() has no type for this
-        for index, used in enumerate(used_servers):
-            kept = _keep_log(item, used, index)
-            report.sections.append((f"log of {used.flavour} (all of it: {kept})", used.log_tail()))
+        logs = item.stash[LOGS] if LOGS in item.stash else []  # noqa: SIM401 - get() has no type for this
+        for index, (name, log) in enumerate(logs):
+            text = log.read_text(errors="replace") if log.exists() else "(no log)"
+            kept = _keep_log(item, f"{name}-{index}", text)
+            report.sections.append((f"log of {name} (all of it: {kept})", "\n".join(text.splitlines()[-30:])))
     return report
 
 
-def _keep_log(item: pytest.Item, used: Server, index: int) -> Path:
-    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in item.nodeid)[-120:]
-    kept = item.config.rootpath / "test-logs" / name / f"{used.flavour}-{index}.log"
+def _keep_log(item: pytest.Item, name: str, text: str) -> Path:
+    test = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in item.nodeid)[-120:]
+    kept = item.config.rootpath / "test-logs" / test / f"{name}.log"
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(used.log.read_text(errors="replace") if used.log.exists() else "")
+    kept.write_text(text)
     return kept
 
 

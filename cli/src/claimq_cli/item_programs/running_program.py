@@ -102,10 +102,4 @@ class RunningProgram:
         return True
 
     def _rest_of_group(self) -> list[Identity]:
-        """Processes that remain in its group. The variable shows that the group id was not reused."""
-        group = self._process.pid
-        return [
-            one
-            for one in process_table.with_variable(self._variable)
-            if process_table.group_of(one.pid) == group
-        ]
+        return process_table.members_of(self._process.pid, self._variable)

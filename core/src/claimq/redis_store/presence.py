@@ -49,6 +49,8 @@ class Presence:
         self._who = (instance, worker)
         self._stop = asyncio.Event()
         self._on_end: Callable[[], None] | None = None
+        self._client: Any = None
+        """The client of the last subscription."""
         self._is_announced = False
         self._saying = asyncio.Lock()
 
@@ -88,6 +90,11 @@ class Presence:
         while not keeping.done():  # a cancellation may be lost in the client library: see or_cancelled()
             keeping.cancel()
             await asyncio.wait({keeping}, timeout=_FIRST_PAUSE)
+        if (
+            self._client is not None
+        ):  # if a cancellation came while it was closed, it still has open connections
+            with suppress(*_FOREIGN):
+                await close(self._client)
         with suppress(ClaimqError):
             await self._connection.close()
 
@@ -124,7 +131,7 @@ class Presence:
 
     @asynccontextmanager
     async def _subscription(self) -> AsyncGenerator[Any]:
-        client = make_client(self._settings, waiting=True)
+        client = self._client = make_client(self._settings, waiting=True)
         connection: Any = None
         try:
             if isinstance(client, RedisCluster):

@@ -78,10 +78,7 @@ class Child:
         on_end(self)
 
     def _rest_of_group(self) -> list[Identity]:
-        """Processes that remain in its group. The mark shows that the group id was not reused."""
-        return [
-            one for one in process_table.marked(self._mark) if process_table.group_of(one.pid) == self.pid
-        ]
+        return process_table.members_of(self.pid, f"{process_table.MARK}={self._mark}")
 
     @property
     def is_running(self) -> bool:

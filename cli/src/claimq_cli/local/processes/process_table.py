@@ -47,11 +47,20 @@ def group_of(pid: int) -> int | None:
 
 def has_variable(pid: int, variable: str) -> bool:
     """Whether the environment that the process started with has this variable, given as ``NAME=VALUE``."""
-    try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    return variable.encode() in environment.split(b"\0")
+    return variable.encode() in (_environment(pid) or [])
+
+
+def members_of(group: int, variable: str) -> list[Identity]:
+    """The processes of a group that started with this variable, given as ``NAME=VALUE``: it shows that the id of the
+    group was not reused. Those without any environment count too: one has cleared it, or is in the middle of an exec.
+    """
+    found: list[Identity] = []
+    for pid in _process_ids():
+        if group_of(pid) == group and (environment := _environment(pid)) is not None:
+            one = identify(pid)
+            if one is not None and (not environment or variable.encode() in environment):
+                found.append(one)
+    return found
 
 
 def marked(mark: str) -> Iterator[Identity]:
@@ -61,13 +70,9 @@ def marked(mark: str) -> Iterator[Identity]:
 
 def with_variable(variable: str) -> Iterator[Identity]:
     """All processes that started with this variable, given as ``NAME=VALUE``, except this one."""
-    for entry in _PROC.iterdir():
-        if (
-            entry.name.isdigit()
-            and int(entry.name) != os.getpid()
-            and has_variable(int(entry.name), variable)
-        ):
-            found = identify(int(entry.name))
+    for pid in _process_ids():
+        if pid != os.getpid() and has_variable(pid, variable):
+            found = identify(pid)
             if found is not None:
                 yield found
 
@@ -99,6 +104,19 @@ def end_all(left: Callable[[], Iterable[Identity]]) -> list[Identity]:
             send(one, signal.SIGKILL)
         time.sleep(0.01)
     return []
+
+
+def _process_ids() -> Iterator[int]:
+    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+
+
+def _environment(pid: int) -> list[bytes] | None:
+    """The variables as ``NAME=VALUE``; None if there is no such process, or it is another user's."""
+    try:
+        text = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    return text.split(b"\0") if text else []
 
 
 def _stat(pid: int) -> list[str] | None:

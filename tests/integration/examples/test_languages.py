@@ -270,6 +270,7 @@ def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
     sidecar.start()
     eventually_sync(lambda: sidecar.info["in_hand"] == 2, why="the new stream takes over the other two")
     worker.send(signal.SIGTERM)
+    eventually_sync(worker.is_idle, why="it knows that it has to stop")
     (tmp_path / "not begun").write_bytes(b"")
     pipes[0].write(b"second")
     eventually_sync(lambda: queue.length(State.BUSY) == 1)
@@ -298,6 +299,7 @@ def test_a_worker_terminated_while_its_stream_opens_returns_what_it_delivers(
         sidecar.start(wait=False)
         eventually_sync(lambda: sidecar.info["sessions"] == 1, why="the worker opens a stream")
         worker.send(signal.SIGTERM)
+        eventually_sync(worker.is_idle, why="it knows that it has to stop, and waits for its stream")
     finally:
         valkey.sigcont()
     (tmp_path / "not begun").write_bytes(b"")

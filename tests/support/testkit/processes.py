@@ -100,6 +100,11 @@ class Process:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 
+    def is_idle(self) -> bool:
+        """Whether it waits for something from outside: none of its threads runs or has a signal to handle, three times
+        in a row, since one thread may wake another that was looked at before."""
+        return all(_is_idle(self.pid) for _ in range(3))
+
     def send(self, number: signal.Signals) -> None:
         """Sends a signal; nothing happens when the process has ended."""
         self._popen.send_signal(number)
@@ -133,3 +138,13 @@ class Process:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill9()
+
+
+def _is_idle(pid: int) -> bool:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        fields = dict(
+            line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line
+        )
+        if fields["State"][0] != "S" or int(fields["SigPnd"], 16) or int(fields["ShdPnd"], 16):
+            return False
+    return True

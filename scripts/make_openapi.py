@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from claimq_sidecar.http import bodies, problems, responses
-from claimq_sidecar.http.bodies import PAYLOAD_FIELDS, VERDICT_BODIES
+from claimq_sidecar.http.bodies import VERDICT_BODIES
+from claimq_sidecar.http.field_types import PAYLOAD_FIELDS
 
 FILE = Path(__file__).parent.parent / "worker_sidecar/src/claimq_sidecar/http/openapi.json"
 REFERENCE = "#/components/schemas/{name}"

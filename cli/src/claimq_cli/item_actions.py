@@ -123,6 +123,7 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
         deadline=item.deadline,
         max_requeues=item.max_requeues,
         priority=item.priority,
+        exclusive_key=item.exclusive_key,
     )
     if enqueued.is_duplicate:
         raise CommandError(

@@ -129,6 +129,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         deadline=deadline,
         max_requeues=max_requeues,
         priority=read_priority(options),
+        exclusive_key=options.get("exclusive"),
     )
 
 

@@ -18,6 +18,9 @@ MAX_REQUEUES: Final = 1_000_000
 MAX_HEADERS: Final = 16
 MAX_HEADER_NAME: Final = 64
 MAX_HEADER_VALUE: Final = 1024
+MAX_EXCLUSIVE_KEY: Final = 128
+EXCLUSIVE_KEY: Final = "[!-~]+"
+"""Pattern of a whole key."""
 HEADER_NAME: Final = "[a-z][a-z0-9-]*"
 """Pattern of a whole name."""
 HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
@@ -25,7 +28,7 @@ HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
 RESERVED: Final = "claimq-"
 """Names with this prefix are reserved for claimq."""
 _LATEST_DEADLINE: Final = 9_999_999_999.0
-_NAME, _VALUE, _STORED_VALUE = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*"))
+_NAME, _VALUE, _STORED_VALUE, _KEY = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*", EXCLUSIVE_KEY))
 
 
 def checked_headers(headers: object) -> dict[str, str]:
@@ -62,9 +65,26 @@ def _checked_value(name: object, value: object) -> str:
     return value
 
 
+def checked_exclusive_key(key: object) -> str:
+    """A valid exclusive key. Raises TypeError or ValueError with the fix."""
+    if not isinstance(key, str):
+        raise TypeError(f"exclusive_key is {type(key).__name__}; give text")
+    if not _is_key(key):
+        raise ValueError(
+            f"exclusive_key is {key[: MAX_EXCLUSIVE_KEY + 1]!r}; give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII "
+            "characters without blanks, for example a hash of the name"
+        )
+    return key
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str) and len(key) <= MAX_EXCLUSIVE_KEY and _KEY.fullmatch(key) is not None
+
+
 def options_word(new: NewItem) -> str:
     """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
-    if new.headers is None and new.deadline is None and new.max_requeues is None and new.priority == "normal":
+    given = (new.headers, new.deadline, new.max_requeues, new.exclusive_key)
+    if given == (None, None, None, None) and new.priority == "normal":
         return ""
     options: dict[str, object] = {}
     if new.headers is not None and (headers := checked_headers(new.headers)):
@@ -78,6 +98,8 @@ def options_word(new: NewItem) -> str:
         options["max_requeues"] = count("max_requeues", new.max_requeues, most=MAX_REQUEUES)
     if (priority := choice("priority", new.priority, Priority)) is not Priority.NORMAL:
         options["priority"] = priority.value
+    if new.exclusive_key is not None:
+        options["exclusive"] = checked_exclusive_key(new.exclusive_key)
     return json.dumps(options, separators=(",", ":")) if options else ""
 
 
@@ -112,7 +134,7 @@ def are_options(options: object) -> bool:
     limit = found.get("max_requeues", 0)
     if type(found.get("deadline", 0)) is not int or type(limit) is not int or limit > MAX_REQUEUES:
         return False
-    if found.get("priority", "high") not in ("high", "low"):
+    if found.get("priority", "high") not in ("high", "low") or not _is_key(found.get("exclusive", "key")):
         return False
     return "headers" not in found or _are_headers(found["headers"])
 

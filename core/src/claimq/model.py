@@ -75,7 +75,8 @@ class Item(NamedTuple):
     ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
     when the item last entered the tail of main, ``first_enqueued_at`` when it first did. From the producer:
     ``header_pairs`` (the headers, as names and values), ``deadline`` (after it the item is not started),
-    ``max_requeues`` (instead of the queue's ``requeue_limit``), ``priority``.
+    ``max_requeues`` (instead of the queue's ``requeue_limit``), ``priority``, ``exclusive_key`` (of the items with the
+    same key at most one is busy).
     """
 
     id: str
@@ -95,6 +96,7 @@ class Item(NamedTuple):
     deadline: float | None = None
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
+    exclusive_key: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -141,6 +143,8 @@ class NewItem:
     printable ASCII characters. ``deadline`` (a timedelta from now, or an instant: Unix seconds or an aware datetime):
     after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
     ``requeue_limit``. ``priority``: "high" items are claimed before the client's "normal" ones, "low" ones after them.
+    ``exclusive_key`` (up to 128 printable ASCII characters, no blanks): of the items with the same key at most one is
+    busy at a time; the others wait in delayed.
     """
 
     payload: object
@@ -152,6 +156,7 @@ class NewItem:
     deadline: Instant | timedelta | None = None
     max_requeues: int | None = None
     priority: Priority | str = Priority.NORMAL
+    exclusive_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,12 @@ def test_what_is_exported_can_be_imported(
     on: Claimq, valkey: Server, filled: BlockingQueue, tmp_path: Path, form: str
 ) -> None:
     filled.enqueue(
-        "of a client", client="acme", headers={"a": '"1", 2', "b": ""}, max_requeues=0, priority="low"
+        "of a client",
+        client="acme",
+        headers={"a": '"1", 2', "b": ""},
+        max_requeues=0,
+        priority="low",
+        exclusive_key="k",
     )
     filled.enqueue("in time", deadline=4_000_000_000.5)
     file = f"items.{form}"
@@ -54,13 +59,31 @@ def test_what_is_exported_can_be_imported(
     assert on("export", "q", *words).out == "q: 9 items exported\n"
     assert filled.length() == 8
     before = [
-        (item.id, item.payload, item.client, item.headers, item.deadline, item.max_requeues, item.priority)
+        (
+            item.id,
+            item.payload,
+            item.client,
+            item.headers,
+            item.deadline,
+            item.max_requeues,
+            item.priority,
+            item.exclusive_key,
+        )
         for item in filled.peek(9)
     ]
     valkey.empty()
     on("import", "q", "--from", file)
     assert [
-        (item.id, item.payload, item.client, item.headers, item.deadline, item.max_requeues, item.priority)
+        (
+            item.id,
+            item.payload,
+            item.client,
+            item.headers,
+            item.deadline,
+            item.max_requeues,
+            item.priority,
+            item.exclusive_key,
+        )
         for item in filled.peek(9)
     ] == before
     assert [(one.item.id, one.due_at) for one in filled.items("delayed")] == [("later", 4_000_000_000)]

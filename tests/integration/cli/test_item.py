@@ -87,6 +87,8 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
         "2",
         "--priority",
         "high",
+        "--exclusive-key",
+        "k",
     )
     headers = {"tenant": "acme", "note": "a = b"}
     assert on("peek", "q", "-o", "json").json["items"][3]["headers"] == headers
@@ -95,7 +97,10 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
     assert on("item", "move", "q", "other", "l").code == 0
     limited = on("item", "show", "other", "l", "-o", "json").json["item"]
     assert (limited["deadline"], limited["max_requeues"], limited["priority"]) == (4102444800, 2, "high")
-    assert "limit:       2 requeues\npriority:    high\n" in on("item", "show", "other", "l").out
+    assert limited["exclusive_key"] == "k"
+    assert (
+        "limit:       2 requeues\npriority:    high\nexclusive:   k\n" in on("item", "show", "other", "l").out
+    )
     assert on("enqueue", "q", "x", "--expires-in", "1h", "--deadline", "1").code == 2
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")

@@ -29,6 +29,12 @@ def test_headers_go_with_the_items_of_both_sides(sidecar: Sidecar, queue: Blocki
             assert (limited.max_requeues, limited.priority) == (2, "low")
             assert limited.deadline is not None
             assert 0 < limited.deadline - limited.claimed_at <= 3600
+            limited.done()
+        worker.enqueue("n", exclusive_key="n")
+        worker.enqueue_many([NewItem("o", exclusive_key="n")])
+        assert [(item.text, item.exclusive_key) for item in worker.claim(9, wait=0)] == [("n", "n")]
+        with pytest.raises(ValueError, match="exclusive_key is 'a b'"):
+            worker.enqueue("a", exclusive_key="a b")
         with pytest.raises(ValueError, match="takes no instants"):
             worker.enqueue_many([NewItem("a", deadline=1.0)])
         with pytest.raises(ValueError, match="give one of: high, normal, low"):

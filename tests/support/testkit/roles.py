@@ -46,6 +46,7 @@ async def produce(store: claimq.Server) -> None:
     await queue.enqueue(b"known", id="id-1")
     await queue.enqueue(b"later", delay=50.0)
     await queue.enqueue_many([claimq.NewItem(b"x", client=name, priority="high") for name in (None, "a")])
+    await queue.enqueue_many([claimq.NewItem(b"x", exclusive_key="k")] * 2)
     await store.enqueue({QUEUE: [b"x"]})
     await queue.length()
     await queue.has_client("a")

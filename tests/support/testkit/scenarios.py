@@ -256,7 +256,8 @@ async def reap_to_delayed(world: World) -> Call:
 
 
 @scenario(
-    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items levels"
+    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items levels "
+    "exclusive"
 )
 async def repair_of_everything(world: World) -> Call:
     """Ended claim calls, old ids, a worker not seen for long, an item in busy without a lease, a bare payload."""

@@ -1,4 +1,4 @@
-"""Calls of scripts on items that have a priority, as in testkit.scenarios."""
+"""Calls of scripts on items that have a priority or an exclusive key, as in testkit.scenarios."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ async def _fill_by_priority(queue: ReliableQueue) -> None:
 @scenario(STATS_AND_CALLS + "config claims wake leases workers present delayed busy:w1 " + PRIORITIES)
 async def claim_by_priority(world: World) -> Call:
     await _fill_by_priority(world.first)
+    return lambda: world.first.claim(9, wait=0)
+
+
+@scenario(STATS_AND_CALLS + "config main wake exclusive")
+async def enqueue_with_exclusive_keys(world: World) -> Call:
+    return lambda: world.first.enqueue_many([NewItem("x", exclusive_key=key) for key in "ab"])
+
+
+@scenario(
+    STATS_AND_CALLS + "config claims wake leases workers present delayed busy:w1 main clients exclusive"
+)
+async def claim_with_exclusive_keys(world: World) -> Call:
+    await world.first.enqueue_many([NewItem("x", exclusive_key=key) for key in "aab"])
     return lambda: world.first.claim(9, wait=0)
 
 

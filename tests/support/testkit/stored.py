@@ -25,7 +25,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
     "repair_cursor", "repair_call", "repair_heads", "repair_clients", "repair_failed_rank", "repair_failed_cursor",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
-    "policy_requeue", "levels",
+    "policy_requeue", "levels", "exclusive", "exclusive_cursor",
 }  # fmt: skip
 """What stats holds besides the counters."""
 
@@ -64,6 +64,8 @@ class Stored:
     lists: dict[str, list[StoredItem]] = field(default_factory=dict[str, list[StoredItem]])
     passed: dict[str, str] = field(default_factory=dict[str, str])
     """How many items of a client were claimed while others of a lower priority waited."""
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    """Exclusive keys -> the claim that took each last, and until when items wait for it."""
     ring: list[str] = field(default_factory=list[str])
     heads: dict[str, float] = field(default_factory=dict[str, float])
     delayed: list[tuple[float, StoredItem]] = field(default_factory=list[tuple[float, StoredItem]])
@@ -166,6 +168,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
     **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
     "levels": ("hash", "passed", _texts),
+    "exclusive": ("hash", "keys", _texts),
     **{name: ("hash", name, _texts) for name in ("config", "stats")},
 }
 """A key's part -> its type, the field of Stored, and how it is read."""
@@ -178,6 +181,7 @@ def inconsistencies(stored: Stored) -> list[str]:
         *_wrong_claims(stored),
         *_wrong_turns(stored),
         *_wrong_levels(stored),
+        *_wrong_keys(stored),
         *_wrong_failed(stored),
         *_wrong_marks(stored),
         *_wrong_totals(stored),
@@ -240,6 +244,12 @@ def _wrong_levels(stored: Stored) -> Iterator[str]:
         "-" not in stored.passed or stored.stats.get("levels") != "1"
     ):
         yield "items have priorities, and calls do not know that"
+
+
+def _wrong_keys(stored: Stored) -> Iterator[str]:
+    busy = Counter(item.meta.get("options", {}).get("exclusive") for item in stored.busy.values())
+    if several := {key: count for key, count in busy.items() if key is not None and count > 1}:
+        yield f"several items with the same exclusive key are busy: {several}"
 
 
 def _levels(items: list[StoredItem]) -> list[list[StoredItem]]:

@@ -40,7 +40,7 @@ def test_an_item_has_all_its_documented_fields() -> None:
         "id": "a", "text": "x", "client": "c", "first_enqueued_at": 1.0, "enqueued_at": 2.0, "requeue_count": 1,
         "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "given_up_count": 5, "last_error": "no",
         "error_detail": None, "headers": {"h": "v"}, "deadline": None, "max_requeues": None,
-        "priority": "normal",
+        "priority": "normal", "exclusive_key": None,
         "history": [{"at": 3.0, "kind": "fail", "error": "no", "worker": "w"}],
     }  # fmt: skip
 

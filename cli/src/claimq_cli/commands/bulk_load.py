@@ -54,13 +54,14 @@ class Wanted:
     deadline: float | timedelta | None = None
     max_requeues: int | None = None
     priority: Priority | str = Priority.NORMAL
+    exclusive_key: str | None = None
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line."""
         own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
         return NewItem(
             payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues,
-            self.priority,
+            self.priority, self.exclusive_key,
         )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ async def enqueue(
     deadline: float | timedelta | None,
     max_requeues: int | None,
     priority: str,
+    exclusive_key: str | None,
 ) -> None:
     """Add items to the queue NAME. The first item creates the queue.
 
@@ -78,8 +79,9 @@ async def enqueue(
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
     wanted = Wanted(
-        client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues, priority=priority
-    )
+        client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues, priority=priority,
+        exclusive_key=exclusive_key,
+    )  # fmt: skip
     if lines is not None:
         await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)

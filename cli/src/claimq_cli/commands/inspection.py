@@ -313,6 +313,7 @@ def described(found: Located) -> list[str]:
         "deadline": instant(item.deadline) if item.deadline is not None else None,
         "limit": None if item.max_requeues is None else f"{item.max_requeues} requeues",
         "priority": None if item.priority is Priority.NORMAL else item.priority.value,
+        "exclusive": item.exclusive_key,
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,

@@ -123,11 +123,16 @@ _LIMITS: tuple[Callable[[Any], Any], ...] = (
         default=Priority.NORMAL.value,
         help="Which items of the client are claimed first.",
     ),
+    click.option(
+        "--exclusive-key",
+        metavar="KEY",
+        help="Of the items with the same key at most one is busy.",
+    ),
 )
 
 
 def limit_options(command: Command) -> Command:
-    """The options of limits that items have of their own, and of their priority."""
+    """The options of limits that items have of their own, of their priority and their exclusive key."""
     return with_options(command, _LIMITS)
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from claimq.arguments import choice
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
-from claimq.item_options import MAX_REQUEUES, checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
 from claimq.model import NewItem, Priority
 from claimq_cli.instants import parse_instant
 
@@ -61,7 +61,16 @@ def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]
         deadline=_instant("deadline", options.get("deadline")),
         max_requeues=_limit(options.get("max_requeues")),
         priority=choice("priority", options.get("priority") or Priority.NORMAL, Priority),
+        exclusive_key=_key(options.get("exclusive_key")),
     )
+
+
+def _key(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError("exclusive_key is not text")
+    return checked_exclusive_key(value)
 
 
 def _limit(value: object) -> int | None:

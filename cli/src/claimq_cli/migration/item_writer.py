@@ -17,7 +17,7 @@ from claimq_cli.errors import USAGE, CommandError
 
 FORMS = ("jsonl", "csv", "raw")
 _COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",
-            "priority")  # fmt: skip
+            "priority", "exclusive_key")  # fmt: skip
 
 
 @contextmanager
@@ -74,7 +74,7 @@ class ItemWriter:
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """The fields of a line; `claimq import` reads those up to `priority`. Items that were pushed as bare
+    """The fields of a line; `claimq import` reads those up to `exclusive_key`. Items that were pushed as bare
     payloads have no id."""
     item = one.item
     try:
@@ -90,6 +90,7 @@ def fields_of(one: Located) -> dict[str, Any]:
         "deadline": item.deadline,
         "max_requeues": item.max_requeues,
         "priority": item.priority.value,
+        "exclusive_key": item.exclusive_key,
         "state": one.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,

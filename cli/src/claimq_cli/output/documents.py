@@ -55,6 +55,7 @@ def item(one: Item, *, is_exact: bool = False) -> Json:
         "deadline": one.deadline,
         "max_requeues": one.max_requeues,
         "priority": one.priority.value,
+        "exclusive_key": one.exclusive_key,
         "first_enqueued_at": one.first_enqueued_at,
         "enqueued_at": one.enqueued_at,
         "requeue_count": one.requeue_count,

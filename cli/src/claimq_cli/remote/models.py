@@ -48,6 +48,7 @@ def item_of(document: Json) -> Item:
         deadline=document.get("deadline"),
         max_requeues=document.get("max_requeues"),
         priority=Priority(document.get("priority", Priority.NORMAL)),
+        exclusive_key=document.get("exclusive_key"),
     )
 
 

@@ -15,7 +15,7 @@ from claimq_cli.migration.item_files import item_of_fields
 _MOST_ITEMS = 1000
 _KNOWN = {
     "payload", "payload_base64", "id", "client", "at", "delay", "headers", "deadline", "expires_in", "max_requeues",
-    "priority",
+    "priority", "exclusive_key",
 }  # fmt: skip
 
 

@@ -248,6 +248,7 @@ class Inspecting(FailedItems):
             "high",
             "low",
             "levels",
+            "exclusive",
             "clients",
             "heads",
             "delayed",

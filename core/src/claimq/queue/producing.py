@@ -35,6 +35,7 @@ class Producing(QueuePart):
         deadline: Instant | timedelta | None = None,
         max_requeues: int | None = None,
         priority: Priority | str = Priority.NORMAL,
+        exclusive_key: str | None = None,
     ) -> EnqueuedItem:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
@@ -42,8 +43,9 @@ class Producing(QueuePart):
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
         fair claims. An ``id`` of the producer's own is enqueued once within the queue's id window (one hour unless
         set); a repeat adds nothing and returns ``is_duplicate``. ``headers`` go with the item to its worker;
-        ``deadline`` and ``max_requeues`` are limits of its own, and ``priority`` ("high", "normal" or "low") says which
-        of its client's items come first, see :class:`NewItem`. When this returns, the server has stored the item as
+        ``deadline`` and ``max_requeues`` are limits of its own, ``priority`` ("high", "normal" or "low") says which of
+        its client's items come first, and of the items with the same ``exclusive_key`` at most one is busy, see
+        :class:`NewItem`. When this returns, the server has stored the item as
         safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's ``durability`` asks
         for that. If no replica confirms it in time, NotReplicated is raised.
 
@@ -53,8 +55,13 @@ class Producing(QueuePart):
         """
         options = (id, client, delay, at, headers, deadline, max_requeues)
         with Sending(self.name, 1) as span:
-            if span.is_active or priority is not Priority.NORMAL or options != _NO_OPTIONS:
-                batch = batch_of(span.carrying([NewItem(payload, *options, priority)]))
+            if (
+                span.is_active
+                or priority is not Priority.NORMAL
+                or options != _NO_OPTIONS
+                or exclusive_key is not None
+            ):
+                batch = batch_of(span.carrying([NewItem(payload, *options, priority, exclusive_key)]))
             else:
                 batch = batch_of_payload(payload)
             done, missing = await enqueue_one(self._connection, self._keys, batch)

@@ -8,6 +8,7 @@
 ``high``, ``low``      list    the same for items with a priority
 ``high:CLIENT``, ...   list    the same for items of one client with a priority
 ``levels``             hash    client ("-": none) -> count of its items that were claimed before lower ones
+``exclusive``          hash    exclusive key -> token of the claim that took it last, and until when items wait (ms)
 ``clients``            list    ring of clients that have items, the next one at the right ("-" is ``main`` itself)
 ``heads``              zset    client -> when its oldest item was enqueued (ms)
 ``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call)
@@ -39,6 +40,7 @@ TYPES = {
     "high": "list",
     "low": "list",
     "levels": "hash",
+    "exclusive": "hash",
     "clients": "list",
     "heads": "zset",
     "delayed": "zset",

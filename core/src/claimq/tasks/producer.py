@@ -86,7 +86,17 @@ class Producer:
 
 
 def _words(item: NewItem) -> dict[str, Any]:
-    names = ("payload", "id", "client", "delay", "headers", "deadline", "max_requeues", "priority")
+    names = (
+        "payload",
+        "id",
+        "client",
+        "delay",
+        "headers",
+        "deadline",
+        "max_requeues",
+        "priority",
+        "exclusive_key",
+    )
     return {name: getattr(item, name) for name in names}
 
 

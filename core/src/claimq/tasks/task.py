@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from claimq.arguments import Duration, choice, of_type, optional_count, optional_seconds, seconds
 from claimq.codec import check_name, last_frames
 from claimq.handler_verdicts import Fail
-from claimq.item_options import MAX_REQUEUES
+from claimq.item_options import MAX_REQUEUES, checked_exclusive_key
 from claimq.model import EnqueuedItem, NewItem, Priority
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
@@ -95,6 +95,7 @@ class Task(Generic[P, R]):
         deadline: timedelta | None = None,
         max_requeues: int | None = None,
         priority: Priority | str = Priority.NORMAL,
+        exclusive_key: str | None = None,
     ) -> Task[P, R]:
         """The task with options for its next items, as for :meth:`claimq.ReliableQueue.enqueue`:
         ``send_email.options(delay=60).enqueue("ann@example.com")``."""
@@ -107,6 +108,7 @@ class Task(Generic[P, R]):
             deadline=_deadline(deadline),
             max_requeues=optional_count("max_requeues", max_requeues, most=MAX_REQUEUES),
             priority=choice("priority", priority, Priority),
+            exclusive_key=None if exclusive_key is None else checked_exclusive_key(exclusive_key),
         )
         return Task(self.function, self.name, self.retries, self._producer, chosen)
 

@@ -353,7 +353,6 @@ class Client(Generic[AnyItem]):
             _log.warning("item %s failed: %s", item.id, why)
             await self._settle_quietly("fail", [item], wire.fail_fields(why))
 
-    # Enqueueing.
     async def enqueue(
         self,
         payload: object,
@@ -365,10 +364,11 @@ class Client(Generic[AnyItem]):
         deadline: timedelta | None = None,
         max_requeues: int | None = None,
         priority: Priority | str = Priority.NORMAL,
+        exclusive_key: str | None = None,
     ) -> EnqueuedItem:
         """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        new = NewItem(payload, id, client, delay, None, headers, deadline, max_requeues, priority)
-        done = await self.enqueue_many([new])
+        options = (id, client, delay, None, headers, deadline, max_requeues, priority, exclusive_key)
+        done = await self.enqueue_many([NewItem(payload, *options)])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:

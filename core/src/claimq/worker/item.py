@@ -29,9 +29,9 @@ class _Client(Protocol):
 class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    ``headers``, ``deadline``, ``max_requeues`` and ``priority``: what the producer set. ``outcome``: what the last
-    verdict did; None while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the app itself:
-    with a session the sidecar renews it in the background.
+    ``headers``, ``deadline``, ``max_requeues``, ``priority`` and ``exclusive_key``: what the producer set. ``outcome``:
+    what the last verdict did; None while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the
+    app itself: with a session the sidecar renews it in the background.
     """
 
     _client: _Client = field(repr=False)
@@ -51,6 +51,7 @@ class ClaimedItem:
     deadline: float | None = None
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
+    exclusive_key: str | None = None
     outcome: Outcome | None = field(default=None, init=False)
     in_block: bool = field(default=False, init=False, repr=False)
     """Whether it is in a ``with`` block that gives it a verdict."""

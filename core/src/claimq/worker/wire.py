@@ -14,7 +14,7 @@ from claimq.arguments import Duration, choice, count, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
-from claimq.item_options import MAX_REQUEUES, checked_headers
+from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
 from claimq.model import Enqueued, NewItem, Outcome, Priority, Verdict
 from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
@@ -183,6 +183,7 @@ def new_item(item: object) -> dict[str, object]:
         "expires_in": optional_seconds("deadline", new.deadline),
         "max_requeues": None if limit is None else count("max_requeues", limit, most=MAX_REQUEUES),
         "priority": None if priority is Priority.NORMAL else priority.value,
+        "exclusive_key": None if new.exclusive_key is None else checked_exclusive_key(new.exclusive_key),
     }
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
@@ -319,6 +320,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "deadline": claim.get("deadline"),
             "max_requeues": claim.get("max_requeues"),
             "priority": Priority(claim.get("priority", Priority.NORMAL)),
+            "exclusive_key": claim.get("exclusive_key"),
         }
 
 

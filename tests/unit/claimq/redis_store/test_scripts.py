@@ -39,7 +39,7 @@ def test_what_only_a_function_on_demand_calls_is_made_inside_of_it() -> None:
     before, _, adopt = text.partition("local function adopt(")
     assert "local function read_header(" not in before
     assert "local NUMBERS = " not in before
-    assert adopt.index("local function read_header(") < adopt.index("q.adopted = 0")
+    assert adopt.index("local function read_header(") < adopt.index("q.adopted = q.adopted or 0")
 
 
 def test_a_queue_has_only_the_keys_that_the_script_uses() -> None:

@@ -65,7 +65,13 @@ def test_a_task_called_directly_is_the_function() -> None:
 
 def test_an_item_has_the_name_and_the_arguments_as_json() -> None:
     hour = timedelta(hours=1)
-    options: dict[str, Any] = {"id": "1", "client": "ann", "delay": 60, "priority": "high"}
+    options: dict[str, Any] = {
+        "id": "1",
+        "client": "ann",
+        "delay": 60,
+        "priority": "high",
+        "exclusive_key": "k",
+    }
     options |= {"deadline": hour, "max_requeues": 9}
     item = send.options(**options).item("ann", copies=2)
     call = {"task": "send", "args": ["ann"], "kwargs": {"copies": 2}}

@@ -243,6 +243,7 @@ ITEM_FIELDS = st.sampled_from(
         "expires_in",
         "max_requeues",
         "priority",
+        "exclusive_key",
         "unknown",
     ]
 )

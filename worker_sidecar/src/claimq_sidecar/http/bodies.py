@@ -8,65 +8,25 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from claimq.item_options import (
-    HEADER_NAME,
-    HEADER_VALUE,
-    MAX_HEADER_NAME,
-    MAX_HEADER_VALUE,
-    MAX_HEADERS,
-    MAX_REQUEUES,
-    RESERVED,
-)
+from claimq.item_options import MAX_REQUEUES
 from claimq.model import NewItem
 from claimq_sidecar.claims.calls import LONGEST_WAIT
+from claimq_sidecar.http.field_types import (
+    MAX_DELAY,
+    MAX_ENTRIES,
+    Delay,
+    Detail,
+    Error,
+    ExclusiveKey,
+    Headers,
+    PriorityWord,
+    RetryDelay,
+    Token,
+    Tokens,
+    pattern,
+)
 from claimq_sidecar.http.json_text import to_json
 
-MAX_ENTRIES: Final = 1000
-PriorityWord = Literal["high", "normal", "low"]
-"""Items or tokens in one request."""
-MAX_DELAY: Final = 1e9
-MAX_TOKEN_LENGTH: Final = 300
-PAYLOAD_FIELDS: Final = ("payload", "payload_base64", "text")
-
-
-def _pattern(text: str) -> Meta:
-    r"""A pattern for the whole string. ``\Z``, since in Python ``$`` also matches before a newline at the end."""
-    return Meta(pattern=rf"^{text}\Z")
-
-
-Token = Annotated[
-    str,
-    Meta(min_length=1, max_length=MAX_TOKEN_LENGTH),
-    _pattern(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?"),
-]
-Tokens = Annotated[list[Token], Meta(min_length=1, max_length=MAX_ENTRIES, description="Tokens of claims.")]
-Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY, description="Seconds.")]
-RetryDelay = Annotated[
-    Delay,
-    Meta(
-        description="Seconds until the next attempt, if there is one; the default is set by the queue's policy."
-    ),
-]
-Error = Annotated[
-    str, Meta(min_length=1, description="Why it failed. The first 1,000 characters are kept with the item.")
-]
-Detail = Annotated[
-    str,
-    Meta(
-        description="Where it failed, for instance the last frames of a traceback. The last 2,000 characters are kept "
-        "with the item."
-    ),
-]
-HeaderName = Annotated[str, Meta(max_length=MAX_HEADER_NAME), _pattern(f"(?!{RESERVED}){HEADER_NAME}")]
-HeaderValue = Annotated[str, Meta(max_length=MAX_HEADER_VALUE), _pattern(HEADER_VALUE)]
-Headers = Annotated[
-    dict[HeaderName, HeaderValue],
-    Meta(
-        max_length=MAX_HEADERS,
-        description="Go with the item to its worker. Names have lower-case letters, digits and '-'; values printable "
-        "ASCII characters.",
-    ),
-]
 _ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
 _EACH_TOKEN_ONCE: Final = Meta(description="Each token at most once.")
 
@@ -110,7 +70,7 @@ class ItemBody(Body):
                 max_length=200,
                 description="The producer's id. An id is not enqueued again within the queue's id window.",
             ),
-            _pattern("[!-~]+"),
+            pattern("[!-~]+"),
         ]
         | None
     ) = None
@@ -118,7 +78,7 @@ class ItemBody(Body):
         Annotated[
             str,
             Meta(min_length=1, max_length=128, description="The tenant, for fair claims."),
-            _pattern(r"(?!-$)[!-~]+"),
+            pattern(r"(?!-$)[!-~]+"),
         ]
         | None
     ) = None
@@ -142,6 +102,7 @@ class ItemBody(Body):
         | None
     ) = None
     priority: Annotated[PriorityWord, Meta(description="Which items of the client come first.")] | None = None
+    exclusive_key: ExclusiveKey | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -165,6 +126,7 @@ class ItemBody(Body):
             deadline=None if self.expires_in is None else timedelta(seconds=self.expires_in),
             max_requeues=None if self.max_requeues is None else int(self.max_requeues),
             priority=self.priority or "normal",
+            exclusive_key=self.exclusive_key,
         )
 
 

@@ -10,17 +10,10 @@ from typing import Any, Final, TypeVar, cast, get_args
 import msgspec
 
 from claimq.codec import check_name
-from claimq.item_options import MAX_REQUEUES, checked_headers
+from claimq.item_options import MAX_EXCLUSIVE_KEY, MAX_REQUEUES, checked_headers
 from claimq_sidecar.claims.calls import LONGEST_WAIT
-from claimq_sidecar.http.bodies import (
-    MAX_DELAY,
-    MAX_ENTRIES,
-    MAX_TOKEN_LENGTH,
-    PAYLOAD_FIELDS,
-    Body,
-    DoneWithItemsBody,
-    ItemBody,
-)
+from claimq_sidecar.http.bodies import Body, DoneWithItemsBody, ItemBody
+from claimq_sidecar.http.field_types import MAX_DELAY, MAX_ENTRIES, MAX_TOKEN_LENGTH, PAYLOAD_FIELDS
 from claimq_sidecar.http.json_text import read_json
 from claimq_sidecar.http.problems import (
     FieldProblem,
@@ -51,6 +44,7 @@ _FIXES: Final = {
     "expires_in": f"give seconds from 0 to {MAX_DELAY:g}",
     "max_requeues": f"give a whole number from 0 to {MAX_REQUEUES}",
     "priority": "give one of high, normal, low",
+    "exclusive_key": f"give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII characters without blanks",
     "headers": "give an object of names and strings",
 }
 """What to send instead, by field. All other fields are lists."""

@@ -45,6 +45,7 @@ class Claim(Response):
     deadline: Instant | UnsetType = UNSET
     max_requeues: Count | UnsetType = UNSET
     priority: Annotated[Literal["high", "low"], Meta(description="Unless it is normal.")] | UnsetType = UNSET
+    exclusive_key: str | UnsetType = UNSET
 
 
 class Claims(Response):
@@ -227,6 +228,8 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.max_requeues = item.max_requeues
     if item.priority is not model.Priority.NORMAL:
         whole.priority = "high" if item.priority is model.Priority.HIGH else "low"
+    if item.exclusive_key is not None:
+        whole.exclusive_key = item.exclusive_key
     return whole
 
 

@@ -28,7 +28,7 @@ TRACING: Final = ("traceparent", "tracestate")
 _OWN: Final = frozenset(
     ("specversion", "type", "source", "id", "time", "datacontenttype", "data", "database64", "attempt", "client",
      "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken",
-     "deadline", "priority")
+     "deadline", "priority", "exclusivekey")
 )  # fmt: skip
 """Names that a header of an item does not get as an attribute."""
 
@@ -99,6 +99,8 @@ def _attributes(claim: Claim) -> Attributes:
         attributes["deadline"] = _instant(item.deadline)
     if item.priority is not Priority.NORMAL:
         attributes["priority"] = item.priority
+    if item.exclusive_key is not None:
+        attributes["exclusivekey"] = item.exclusive_key
     for name, value in item.header_pairs:
         if name != _CONTENT_TYPE:
             key = name.replace("-", "")

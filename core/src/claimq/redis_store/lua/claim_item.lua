@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
--- use: queue call envelope levels main take presence lease
+-- use: queue call envelope levels main exclusive take presence lease
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
---   busy:WORKER, config, levels, stats, calls:INSTANCE (HASH)
+--   busy:WORKER, config, levels, exclusive, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
 --   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.

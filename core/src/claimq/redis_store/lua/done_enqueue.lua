@@ -1,6 +1,6 @@
 #!lua
 -- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a lost claim is not enqueued.
--- use: queue call envelope levels main claims enqueue
+-- use: queue call envelope levels main claims exclusive enqueue
 -- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
 -- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.

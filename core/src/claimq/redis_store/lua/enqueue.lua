@@ -1,8 +1,8 @@
 #!lua
 -- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
--- use: queue call envelope levels main enqueue
+-- use: queue call envelope levels main exclusive enqueue
 -- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT, their levels, clients (LIST), heads, delayed, ids (ZSET),
---   config, levels, stats, calls:INSTANCE (HASH), wake (LIST)
+--   config, levels, exclusive, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
 --   with "|replicated" or "|fsynced" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.

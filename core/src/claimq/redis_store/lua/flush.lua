@@ -14,7 +14,7 @@ local flushed = flush(q, plan)
 close(q, {flushed = flushed, client_items = -plan.of_clients})
 if plan.is_last then
   redis.call('HSET', q.stats, 'client_items', 0, 'main_in_ring', '0')
-  redis.call('HDEL', q.stats, 'levels')
+  redis.call('HDEL', q.stats, 'levels', 'exclusive')
 end
 local counts = plan.counts
 local text = format_text('%d %d %d %d %d', counts[1], counts[2], counts[3], counts[4], plan.is_last and 0 or 1)

@@ -4,7 +4,7 @@
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
---   busy:WORKER, failed:items, config, levels, stats (HASH)
+--   busy:WORKER, failed:items, config, levels, exclusive, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256)
 -- Replies: {"OK", leases given to items that had none, 0|1 whether more claim calls may have ended}
 -- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
@@ -14,6 +14,7 @@ local limit = math.min(count_of(ARGV[1], 1), REPAIRS)
 local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims
 local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.seen[HAS_LEVELS]
 if has_lost_levels then q.seen[HAS_LEVELS] = '1' end
+local has_lost_keys = redis.call('HLEN', q.base .. 'exclusive') > 0 and not q.seen[HAS_EXCLUSIVE]
 local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.wake)
 local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, limit)
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
@@ -52,11 +53,12 @@ if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if has_lost_levels then redis.call('HSET', stats, 'levels', '1') end
+if has_lost_keys then redis.call('HSET', stats, 'exclusive', '1') end
 if adopted then
   redis.call('LSET', q.main, -1, adopted)
   note_size(q, #adopted)
 end
-local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0)
+local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or #without_lease + repaired_count > 0 then
   close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})

@@ -87,7 +87,9 @@ local function metas_of(group)
       error({err = 'ERR the options of an item are a JSON object as the library writes it, not ' .. string.sub(word, 1, 40)})
     end
     metas[i], priorities[i] = text .. '\n', priority_of(meta)
+    if meta.options.exclusive then group.queue.has_keys = true end
   end
+  if group.queue.has_keys then expect_hash(group.queue.base .. 'exclusive') end
   if not next(priorities) then return metas end
   for _, priority in ipairs({'high', 'low'}) do check_level(group.queue, group.client, priority) end
   return metas, priorities
@@ -164,6 +166,7 @@ local function write_group(group)
   if count == 0 then return end
   if group.own then write_ids(q, group.new_ids) end
   q.enqueued = (q.enqueued or 0) + count
+  if q.has_keys then begin_keys(q) end
   if group.due ~= '' then write_delayed(q, group.due, group.envelopes)
   elseif group.priorities then tail_by_priority(q, group)
   else tail(q, group.client, group.envelopes) end

@@ -9,6 +9,7 @@ local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'firs
 local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
 local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
 local MAX_REQUEUES = 1000000
+local EXCLUSIVE_KEY = 128
 
 -- Whether an item has neither counters nor a history nor options, like most: then nothing in its header needs to be checked.
 local function is_plain(envelope)
@@ -68,7 +69,8 @@ local function new_options_check()
   return function(options)
     if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
     local deadline, limit = options.deadline, options.max_requeues
-    local priority = options.priority
+    local priority, key = options.priority, options.exclusive
+    if key ~= nil and (type(key) ~= 'string' or #key > EXCLUSIVE_KEY or not string.find(key, '^[!-~]+$')) then return false end
     if priority ~= nil and priority ~= 'high' and priority ~= 'low' then return false end
     if deadline ~= nil and type(deadline) ~= 'number' or limit ~= nil and not (type(limit) == 'number' and limit <= MAX_REQUEUES) then return false end
     return options.headers == nil or is_headers(options.headers)

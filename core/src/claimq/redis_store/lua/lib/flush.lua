@@ -67,7 +67,7 @@ local function flush(q, plan)
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
     for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids, q.base .. 'levels'}) do redis.call('UNLINK', key) end
+    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids, q.base .. 'levels', q.base .. 'exclusive'}) do redis.call('UNLINK', key) end
   end
   local counts = plan.counts
   return counts[1] + counts[2] + counts[3] + counts[4]

@@ -13,6 +13,7 @@ local function before_claim(q, worker)
   elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
+  if q.seen[HAS_EXCLUSIVE] then check_keys(q) end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
   q.wake_tokens = redis.call('LLEN', q.wake)
   return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
@@ -39,6 +40,8 @@ local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000)
 local function take_for(q, c, count)
   q.first = next_number(q)
   local envelopes = not c.paused and take(q, count) or {}
+  while #envelopes == 0 and q.waiting and q.waiting < CALL_MOVES and q.left > 0 and not (q.past or q.stopped) do envelopes = take(q, count) end
+  if q.keys and #envelopes == 0 then write_keys(q) end
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
   return envelopes
 end
@@ -53,6 +56,7 @@ local function lease(q, c, envelopes, nonce)
     leasing[2 * i - 1], leasing[2 * i] = lease_end, token
   end
   redis.call('HSET', c.busy, unpack(holding))
+  if q.keys then write_keys(q, before, behind) end
   if c.leased == 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
   if c.leased <= 1 and c.calls > 0 then redis.call('DEL', q.claims) end  -- nothing was held: all logged calls have ended

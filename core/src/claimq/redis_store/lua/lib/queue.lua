@@ -123,7 +123,7 @@ local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
 
-local HAS_LEVELS = 16
+local HAS_LEVELS, HAS_EXCLUSIVE = 16, 17
 
 -- The table q: one queue, as one call sees it, from the reply of HMGET in open(). Keys that a script does not name are left out of it
 -- (redis_store/scripts.py): with more than 32 fields it takes twice the memory.
@@ -163,7 +163,7 @@ end
 --   largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
 --   in its list, read once), ring (length of clients), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
 --   old_ids, own_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
---   put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
+--   keys, waiting, ending (lib/exclusive.lua), put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
 
 local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
 local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
@@ -190,7 +190,7 @@ local function open(main_key)
   local base = string.sub(main_key, 1, -5)
   for i = 1, #WRITES do check_permission(base, WRITES[i]) end
   local seen = redis.call('HMGET', base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done',
-    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation', 'levels')
+    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation', 'levels', 'exclusive')
   local q = new_queue(main_key, base, seen, redis.call('TIME'))
   read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with

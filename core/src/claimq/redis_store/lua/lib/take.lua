@@ -1,4 +1,4 @@
--- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.past (items that it moved to failed), q.left (what still waits, roughly) and q.stopped (there may be
+-- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.past (items that it moved to failed), q.waiting (how many it delayed for their keys), q.left (what still waits, roughly) and q.stopped (there may be
 -- more at once).
 local PAST_DEADLINE = 'its deadline passed before it was started'
 local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
@@ -13,17 +13,19 @@ local function has_enough(q, envelope)
 end
 
 -- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only. Returns the items to hand out: all but q.past, those
--- whose deadline has passed.
+-- whose deadline has passed, and those whose exclusive key is busy, which are delayed.
 -- On demand: few items are bare payloads or have options.
 local function adopt(q, got)
   local kept = {}
-  q.adopted = 0
+  q.adopted = q.adopted or 0
   for _, envelope in ipairs(got) do
     local plain, meta = is_plain(envelope), nil
     if not plain then _, _, _, meta = read_header(envelope) end
+    local entry = meta and not is_past_deadline(meta, q.now) and key_to_wait_for(q, meta, #kept + 1)
     if meta and is_past_deadline(meta, q.now) then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
+    elseif entry then wait_for_key(q, entry, envelope)
     else
       if not (plain or meta) then
         q.adopted = q.adopted + 1
@@ -45,7 +47,11 @@ local function fail_past(q, got)
     is_ready = is_ready and type(size) == 'number'
   end
   if not is_ready then
-    for _, envelope in ipairs(q.past) do got[#got + 1] = envelope end
+    for _, envelope in ipairs(q.past) do
+      local _, _, _, meta = read_header(envelope)
+      local entry = key_to_wait_for(q, meta, #got + 1)
+      if entry then wait_for_key(q, entry, envelope) else got[#got + 1] = envelope end
+    end
     q.past = nil
     return
   end

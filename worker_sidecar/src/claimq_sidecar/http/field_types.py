@@ -1,0 +1,71 @@
+"""The types of the fields of request bodies, and their limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from claimq.item_options import (
+    EXCLUSIVE_KEY,
+    HEADER_NAME,
+    HEADER_VALUE,
+    MAX_EXCLUSIVE_KEY,
+    MAX_HEADER_NAME,
+    MAX_HEADER_VALUE,
+    MAX_HEADERS,
+    RESERVED,
+)
+
+PriorityWord = Literal["high", "normal", "low"]
+MAX_ENTRIES: Final = 1000
+"""Items or tokens in one request."""
+MAX_TOKEN_LENGTH: Final = 300
+MAX_DELAY: Final = 1e9
+"""Seconds."""
+PAYLOAD_FIELDS: Final = ("payload", "payload_base64", "text")
+
+
+def pattern(text: str) -> Meta:
+    r"""A pattern for the whole string. ``\Z``, since in Python ``$`` also matches before a newline at the end."""
+    return Meta(pattern=rf"^{text}\Z")
+
+
+Token = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_TOKEN_LENGTH),
+    pattern(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?"),
+]
+Tokens = Annotated[list[Token], Meta(min_length=1, max_length=MAX_ENTRIES, description="Tokens of claims.")]
+Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY, description="Seconds.")]
+RetryDelay = Annotated[
+    Delay,
+    Meta(
+        description="Seconds until the next attempt, if there is one; the default is set by the queue's policy."
+    ),
+]
+Error = Annotated[
+    str, Meta(min_length=1, description="Why it failed. The first 1,000 characters are kept with the item.")
+]
+Detail = Annotated[
+    str,
+    Meta(
+        description="Where it failed, for instance the last frames of a traceback. The last 2,000 characters are kept "
+        "with the item."
+    ),
+]
+ExclusiveKey = Annotated[
+    str,
+    Meta(max_length=MAX_EXCLUSIVE_KEY, description="Of the items with the same key at most one is busy."),
+    pattern(EXCLUSIVE_KEY),
+]
+HeaderName = Annotated[str, Meta(max_length=MAX_HEADER_NAME), pattern(f"(?!{RESERVED}){HEADER_NAME}")]
+HeaderValue = Annotated[str, Meta(max_length=MAX_HEADER_VALUE), pattern(HEADER_VALUE)]
+Headers = Annotated[
+    dict[HeaderName, HeaderValue],
+    Meta(
+        max_length=MAX_HEADERS,
+        description="Go with the item to its worker. Names have lower-case letters, digits and '-'; values printable "
+        "ASCII characters.",
+    ),
+]

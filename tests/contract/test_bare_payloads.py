@@ -45,6 +45,9 @@ FORGED = {
     "options that are none": b'{"options":7}',
     "empty options": b'{"options":{}}',
     "a priority that is none": b'{"options":{"priority":"urgent"}}',
+    "an exclusive key that is no text": b'{"options":{"exclusive":7}}',
+    "an exclusive key with a blank": b'{"options":{"exclusive":"two words"}}',
+    "too long an exclusive key": b'{"options":{"exclusive":"' + b"x" * 129 + b'"}}',
     "options in a list": b'{"options":["headers"]}',
     "headers that are none": b'{"options":{"headers":{"a":"1"}}}',
     "no headers": b'{"options":{"headers":[]}}',
@@ -208,7 +211,7 @@ TEXTS = [
     b'"error":"', b'"place":"12"',
     b'"history":[', b'{"at":1,"kind":"fail","error":"no","worker":"w"}',
     b"\x00", b"\x7f", b"1.0", b'"options":{"headers":["a","', b'"options":{"later":[', b'"]}',
-    b'"options":{"priority":"low"}', b'"options":{"priority":"',
+    b'"options":{"priority":"low"}', b'"options":{"priority":"', b'"options":{"exclusive":"k"}', b'"options":{"exclusive":"',
 ]  # fmt: skip
 pieces = st.lists(st.sampled_from(TEXTS), max_size=9).map(b"".join)
 payloads = (

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 import claimq
-from claimq import NewItem, Policy, Priority, ReliableQueue, RetryDelay, State
+from claimq import NewItem, Policy, Priority, ReliableQueue, RetryDelay, State, Verdict
 from claimq.model import Claim
 from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
@@ -90,6 +90,22 @@ async def test_done_and_the_next_claim_in_one_call_pass_the_key_on(queue: Reliab
     (claim,) = await queue.claim(1, wait=0)
     _, found = await next_claims(queue).done_and_claim([claim.token], 1)
     assert [one.item.text for one in found] == ["a1"]
+
+
+async def test_a_call_that_ends_a_lost_claim_takes_no_key_from_its_new_holder(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=LEASE, requeue_limit=5))
+    await enqueue(queue, "a")
+    (lost,) = await queue.claim(1, wait=0)
+    await move_clock(queue, LEASE + 1)
+    (held,) = await other_worker.claim(1, wait=0)
+    await enqueue(queue, "a")
+    (outcome,), found = await next_claims(queue).done_and_claim([lost.token], 9)
+    assert (outcome.verdict, found) == (Verdict.LOST, [])
+    await other_worker.done(held)
+    await move_clock(queue, LEASE)
+    assert len(await claimed(queue)) == 1
 
 
 async def test_items_that_wait_hide_none_behind_them(queue: ReliableQueue) -> None:

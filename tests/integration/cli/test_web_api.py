@@ -169,18 +169,16 @@ def test_new_items_go_through_the_page_and_are_recorded(
     through: Claimq, queue: Queue, tmp_path: Path
 ) -> None:
     own = ["--id", "n1", "--client", "eve", "--header", "h=1", "--expires-in", "1h", "--max-requeues", "2"]
-    own += ["--priority", "high"]
+    own += ["--priority", "high", "--exclusive-key", "k"]
     for duplicates in ([], ["n1"]):
         sent = through("enqueue", "q", "new", *own, "-o", "json")
         assert (sent.code, sent.json["ids"], sent.json["duplicates"]) == (0, ["n1"], duplicates), sent.err
     found = queue.find("n1")
     assert found
     assert (found.item.payload, found.item.client, found.item.headers) == (b"new", "eve", {"h": "1"})
-    assert (found.item.max_requeues, found.item.deadline is not None, found.item.priority) == (
-        2,
-        True,
-        "high",
-    )
+    item = found.item
+    assert (item.max_requeues, item.priority, item.exclusive_key) == (2, "high", "k")
+    assert item.deadline is not None
     assert "1 item enqueued, delayed until" in through("enqueue", "q", "x", "--delay", "1h").out
     assert queue.length("delayed") == 2
     lines = tmp_path / "lines"

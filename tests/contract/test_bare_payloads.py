@@ -211,7 +211,8 @@ TEXTS = [
     b'"error":"', b'"place":"12"',
     b'"history":[', b'{"at":1,"kind":"fail","error":"no","worker":"w"}',
     b"\x00", b"\x7f", b"1.0", b'"options":{"headers":["a","', b'"options":{"later":[', b'"]}',
-    b'"options":{"priority":"low"}', b'"options":{"priority":"', b'"options":{"exclusive":"k"}', b'"options":{"exclusive":"',
+    b'"options":{"priority":"low"}', b'"options":{"priority":"',
+    b'"options":{"exclusive":"k"}', b'"options":{"exclusive":"',
 ]  # fmt: skip
 pieces = st.lists(st.sampled_from(TEXTS), max_size=9).map(b"".join)
 payloads = (

@@ -18,8 +18,6 @@ LIVE_SECONDS = 15.0
 """An idle worker that was last seen longer ago does not count as live: a waiting worker asks every second."""
 _PAGE = 500
 """How many items are read at once, if they are small."""
-BARE = "bare-"
-"""The id of a bare payload before its first claim: it names no item yet."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of items after which a list ends early. The last call may exceed it by one item of the largest size."""
 _FIRST, _LARGEST = 1, 250

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import claimq
+from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Claim, Located, State
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import Record, check_settled, copy_to, move_claimed
 from claimq_cli.item_filter import ItemFilter, entered_at
-from claimq_cli.queue_reads import BARE, MOST_BYTES, bytes_of, page_of
+from claimq_cli.queue_reads import MOST_BYTES, bytes_of, page_of
 from claimq_cli.rate_limit import UNLIMITED, Pace
 
 _MOST_SAMPLES = 10
@@ -223,7 +224,7 @@ class SelectedItems:
                     staying[owner] += 1
                     continue
                 self.looked_at += 1
-                if one.item.id != BARE and self.wanted.passes(one, begin.now):
+                if one.item.id != BARE_ID and self.wanted.passes(one, begin.now):
                     self.matched += 1
                     staying[owner] += await stays(one, staying[owner])
                     await pace.wait(1, stop)

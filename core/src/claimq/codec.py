@@ -19,6 +19,8 @@ from claimq.item_options import are_options, read_headers, read_limits, read_pri
 from claimq.model import HistoryEntry, Item
 from claimq.tokens import number_of
 
+BARE_ID = "bare-"
+"""What the id of a bare payload begins with; before its first claim it is the whole id and names no item yet."""
 _LONGEST_ERROR, _LONGEST_DETAIL = 1000, 2000
 _FRAMES, _CAUSES = 8, 2
 _LONGEST = {"queue": 200, "worker": 200, "client": 128, "id": 200}
@@ -135,7 +137,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
 
 def _bare(payload: bytes, token: str) -> Item:
     number = number_of(token) if token else ""
-    return Item(id=f"bare-{number}", payload=payload, enqueued_at=0.0, first_enqueued_at=0.0)
+    return Item(id=f"{BARE_ID}{number}", payload=payload, enqueued_at=0.0, first_enqueued_at=0.0)
 
 
 def _read_meta(text: bytes) -> dict[str, Any] | None:

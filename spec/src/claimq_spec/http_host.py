@@ -1,4 +1,5 @@
-"""The check of the Host header that protects HTTP servers on this machine from web pages (DNS rebinding)."""
+"""Names of this machine: the check of the Host header that protects HTTP servers from web pages (DNS rebinding), and
+whether an address is loopback."""
 
 from __future__ import annotations
 
@@ -24,3 +25,13 @@ def is_own_host(header: str, listens_on: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this host of a URL or an address to listen on is on this machine: localhost, 127.0.0.0/8 or ::1."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

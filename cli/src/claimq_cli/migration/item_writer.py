@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from claimq.codec import BARE_ID
 from claimq.model import Located
 from claimq_cli.errors import USAGE, CommandError
 
@@ -82,7 +83,7 @@ def fields_of(one: Located) -> dict[str, Any]:
     except UnicodeDecodeError:
         payload = {"payload_base64": base64.b64encode(item.payload).decode()}
     return {
-        "id": None if item.id.startswith("bare-") else item.id,
+        "id": None if item.id.startswith(BARE_ID) else item.id,
         **payload,
         "client": item.client,
         "at": one.due_at,

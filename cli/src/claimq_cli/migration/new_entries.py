@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, cast
 
+from claimq.codec import BARE_ID
 from claimq.model import Item, Located, State
 from claimq_cli.migration.layout import Entry, Job, Kept, Layout, NewEntry
 from claimq_cli.migration.layouts import RQ, BullMQ, ReliableFIFO, Sidekiq
@@ -194,7 +195,7 @@ def _sidekiq_job(queue: str, item: Item) -> bytes:
 def _own_name(one: Located) -> str:
     """The id of an item, or its name beside other failed items with the same id. Items that were pushed as bare
     payloads have no id that stays."""
-    if one.item.id.startswith("bare-"):
+    if one.item.id.startswith(BARE_ID):
         return f"claimq-{uuid.uuid4().hex}"
     return one.name if one.state is State.FAILED else one.item.id
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from claimq_cli.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
+from claimq_spec.http_host import is_loopback
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -101,7 +102,7 @@ def parse_page_url(url: str, token: str) -> Place:
             "svc/NAMESPACE/NAME",
             USAGE,
         )
-    if token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+    if token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise CommandError(
             f"--web-api {url}: the token would be sent unencrypted; use https, or svc/NAMESPACE/NAME", USAGE
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from dataclasses import dataclass
 
 from claimq.address.redis_url import split_address
 from claimq_cli.errors import USAGE, CommandError
+from claimq_spec.http_host import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +16,6 @@ class Address:
 
     host: str
     port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 def parse_address(text: str, *, allow_remote: bool = False) -> Address:
@@ -42,7 +32,7 @@ def parse_address(text: str, *, allow_remote: bool = False) -> Address:
             USAGE,
         )
     address = Address(host, port)
-    if not address.is_loopback and not allow_remote:
+    if not is_loopback(host) and not allow_remote:
         raise CommandError(
             f"the web page has no login, and other machines can reach {host}; listen on 127.0.0.1, or run "
             "`claimq web` with --users, or with --without-login, which shows all payloads to everyone who can reach it",

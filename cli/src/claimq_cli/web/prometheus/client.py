@@ -12,13 +12,13 @@ import h11
 
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.web.prometheus.queries import NoCurves
+from claimq_spec.http_host import is_loopback
 
 _SECONDS = 2.0
 _AT_ONCE = 16
 _MOST_BYTES = 256 * 1024
 """Of an answer: ten times as many as curves have."""
 _LONGEST_TOKEN = 16 * 1024
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -66,7 +66,7 @@ class PrometheusClient:
             raise CommandError(
                 "--prometheus-ca-file goes with https; change the URL, or omit the file", USAGE
             )
-        if address.scheme == "http" and token_file is not None and address.host not in _LOOPBACK:
+        if address.scheme == "http" and token_file is not None and not is_loopback(address.host):
             raise CommandError("--prometheus: the token would be sent unencrypted; use https", USAGE)
         self._address = address
         self._token_file = token_file

@@ -70,12 +70,7 @@ async def enqueue(
     find . -name '*.png' | claimq enqueue thumbnails --lines -
     claimq enqueue thumbnails --file photo.json --id order-4711 --delay 30s
     """
-    if sum((bool(items), lines is not None, file is not None)) != 1:
-        raise CommandError(
-            "give items as arguments, or --lines FILE, or --file FILE: exactly one of them", USAGE
-        )
-    if item_id is not None and (lines is not None or len(items) > 1):
-        raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
+    _check_source(items, lines, file, item_id)
     if delay is not None and at is not None:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
     wanted = Wanted(
@@ -96,6 +91,18 @@ async def enqueue(
     loaded.add(enqueued)
     document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
     context.answers.give(document, _text(name, loaded, delayed, new_queue))
+
+
+def _check_source(
+    items: tuple[str, ...], lines: LineOptions | None, file: str | None, item_id: str | None
+) -> None:
+    """CommandError for none or several sources of items, and for one id for several items."""
+    if sum((bool(items), lines is not None, file is not None)) != 1:
+        raise CommandError(
+            "give items as arguments, or --lines FILE, or --file FILE: exactly one of them", USAGE
+        )
+    if item_id is not None and (lines is not None or len(items) > 1):
+        raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
 
 
 async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> None:

@@ -235,16 +235,18 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
     by_token = dict(zip(groups.sent, verdicts, strict=True))
-    known = {word: _read_verdict(word) for word in {"lost", *verdicts}}  # few words, and many claims
+    known = {
+        word: _read_verdict(word, lease_until) for word in {"lost", *verdicts}
+    }  # few words, and many claims
     outcomes: list[Outcome] = []
     for token in groups.tokens:
-        verdict, delay = known[by_token.pop(token, "lost")]
-        renewed = lease_until if verdict is Verdict.RENEWED else None
+        verdict, delay, renewed = known[by_token.pop(token, "lost")]
         outcomes.append(Outcome(token, verdict, groups.ids.get(token), delay, renewed))
     return outcomes
 
 
-def _read_verdict(text: str) -> tuple[Verdict, float | None]:
-    """A verdict, and its delay in seconds if it has one."""
+def _read_verdict(text: str, lease_until: float | None) -> tuple[Verdict, float | None, float | None]:
+    """A verdict, its delay in seconds if it has one, and the end of a renewed lease."""
     word, _, delay = text.partition(":")
-    return _VERDICTS[word], int(delay) / 1000 if delay else None
+    verdict = _VERDICTS[word]
+    return verdict, int(delay) / 1000 if delay else None, lease_until if verdict is Verdict.RENEWED else None

@@ -90,9 +90,8 @@ class Presence:
         while not keeping.done():  # a cancellation may be lost in the client library: see or_cancelled()
             keeping.cancel()
             await asyncio.wait({keeping}, timeout=_FIRST_PAUSE)
-        if (
-            self._client is not None
-        ):  # if a cancellation came while it was closed, it still has open connections
+        # If a cancellation came while the client was closed, it still has open connections.
+        if self._client is not None:
             with suppress(*_FOREIGN):
                 await close(self._client)
         with suppress(ClaimqError):

@@ -56,6 +56,6 @@ async def test_repeated_cancellations_leave_no_connection_open(monkeypatch: pyte
 async def test_a_presence_may_end_before_it_has_begun() -> None:
     mine = Presence(RedisSettings(), "cq:{q}:main", "instance", "w1")
     mine._stop.set()
-    mine.begin()
-    await mine.end()
-    await eventually(lambda: not any(one.name == "claimq-presence" for one in threading.enumerate()))
+    mine._loop = asyncio.new_event_loop()
+    await asyncio.to_thread(mine._run)
+    assert mine._client is None

@@ -15,10 +15,8 @@ from claimq_sidecar.memory import Share
 
 USUAL_WINDOW: Final = 100
 """The window of a stream that names none, where the concurrency has no limit."""
-MOST_IN_LINE: Final = 500
-"""Items in one line, if they are at most half of the window: the app works on one line while the next is claimed."""
-_USUAL_IN_LINE: Final = 250
-"""Items in one line of a smaller window."""
+_MOST_IN_LINE: Final = 250
+"""Items in one line: the app works on some lines of a large window while others are claimed (docs/decisions/0078)."""
 _WAIT_SECONDS = 10.0
 """After so long without items a stream goes to the end of the line of waiting claims."""
 _RETRY_SECONDS = 0.5
@@ -39,12 +37,6 @@ class ItemStream:
         self._stops = stops
         self._resized = asyncio.Event()
 
-    @property
-    def _most(self) -> int:
-        """The items that the next line may have."""
-        half = -(-(self._window.limit or 0) // 2)
-        return min(MOST_IN_LINE, max(_USUAL_IN_LINE, half))
-
     def resize(self, window: int) -> None:
         """Changes the window; 0: claims nothing. What a claim in progress gets goes back to the head, uncounted."""
         self._window.resize(window)
@@ -56,7 +48,7 @@ class ItemStream:
         failure of the store.
         """
         resized = self._resized
-        slots = self._window.request(self._most)
+        slots = self._window.request(_MOST_IN_LINE)
         try:
             if not slots.granted.is_set():
                 await first_of(None, slots.granted, resized, *self._stops)

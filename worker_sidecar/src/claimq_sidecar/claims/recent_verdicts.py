@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 REMEMBERED = 20_000
-"""The number of verdicts to remember."""
+"""The number of verdicts to remember at least; there may be twice as many."""
 
 
 class RecentVerdicts:
-    """The verb and the verdict that ended each claim. Bounded: the oldest are forgotten first."""
+    """The verb and the verdict that ended each claim. Bounded: the oldest are forgotten first, many at once."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        self._verdicts: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._recent: dict[str, tuple[str, str]] = {}
+        self._older: dict[str, tuple[str, str]] = {}
 
     def __len__(self) -> int:
-        return len(self._verdicts)
+        return len(self._recent) + len(self._older)
 
-    def note(self, verb: str, verdicts: Iterable[tuple[str, str]]) -> None:
+    def note(self, verb: str, verdicts: Mapping[str, str]) -> None:
         """Remembers the server's verdicts on claims, by token."""
-        for token, verdict in verdicts:
-            self._verdicts[token] = verb, verdict
-        while len(self._verdicts) > self._remembered:
-            self._verdicts.popitem(last=False)
+        known = {verdict: (verb, verdict) for verdict in set(verdicts.values())}
+        self._recent.update({token: known[verdict] for token, verdict in verdicts.items()})
+        if len(self._recent) >= self._remembered:
+            self._recent, self._older = {}, self._recent
 
     def repeated(self, verb: str, tokens: Sequence[str]) -> dict[str, str]:
         """The verdicts of the claims among ``tokens`` that the same verb has ended."""
         return {
             token: earlier[1]
             for token in tokens
-            if (earlier := self._verdicts.get(token)) is not None and earlier[0] == verb
+            if (earlier := self._recent.get(token) or self._older.get(token)) and earlier[0] == verb
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import cast
 
@@ -32,7 +33,7 @@ class Verdicts:
         self._metrics = metrics
         self._concurrency = concurrency
         self._recent = RecentVerdicts()
-        self._attempts: dict[str, asyncio.Task[list[Outcome]]] = {}
+        self._attempts: dict[str, asyncio.Task[dict[str, Answer]]] = {}
 
     async def answer(self, verb: str, request: VerdictRequest, work: Work | None = None) -> list[Answer]:
         """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
@@ -45,9 +46,7 @@ class Verdicts:
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
                 call = work or self._work(verb, tokens, endings)
-                outcomes = await self._in_time(self._attempt(verb, tokens, call))
-                earlier = self._earlier(verb, outcomes)
-                answers |= {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
+                answers |= await self._in_time(self._attempt(verb, tokens, call))
         return [answers[token] for token in request.tokens]
 
     async def answer_all(self, requests: Mapping[str, VerdictRequest]) -> list[Answer]:
@@ -68,14 +67,6 @@ class Verdicts:
                     del one  # see _in_time
             answers += one
         return answers
-
-    def _earlier(self, verb: str, outcomes: Iterable[Outcome]) -> dict[str, str]:
-        """The earlier verdicts on claims that are lost because the same verb has ended them before.
-
-        The server is asked first: a failover can restore a claim that was ended, and then the verdict applies again.
-        """
-        lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
-        return self._recent.repeated(verb, lost)
 
     @staticmethod
     def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
@@ -132,8 +123,9 @@ class Verdicts:
 
     def _attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True
-    ) -> asyncio.Task[list[Outcome]]:
-        """Starts an attempt. It continues when its caller is cancelled or has stopped waiting."""
+    ) -> asyncio.Task[dict[str, Answer]]:
+        """Starts an attempt, whose result are the answers by token. It continues when its caller is cancelled or has
+        stopped waiting."""
         task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
         for token in tokens:
             self._attempts[token] = task
@@ -144,33 +136,36 @@ class Verdicts:
         for token in tokens:
             self._attempts.pop(token, None)
 
-    async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> list[Outcome]:
+    async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> dict[str, Answer]:
         not_replicated: NotReplicated | None = None
         try:
             outcomes = await self._store.call(work)
         except NotReplicated as error:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
-        earlier = self._earlier(verb, outcomes) if remember else {}
-        verdicts = [
-            Verdict.ALREADY_DONE if outcome.token in earlier else outcome.verdict for outcome in outcomes
-        ]
-        for verdict in set(verdicts):
-            self._metrics.count_verdict(verdict, verdicts.count(verdict))
+        ended = {
+            outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not Verdict.LOST
+        }
+        earlier: dict[str, str] = {}
         if remember:
-            ended = {
-                outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not Verdict.LOST
-            }
+            # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.
+            lost = [outcome.token for outcome in outcomes if outcome.token not in ended]
+            earlier = self._recent.repeated(verb, lost)
             self._metrics.observe_processing(self._store.seconds_since_claims(ended))
-            self._recent.note(verb, ended.items())
+            self._recent.note(verb, ended)
+        counted: Counter[str] = Counter(ended.values())
+        counted[Verdict.ALREADY_DONE] = len(earlier)
+        counted[Verdict.LOST] = len(outcomes) - len(ended) - len(earlier)
+        for verdict, count in (+counted).items():
+            self._metrics.count_verdict(verdict, count)
         if not_replicated is not None:  # the claims have ended; a repeated request gets the outcomes
             try:
                 raise not_replicated
             finally:
                 del not_replicated  # see _in_time
-        return outcomes
+        return {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
 
-    async def _in_time(self, task: asyncio.Task[list[Outcome]]) -> list[Outcome]:
+    async def _in_time(self, task: asyncio.Task[dict[str, Answer]]) -> dict[str, Answer]:
         done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if not done:
             task.add_done_callback(_ignore_error)
@@ -208,7 +203,7 @@ class Verdicts:
         return outcomes
 
 
-def _ignore_error(task: asyncio.Task[list[Outcome]]) -> None:
+def _ignore_error(task: asyncio.Task[dict[str, Answer]]) -> None:
     """Retrieves the exception of a task that no caller awaits; the store has logged it already."""
     if not task.cancelled():
         task.exception()

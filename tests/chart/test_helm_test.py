@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 import claimq.blocking
 from testkit.chart import FOLDER, Chart, of_kind
 from testkit.server import Server
@@ -40,10 +42,11 @@ def test_it_passes_when_a_worker_has_done_the_item(valkey: Server) -> None:
     assert "a worker has done it, after" in said.stdout
 
 
-def test_it_fails_when_no_worker_runs_and_says_where_to_look(valkey: Server) -> None:
-    said = run(valkey, "1s")
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_it_fails_when_no_worker_runs_and_says_where_to_look(valkey: Server, seconds: int) -> None:
+    said = run(valkey, f"{seconds}s")
     assert said.returncode == 1
-    assert "not done after 1 s (main 1," in said.stdout
+    assert f"not done after {seconds} s (main 1," in said.stdout
     assert "kubectl describe reliablequeue q-test" in said.stdout
 
 

@@ -20,11 +20,13 @@ def main() -> int:
         done_before = queue.snapshot().counters.get("done", 0)
         queue.enqueue(ITEM)
         print(f"enqueued an item in {queue.name}", flush=True)
-        while time.monotonic() - start < patience:
+        while True:
             seen = queue.snapshot()
             if seen.counters.get("done", 0) > done_before:
                 print(f"a worker has done it, after {time.monotonic() - start:.1f} s")
                 return 0
+            if time.monotonic() - start >= patience:
+                break
             time.sleep(PAUSE_SECONDS)
         lengths = ", ".join(f"{state.value} {count}" for state, count in seen.lengths.items())
         name = queue.name.partition(".")[2]

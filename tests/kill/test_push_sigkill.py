@@ -7,9 +7,7 @@ CLAIMQ_KILL_SEED repeats a run's choices (not its timing).
 import itertools
 import os
 import random
-import re
 import secrets
-import signal
 import sys
 import time
 from collections import Counter
@@ -20,7 +18,7 @@ import pytest
 
 import claimq.blocking
 from claimq.policy import Policy
-from testkit.links import Fault, Request, is_script
+from testkit.links import Fault
 from testkit.plugin import ServerFactory
 from testkit.processes import Process, whole_lines
 from testkit.proxy import FaultProxy
@@ -37,7 +35,6 @@ LEAST_HITS = 3
 BATCH = 10
 """Items that are enqueued before each fault."""
 WORKER = "the-sidecar"
-DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
 APP = """
 import http.server, os, random, socketserver, sys, time
 
@@ -135,27 +132,17 @@ class Faults:
         """
         if kind in self._armed and self._armed[kind].hit is None:
             return
-        left = iter(range(self.chance.randint(0, 5), -1, -1))
 
-        def is_next(request: Request) -> bool:
-            of_a_claim = is_script(request) and any(WORKER.encode() in word for word in request.words)
-            if not of_a_claim or next(left):
-                return False
+        def note() -> None:
             self.hits[kind] += 1
-            return True
 
-        self._armed[kind] = (
-            self.proxy.drop_reply(matching=is_next)
-            if kind == "lost reply"
-            else self.proxy.cut_request(matching=is_next, after=self.chance.randint(0, 100))
+        self._armed[kind] = self.proxy.lose_call(
+            self.chance, naming=WORKER, only_reply=kind == "lost reply", on_hit=note
         )
 
     def _drain(self, kind: str) -> None:
         """SIGTERM, mostly another fault in the drain, then SIGKILL or the sidecar's own end."""
-        seen = len(self.sidecar.log_text)
-        self.sidecar.running.send(signal.SIGTERM)
-        begun = eventually_sync(lambda: DRAIN_STARTED.search(self.sidecar.log_text[seen:]), why="it drains")
-        assert begun
+        in_flight = self.sidecar.begin_drain()
         if fault := self.chance.choice(("", "app", "app", "server", "cut", "lost request", "lost reply")):
             self.happen(fault, in_progress=False)
         if kind == "killed drain":
@@ -164,7 +151,7 @@ class Faults:
         else:
             code = self.sidecar.running.wait()
             assert code == 0, self.sidecar.log_text[-2000:]
-        self.hits[kind] += int(begun[1]) > 0 and (code != 0) == (kind == "killed drain")
+        self.hits[kind] += in_flight > 0 and (code != 0) == (kind == "killed drain")
         self._start_sidecar()
 
     def _start_sidecar(self) -> None:

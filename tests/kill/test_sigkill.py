@@ -6,7 +6,6 @@ CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS mak
 
 import os
 import random
-import re
 import secrets
 import signal
 import time
@@ -18,7 +17,7 @@ import claimq.blocking
 from testkit import killed_programs
 from testkit.forked import ForkedProcess
 from testkit.history import Audit, Finding, History, Kill, check, hits_of
-from testkit.links import Fault, Request, is_script
+from testkit.links import Fault
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.proxy import FaultProxy
@@ -32,7 +31,6 @@ ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1}
 """Of a sidecar, and how often each must come in the middle of something: its connections to the server end, one ends
 within a request or instead of a reply, SIGTERM, and SIGKILL in the drain."""
-DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
 
 
 class Cast:
@@ -114,29 +112,18 @@ class Cast:
         """
         if kind in self.armed and self.armed[kind].hit is None:
             return
-        left = iter(range(self.chance.randint(0, 5), -1, -1))
-
-        def is_next(request: Request) -> bool:
-            of_a_claim = is_script(request) and any(f"{name}.".encode() in word for word in request.words)
-            if not of_a_claim or next(left):
-                return False
-            self.kills.append(Kill(kind, app, time.monotonic()))
-            return True
-
-        proxy = self.proxies[name]
-        self.armed[kind] = (
-            proxy.drop_reply(matching=is_next)
-            if kind.startswith("lost reply")
-            else proxy.cut_request(matching=is_next, after=self.chance.randint(0, 100))
+        self.armed[kind] = self.proxies[name].lose_call(
+            self.chance,
+            naming=f"{name}.",
+            only_reply=kind.startswith("lost reply"),
+            on_hit=lambda: self.kills.append(Kill(kind, app, time.monotonic())),
         )
 
     def drain(self, kind: str, name: str, app: str) -> None:
         """SIGTERM, in half of the cases another fault in the drain, then SIGKILL or the sidecar's own end."""
         sidecar = self.sidecars[name]
-        seen, at = len(sidecar.log_text), time.monotonic()
-        sidecar.running.send(signal.SIGTERM)
-        begun = eventually_sync(lambda: DRAIN_STARTED.search(sidecar.log_text[seen:]), why="the drain begins")
-        assert begun
+        at = time.monotonic()
+        in_flight = sidecar.begin_drain()
         if self.chance.random() < 0.5:
             self.kill(
                 self.chance.choice(("server", app, *(f"{one} {name}" for one in list(DISTURBANCES)[:3])))
@@ -147,7 +134,7 @@ class Cast:
         else:
             code = sidecar.running.wait()
         assert code in {0, -signal.SIGKILL if kind.startswith("killed") else 0}, sidecar.log_text[-2000:]
-        is_hit = int(begun[1]) > 0 and (code != 0) == kind.startswith("killed")
+        is_hit = in_flight > 0 and (code != 0) == kind.startswith("killed")
         life = f"{name}.{self.lives[name]}"
         self.kills.append(Kill(kind, app, at, drained=life, came_in_the_middle=is_hit))
         self.start_life(name)

@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +26,10 @@ from testkit.server import Server
 
 Claimq = Callable[..., Any]
 PAYLOADS = [b"text", b'{"a": 1}', "Ü\x1b[1m".encode(), b"\xff\0", b"", b'two\r\nlines, "quoted"\n']
+KEPT = attrgetter(
+    "id", "payload", "client", "headers", "deadline", "max_requeues", "priority", "exclusive_key"
+)
+"""What an item keeps."""
 
 
 @pytest.fixture
@@ -58,34 +63,10 @@ def test_what_is_exported_can_be_imported(
     words = ["--to", file, "--format", form, "--state", "main", "--state", "delayed"]
     assert on("export", "q", *words).out == "q: 9 items exported\n"
     assert filled.length() == 8
-    before = [
-        (
-            item.id,
-            item.payload,
-            item.client,
-            item.headers,
-            item.deadline,
-            item.max_requeues,
-            item.priority,
-            item.exclusive_key,
-        )
-        for item in filled.peek(9)
-    ]
+    before = list(map(KEPT, filled.peek(9)))
     valkey.empty()
     on("import", "q", "--from", file)
-    assert [
-        (
-            item.id,
-            item.payload,
-            item.client,
-            item.headers,
-            item.deadline,
-            item.max_requeues,
-            item.priority,
-            item.exclusive_key,
-        )
-        for item in filled.peek(9)
-    ] == before
+    assert list(map(KEPT, filled.peek(9))) == before
     assert [(one.item.id, one.due_at) for one in filled.items("delayed")] == [("later", 4_000_000_000)]
 
 

@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, Self, TypeVar
 
 from testkit.links import Fault, Link, Request, Weather, is_script
@@ -80,6 +81,25 @@ class FaultProxy(Started):
     ) -> Fault:
         """The connection is cut when `after` bytes of the k-th matching command from now have reached the server."""
         return self._arm(Fault(k, matching, "request", after))
+
+    def lose_call(
+        self, chance: Random, *, naming: str, only_reply: bool, on_hit: Callable[[], None]
+    ) -> Fault:
+        """One of the next six calls of scripts that have this text ends without a reply. The server has carried it out
+        (`only_reply`), or has got at most a part of it. `on_hit` is called then, in the proxy's thread.
+        """
+        left = iter(range(chance.randint(0, 5), -1, -1))
+
+        def is_next(request: Request) -> bool:
+            has_text = is_script(request) and any(naming.encode() in word for word in request.words)
+            if not has_text or next(left):
+                return False
+            on_hit()
+            return True
+
+        if only_reply:
+            return self.drop_reply(matching=is_next)
+        return self.cut_request(matching=is_next, after=chance.randint(0, 100))
 
     def black_hole_after(self, k: int = 1, *, matching: Callable[[Request], bool] = is_script) -> Fault:
         """The k-th matching command from now is the last that reaches the server: `black_hole("requests")` follows."""

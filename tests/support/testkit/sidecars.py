@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from testkit.waiting import PATIENCE, eventually_sync
 KEY = "the-key"
 """The lifecycle key of every sidecar of a test, unless the test says otherwise."""
 SERVING = re.compile(r"event=serving .*health_port=(\d+)")
+DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,14 @@ class Sidecar(Started):
     def drain(self, path: str = "/drain") -> Answer:
         """Begins a drain at the health port, with the key."""
         return self.health(path, method="POST", headers={"claimq-lifecycle-key": KEY})
+
+    def begin_drain(self) -> int:
+        """SIGTERM; returns how many claims are in flight when the drain begins."""
+        seen = len(self.log_text)
+        self.running.send(signal.SIGTERM)
+        begun = eventually_sync(lambda: DRAIN_STARTED.search(self.log_text[seen:]), why="the drain begins")
+        assert begun
+        return int(begun[1])
 
     def metric(self, name: str) -> float:
         """One value of its metrics; 0.0 if it has none yet."""

@@ -16,7 +16,7 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.tracing import Sending
 
-_NO_OPTIONS = (None,) * 7
+_NO_OPTIONS = (*(None,) * 7, Priority.NORMAL, None)
 
 
 class Producing(QueuePart):
@@ -53,15 +53,10 @@ class Producing(QueuePart):
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
         made while one is in flight share the next one; each has its own result or error.
         """
-        options = (id, client, delay, at, headers, deadline, max_requeues)
+        options = (id, client, delay, at, headers, deadline, max_requeues, priority, exclusive_key)
         with Sending(self.name, 1) as span:
-            if (
-                span.is_active
-                or priority is not Priority.NORMAL
-                or options != _NO_OPTIONS
-                or exclusive_key is not None
-            ):
-                batch = batch_of(span.carrying([NewItem(payload, *options, priority, exclusive_key)]))
+            if span.is_active or options != _NO_OPTIONS:
+                batch = batch_of(span.carrying([NewItem(payload, *options)]))
             else:
                 batch = batch_of_payload(payload)
             done, missing = await enqueue_one(self._connection, self._keys, batch)

@@ -235,9 +235,8 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
     by_token = dict(zip(groups.sent, verdicts, strict=True))
-    known = {
-        word: _read_verdict(word, lease_until) for word in {"lost", *verdicts}
-    }  # few words, and many claims
+    # Few words, and many claims.
+    known = {word: _read_verdict(word, lease_until) for word in {"lost", *verdicts}}
     outcomes: list[Outcome] = []
     for token in groups.tokens:
         verdict, delay, renewed = known[by_token.pop(token, "lost")]

@@ -93,10 +93,8 @@ def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any
         startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options
     )
     # Its constructor takes no classes. The nodes that it finds later get a copy of its own arguments.
-    parser, connection = (
-        parser_for(settings.largest_reply),
-        listening(SSLConnection if endpoint.tls else TcpConnection),
-    )
+    parser = parser_for(settings.largest_reply)
+    connection = listening(SSLConnection if endpoint.tls else TcpConnection)
     for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
         arguments |= {"parser_class": parser, "connection_class": connection}
     for node in client.nodes_manager.startup_nodes.values():

@@ -194,7 +194,9 @@ def _said(kubernetes: clusterkit.Cluster, words: list[str]) -> str:
         said = kubernetes.run("kubectl", *words, "--request-timeout=20s", timeout=60, check=False)
     except clusterkit.HarnessError as error:
         return str(error)
-    return (said.stdout + said.stderr)[-8000:]
+    lines = (said.stdout + said.stderr).splitlines()
+    # In an outage of the API server, the operator's log has little else.
+    return "\n".join(line[:1000] for line in lines if "failed; will retry" not in line)[-8000:]
 
 
 def _logs_of_workers(item: pytest.Item) -> list[list[str]]:
@@ -213,7 +215,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     release = getattr(item, "funcargs", {}).get("release")
     if report.failed and isinstance(release, Release):
         for words in (
-            ["logs", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--tail=60"],
+            ["logs", f"deployment/{release.operator}", f"--namespace={release.namespace}", "--tail=300"],
             *_logs_of_workers(item),
             ["get", "reliablequeues,pods,pvc,pv", "--all-namespaces", "-o", "wide"],
             ["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"],

@@ -18,7 +18,7 @@ from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit import rights
 from testkit.chart import Chart, of_kind
-from testkit.queue_on_cluster import is_ready
+from testkit.pod_status import is_ready
 from testkit.release import Release, namespace
 
 pytestmark = pytest.mark.cluster

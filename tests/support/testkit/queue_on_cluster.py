@@ -17,6 +17,7 @@ from clusterkit.commands import eventually
 from testkit import ledger
 from testkit.containers import running
 from testkit.ledger import Ledger
+from testkit.pod_status import containers, is_ready, messages, statuses
 from testkit.release import Release, listed, the_row
 from testkit.servers_on_cluster import Address, on_release
 
@@ -173,7 +174,7 @@ class QueueOnCluster:
         """Worker pods: how often their containers have been restarted, and since when they are ready."""
         return {
             name: (
-                sum(one["restartCount"] for one in _containers(pod["status"])),
+                sum(one["restartCount"] for one in statuses(pod["status"])),
                 next(
                     (
                         one["lastTransitionTime"]
@@ -365,21 +366,19 @@ class QueueOnCluster:
 
     def _describe(self) -> str:
         seen: list[str] = []
-        for look in (self.counters, self.holders, self.lives, self.replicas):
+        looks = (
+            self.counters,
+            self.items.workers,
+            lambda: containers(self.pods()),
+            self.replicas,
+            lambda: messages(self.get()),
+        )
+        for look in looks:
             try:
                 seen.append(str(look()))
             except (*_OUT_OF_REACH, HarnessError) as error:
                 seen.append(str(error))
-        return "{}, held by {}; pods {}; replicas {}".format(*seen)
-
-
-def is_ready(condition: Json) -> bool:
-    """Whether a condition of a pod says that it is ready."""
-    return bool(condition["type"] == "Ready" and condition["status"] == "True")
-
-
-def _containers(status: Json) -> list[Json]:
-    return [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
+        return "{}\nworkers {}\ncontainers {}\nreplicas {}\nconditions {}".format(*seen)
 
 
 @contextmanager

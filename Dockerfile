@@ -15,7 +15,7 @@ FROM tools AS sidecar-dependencies
 COPY requirements/sidecar.txt requirements/
 RUN python3 -m venv --without-pip /opt/claimq \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --require-hashes --only-binary=:all: \
-       -r requirements/sidecar.txt
+       --no-compile -r requirements/sidecar.txt
 
 FROM tools AS operator-dependencies
 COPY requirements/operator.txt requirements/
@@ -41,7 +41,8 @@ FROM sidecar-dependencies AS build-sidecar
 COPY --from=shared-wheels /build/wheels wheels
 COPY worker_sidecar worker_sidecar
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./worker_sidecar \
-    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
+    && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index --no-compile wheels/*.whl \
+    && /opt/claimq/bin/python -OO -m compileall -q /opt/claimq/lib
 
 FROM operator-dependencies AS build-operator
 COPY --from=shared-wheels /build/wheels wheels
@@ -56,6 +57,7 @@ RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
 
 # What all images share: an interpreter that can install nothing, a user without a name or a home.
+# It has no byte code of the standard library, so each image compiles what its program imports: otherwise every start would.
 FROM ${PYTHON_IMAGE} AS runtime
 ARG PYTHON_IMAGE
 ARG VERSION=0.1.0
@@ -74,18 +76,22 @@ LABEL org.opencontainers.image.vendor="The claimq maintainers" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}"
 WORKDIR /
-USER 65532:65532
 
 FROM runtime AS sidecar
 LABEL org.opencontainers.image.title="claimq-sidecar" \
       org.opencontainers.image.description="Hands items of a claimq queue to the app beside it over a Unix socket"
 COPY --from=build-sidecar /opt/claimq /opt/claimq
-ENTRYPOINT ["python", "-m", "claimq_sidecar"]
+RUN PYTHONDONTWRITEBYTECODE= python -OO -c 'import claimq_sidecar.app'
+USER 65532:65532
+# Without docstrings it needs 2 MB less.
+ENTRYPOINT ["python", "-OO", "-m", "claimq_sidecar"]
 
 FROM runtime AS operator
 LABEL org.opencontainers.image.title="claimq-operator" \
       org.opencontainers.image.description="Runs ReliableQueues on Kubernetes, with workers that scale with the queue"
 COPY --from=build-operator /opt/claimq /opt/claimq
+RUN PYTHONDONTWRITEBYTECODE= python -c 'import claimq_operator.app'
+USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["python", "-m", "claimq_operator"]
 
@@ -94,5 +100,7 @@ FROM runtime AS web
 LABEL org.opencontainers.image.title="claimq-web" \
       org.opencontainers.image.description="Shows the claimq queues of a cluster on a web page, and lets users act on them"
 COPY --from=build-web /opt/claimq /opt/claimq
+RUN PYTHONDONTWRITEBYTECODE= python -c 'import claimq_cli.commands.web, claimq_cli.web.cluster_queues, claimq_cli.web.server'
+USER 65532:65532
 EXPOSE 7380
 ENTRYPOINT ["python", "-m", "claimq_cli", "web", "--in-cluster"]

@@ -75,6 +75,10 @@ def test_a_sidecar_that_is_killed_costs_one_repeat_of_what_its_app_held(queue: Q
     assert {last_words(queue, one).partition(",")[0] for one in held} == {
         f"{SIDECAR} ended: exit code 137 (signal 9); pod {pod}"
     }
+    # The kubelet knows whose claims they were: the next run may have begun in the second in which this one did.
+    (sidecar,) = queue.pods()[pod]["status"]["initContainerStatuses"]
+    ended = sidecar["state"].get("terminated") or sidecar["lastState"]["terminated"]
+    assert {ended["message"]} == {one.worker for one in held.values()}
     queue.open(*TEXTS)
     queue.wait_until_done()
     queue.prove_whole(held)

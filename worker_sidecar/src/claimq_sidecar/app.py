@@ -9,6 +9,8 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.app_api import AppApi
@@ -28,6 +30,7 @@ from claimq_spec.environment import InvalidSettings
 from claimq_spec.log_lines import LogEvent, write_log
 
 _IDLE_SECONDS = 3600
+_TERMINATION_MESSAGE = Path("/dev/termination-log")
 _log = logging.getLogger("claimq_sidecar")
 
 
@@ -45,12 +48,19 @@ def main(app_socket: AppSocket | None = None) -> int:
     write_log(settings.log_level, quotes_errors=False, quiet=("uvicorn", "asyncio"))
     for name in unknown_variables(os.environ):
         _log.warning(LogEvent("unknown_variable", name=name))
+    _leave_name(settings.worker)
     _begin_collecting()
     try:
         return asyncio.run(run(settings, app_socket))
     except CannotListen as error:
         _log.error(LogEvent("cannot_listen", error=error))
         return 1
+
+
+def _leave_name(worker: str) -> None:
+    """Writes the name where the kubelet reads it after the end of this container: the operator returns its claims."""
+    with suppress(OSError), _TERMINATION_MESSAGE.open("r+") as file:  # there is none without a kubelet
+        file.write(worker)
 
 
 def _begin_collecting() -> None:

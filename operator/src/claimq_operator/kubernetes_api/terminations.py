@@ -40,7 +40,7 @@ class Termination:
 
     ``before``: whole Unix seconds by its node's clock. For a sidecar: workers that started before it no longer exist.
     For an app: it held the items that were claimed before it. ``ended_at``: Unix seconds by the same clock; infinite if
-    unknown.
+    unknown. ``worker``: the name of the sidecar's worker, if the sidecar has left it.
     """
 
     container_id: str
@@ -50,6 +50,7 @@ class Termination:
     cause: str
     reason: Reason = Reason.CRASHED
     ended_at: float = math.inf
+    worker: str = ""
 
 
 def terminations_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
@@ -107,6 +108,7 @@ def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termin
         cause=_cause(pod, container, terminated),
         reason=_reason(pod),
         ended_at=ended,
+        worker=terminated.get("message", "").strip() if is_sidecar else "",
     )
 
 
@@ -156,12 +158,12 @@ def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) 
         if termination.is_sidecar
         and info.busy
         and info.worker.startswith(termination.prefix)
-        and _is_before(info.worker, termination)
+        and (info.worker == termination.worker or _is_before(info.worker, termination))
     )
 
 
 def _is_before(worker: str, termination: Termination) -> bool:
     started = started_at(worker)
-    # Whole seconds against milliseconds: a worker that started in the same second may be the next one, so its leases
-    # have to expire.
+    # Whole seconds against milliseconds: a worker that started in the same second may be the next one. Unless its name
+    # is known, its leases have to expire.
     return started is not None and started < termination.before

@@ -174,7 +174,9 @@ def _last_termination(container: Mapping[str, Any]) -> str:
     ended = part(part(container, "lastState"), "terminated")
     if not ended:
         return ""
-    words = [word for word in (ended.get("reason"), ended.get("message")) if word and word != "Error"]
+    # The message of a sidecar is the name of its worker.
+    message = "" if container["name"] == SIDECAR_CONTAINER else ended.get("message")
+    words = [word for word in (ended.get("reason"), message) if word and word != "Error"]
     details = f" ({': '.join(words)[:300]})" if words else ""
     return f"; its previous run ended with exit code {ended.get('exitCode', 0)}{details}"
 

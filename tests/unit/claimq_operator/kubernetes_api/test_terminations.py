@@ -70,6 +70,19 @@ def test_a_worker_from_the_second_of_the_restart_keeps_its_leases() -> None:
     assert terminated_workers(termination, [busy(1_767_226_203_400)]) == ()
 
 
+def test_a_sidecars_last_message_names_its_worker_also_in_the_second_of_the_restart() -> None:
+    old, new = busy(1_767_226_203_100), busy(1_767_226_203_900)
+    ended = {"terminated": {**ENDED, "message": f"{old.worker}\n"}}
+    termination = only(pod(sidecar=restarted() | {"lastState": ended}))
+    assert terminated_workers(termination, [busy(BEFORE_ALL), old, new]) == (f"p.u.{BEFORE_ALL}", old.worker)
+
+
+def test_a_sidecars_last_message_cannot_name_a_worker_of_another_pod() -> None:
+    other = busy(AFTER_RESTART, uid="another")
+    sidecar = {"restartCount": 0, "state": {"terminated": {**ENDED, "message": other.worker}}}
+    assert terminated_workers(only(pod(sidecar=sidecar)), [other]) == ()
+
+
 def test_a_worker_of_another_pod_of_the_same_name_is_left_alone() -> None:
     termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
     assert terminated_workers(termination, [busy(BEFORE_ALL, uid="another")]) == ()

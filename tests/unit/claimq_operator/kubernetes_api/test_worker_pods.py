@@ -153,6 +153,15 @@ def test_a_problem_reports_how_the_previous_run_ended(last: Body, text: str) -> 
     assert problem.message == f"container worker: back-off; its previous run ended with {text}"
 
 
+def test_the_name_that_a_sidecar_leaves_is_not_reported_as_a_cause() -> None:
+    last = {"exitCode": 1, "reason": "Error", "message": "a.uid-a.1500"}
+    problem = only(waiting({"reason": "CrashLoopBackOff"}, last, kind="initContainerStatuses")).problem
+    assert problem is not None
+    assert problem.message == (
+        "container claimq-sidecar: CrashLoopBackOff; its previous run ended with exit code 1"
+    )
+
+
 @pytest.mark.parametrize(
     ("worker", "seconds"),
     [

@@ -33,6 +33,16 @@ def test_a_forked_program_has_its_own_settings_log_and_exit_code(tmp_path: Path)
     assert "CLAIMQ_HEALTH_PORT" in (tmp_path / "log").read_text()
 
 
+def test_the_log_of_a_forked_program_is_there_before_it_has_begun(
+    settings: dict[str, str], tmp_path: Path
+) -> None:
+    for number in range(20):
+        log = tmp_path / f"log{number}"
+        process = ForkedProcess("claimq_sidecar", log=log, env=settings)
+        assert log.exists()
+        process.kill9()
+
+
 def test_a_forked_program_runs_until_it_is_killed(settings: dict[str, str], tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = ForkedProcess("claimq_sidecar", log=log, env=settings)

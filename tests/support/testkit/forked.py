@@ -69,8 +69,9 @@ class ForkedProcess(Process):
     def __init__(
         self, program: str, *arguments: str, log: Path, env: Mapping[str, str], cwd: Path | None = None
     ) -> None:
-        """Starts it. `env` is added to the environment of this process."""
+        """Starts it. `env` is added to the environment of this process. The log is there at once, as with Process."""
         self.command = [program, *arguments]
+        log.touch()
         place = {"env": {**os.environ, **env}, "cwd": str(cwd or Path.cwd()), "log": str(log)}
         self._popen = _Running(
             _template(program, env.get("KUBECONFIG", ""))[0], {"arguments": arguments, **place}

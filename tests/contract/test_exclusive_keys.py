@@ -1,5 +1,6 @@
 """Exclusive keys: of the items with the same key at most one is busy; the others wait in delayed."""
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,6 +14,7 @@ from claimq import NewItem, Policy, Priority, ReliableQueue, RetryDelay, State, 
 from claimq.model import Claim
 from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
+from testkit.plugin import ServerFactory
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
 
@@ -23,9 +25,10 @@ LEASE = 30.0
 HASH = "cq:{q}:exclusive"
 
 
-async def enqueue(queue: ReliableQueue, *keys: str, **options: Any) -> None:
-    """Items whose text is their key and a number."""
-    items = [NewItem(f"{key}{number}", exclusive_key=key, **options) for number, key in enumerate(keys)]
+async def enqueue(queue: ReliableQueue, *keys: str, size: int = 0, **options: Any) -> None:
+    """Items whose text is their key and a number, filled up to ``size`` characters."""
+    texts = [f"{key}{number}".ljust(size) for number, key in enumerate(keys)]
+    items = [NewItem(text, exclusive_key=key, **options) for text, key in zip(texts, keys, strict=True)]
     await queue.enqueue_many(items)
 
 
@@ -37,6 +40,16 @@ def known_keys(server: Server) -> int:
 
 async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
     return [claim.item.text for claim in await queue.claim(count, wait=0)]
+
+
+async def one_claim(queue: ReliableQueue, server: Server, count: int) -> bytes:
+    """The first word of the reply of one call; the library makes another where it is AGAIN."""
+    incarnation = server.call("HGET", "cq:{q}:stats", "incarnation")
+    with queue._connection.lane() as identity:
+        words: list[Any] = [*identity, queue.worker, count, "nonce-12", incarnation]
+        reply = await queue._connection.run("claim", [queue._keys.main], words)
+    word: bytes = reply[0]
+    return word
 
 
 async def test_of_the_items_with_a_key_one_call_claims_one(queue: ReliableQueue) -> None:
@@ -113,6 +126,50 @@ async def test_items_that_wait_hide_none_behind_them(queue: ReliableQueue) -> No
     assert await claimed(queue, 1) == ["a0"]
     assert await claimed(queue, 1) == ["b600"]
     assert (await queue.lengths())[State.DELAYED] == 599
+
+
+@pytest.mark.parametrize("count", [1, 2, 10])
+async def test_items_that_wait_are_passed_over_within_the_bytes_of_a_call(
+    start_server: ServerFactory, count: int
+) -> None:
+    """On a server of its own: a script that does not end would stop all that share it."""
+    server = start_server()
+    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+        queue, other = store.queue("q", worker="w1"), store.queue("q", worker="w2")
+        await enqueue(queue, *["a"] * 6, size=600_000)
+        await enqueue(queue, "b")
+        await other.claim(1, wait=0)
+        assert await one_claim(queue, server, count) == b"AGAIN"
+        assert await queue.lengths() == {State.MAIN: 4, State.BUSY: 1, State.DELAYED: 2, State.FAILED: 0}
+        assert await claimed(queue, count) == ["b0"]
+        assert (await queue.lengths())[State.DELAYED] == 5
+
+
+async def test_a_wrong_count_of_the_items_of_clients_does_not_keep_a_claim_going(
+    start_server: ServerFactory,
+) -> None:
+    server = start_server()
+    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+        queue, other = store.queue("q", worker="w1"), store.queue("q", worker="w2")
+        await enqueue(queue, "a", "a")
+        await other.claim(1, wait=0)
+        server.call("HINCRBY", "cq:{q}:stats", "client_items", 5)
+        assert await claimed(queue) == []
+        assert (await queue.lengths())[State.DELAYED] == 1
+
+
+async def test_a_list_of_another_type_behind_items_that_wait_refuses_no_call_halfway(
+    queue: ReliableQueue, other_worker: ReliableQueue, server: Server
+) -> None:
+    for client in ("zoe", "ann", "bob", "cat"):
+        await enqueue(queue, "a", client=client)
+    await other_worker.claim(1, wait=0)
+    server.call("DEL", "cq:{q}:main:cat")
+    server.call("SET", "cq:{q}:main:cat", "x")
+    with pytest.raises(claimq.StoreMisused, match="cat"):
+        await queue.claim(2, wait=0)
+    assert (await queue.lengths())[State.DELAYED] == 2
+    assert server.call("HGET", "cq:{q}:stats", "client_items") == b"1"  # that of cat
 
 
 async def test_a_key_costs_ten_looks_a_second_however_many_items_wait(queue: ReliableQueue) -> None:
@@ -225,9 +282,10 @@ async def test_whatever_happens_at_most_one_item_of_a_key_is_busy(
             at = chance.choice((queue, other_worker))
             kind = chance.choice(("enqueue", "claim", "claim", "next", "end", "time"))
             if kind == "enqueue":
-                options = {
+                options: dict[str, Any] = {
                     "client": chance.choice((None, "ann")),
                     "priority": chance.choice(("normal", "high")),
+                    "size": chance.choice((0, 0, 0, 400_000)),
                 }
                 await enqueue(at, *chance.choices("abc", k=chance.randint(1, 4)), **options)
             elif kind == "claim":

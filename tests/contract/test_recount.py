@@ -27,6 +27,21 @@ async def test_what_waits_again_goes_to_the_tail_and_counts(queue: ReliableQueue
     assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["bad"]
 
 
+async def test_what_waits_for_its_exclusive_key_counts_too(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.enqueue("bad", exclusive_key="k")
+    await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
+    await queue.enqueue("first", exclusive_key="k", priority="high")
+    await other_worker.claim(1, wait=0)
+    assert await queue.claim(1, wait=0) == []
+    assert await internals(queue).recount("w1", CAUSE) == 1
+    (item,) = await queue.peek(2)
+    assert (item.text, item.crash_count, item.interrupted_count, item.last_error) == ("bad", 1, 0, CAUSE)
+    assert await internals(queue).recount("w1", CAUSE) == 0
+    assert (await queue.lengths())[State.DELAYED] == 0
+
+
 @pytest.mark.parametrize("client", [None, "c"])
 async def test_at_the_limit_it_goes_to_failed_and_the_queue_goes_on(
     queue: ReliableQueue, client: str | None

@@ -1,6 +1,7 @@
 """reap also mends, a bounded piece at a time, what a crash, a foreign client or a lost key left behind."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -275,6 +276,31 @@ async def test_a_lost_count_of_the_items_of_many_clients_is_made_again(
         await queue.done(claims)
     assert claimed == 2020
     assert await queue.length() == 0
+
+
+async def test_items_that_go_to_wait_for_a_key_do_not_disturb_the_count_of_many_clients(
+    queue: ReliableQueue, other_worker: ReliableQueue, server: Server
+) -> None:
+    clients = [(f"c{n}", "k" if n < 150 else None) for n in range(2_000)]
+    for begin in (0, 1000):
+        await queue.enqueue_many(
+            [NewItem("x", client=one, exclusive_key=key) for one, key in clients[begin : begin + 1000]]
+        )
+    await other_worker.claim(1, wait=0)
+    await queue.reap()
+    with queue._connection.lane() as identity:
+        words: list[Any] = [
+            *identity,
+            "w1",
+            1,
+            "nonce-12",
+            server.call("HGET", "cq:{q}:stats", "incarnation"),
+        ]
+        reply = await queue._connection.run("claim", [queue._keys.main], words)
+    assert reply == [b"AGAIN"]  # a hundred wait for the key now, and none was claimed
+    for _ in range(6):
+        await queue.reap()
+        assert await queue.length() == 2_000 - 1 - 100
 
 
 async def test_many_clients_are_not_counted_by_an_index_that_lacks_some(

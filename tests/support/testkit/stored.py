@@ -25,7 +25,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
     "repair_cursor", "repair_call", "repair_heads", "repair_clients", "repair_failed_rank", "repair_failed_cursor",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
-    "policy_requeue", "levels", "exclusive", "exclusive_cursor",
+    "policy_requeue", "levels", "exclusive", "exclusive_cursor", "exclusive_waits",
 }  # fmt: skip
 """What stats holds besides the counters."""
 

@@ -60,8 +60,8 @@ class Claiming(QueuePart):
 
         ``wait``: seconds to wait for the first item; 0 does not wait, None waits forever, the default is the queue's
         claim_wait_timeout. The claims hold until ``lease_until``; renew or end them before. An item that has crashed a
-        worker before comes alone; a call claims at most 2 MiB of items, or 250 that have failed or been given back
-        (fewer where their errors are long).
+        worker before comes alone; a call claims at most 2 MiB of items (1 MiB in a queue with exclusive keys), or
+        250 that have failed or been given back (fewer where their errors are long).
 
         If this is cancelled, the items that it claimed go back to the head of main. So do the items of a claim that
         ended with StoreUnavailable, once the server answers again. If the process dies, the lease decides. Raises

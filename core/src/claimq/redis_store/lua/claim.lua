@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Purpose: moves up to COUNT items (2 MiB; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), by priority, oldest first and round robin over the clients, from main to busy under new leases.
+-- Purpose: moves up to COUNT items (2 MiB, or 1 MiB in a queue with exclusive keys; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), by priority, oldest first and round robin over the clients, from main to busy under new leases.
 -- use: queue call envelope levels main removed settle exclusive take presence lease
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, claims, workers, present, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, levels, exclusive, stats, calls:INSTANCE (HASH)

@@ -6,7 +6,7 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, levels, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of each list and of the newest claims
---   to look at, 5 how many items earlier calls have looked at
+--   and of delayed to look at, 5 how many items earlier calls have looked at
 -- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent again it counts no item twice: the
 --   interruption is gone from the item's history.
 -- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in a call
@@ -61,15 +61,28 @@ look_at(#tokens, function(i)
 end)
 local policy, verdicts = policy_of(q), {}
 expect_hash(q.base .. 'levels')
+-- One that stood at the head may have had to wait for its exclusive key.
+look_at(q.seen[HAS_EXCLUSIVE] and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
+  local envelope = redis.call('ZRANGE', q.delayed, i, i)[1]
+  local item = interrupted(envelope)
+  if item then
+    expect_entry(q, item)
+    item.envelope, waiting_again[#waiting_again + 1] = envelope, item
+    found()
+  end
+  return #(envelope or '')
+end)
 local count = #waiting_again + #claims
 if count == 0 then return {'OK', 0, walk.at, walk.more} end
 
 -- All is read; now write.
 q.counts = {crashes = count}
 for i, item in ipairs(waiting_again) do
-  redis.call('LREM', item.list, -1, item.envelope)
-  q.lengths[item.client] = q.lengths[item.client] - 1
-  if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
+  if item.list then
+    redis.call('LREM', item.list, -1, item.envelope)
+    q.lengths[item.client] = q.lengths[item.client] - 1
+  else redis.call('ZREM', q.delayed, item.envelope) end
+  if item.list and item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
 end
 place(q, policy, waiting_again, verdicts)

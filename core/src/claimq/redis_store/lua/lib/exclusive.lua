@@ -4,6 +4,9 @@
 local NO_KEY = ''  -- no item has this key
 local KEY_STEP_MS, LONGEST_PAUSE_MS, LONGEST_WAIT_MS = 100, 5000, 3600000
 
+-- What a call may move to delayed, in bytes: half of what it may read.
+local MOVED_BYTES = CALL_BYTES / 2
+
 -- Refuses what a claim of items with keys would refuse after its first write. Reads only.
 -- On demand: few queues have such items.
 local function check_keys(q)
@@ -39,6 +42,7 @@ local function wait_for_key(q, entry, envelope)
   local pause = math.max(0, math.min((q.now - entry.since) / 4, LONGEST_PAUSE_MS))
   entry.due = math.min(math.max(entry.due, q.now + math.floor(pause)) + KEY_STEP_MS, q.now + LONGEST_WAIT_MS)
   put_delayed(q, entry.due, envelope)
+  has_room(q, #envelope + header_bytes(envelope))
   q.waiting = (q.waiting or 0) + 1
 end
 

@@ -36,11 +36,25 @@ end
 -- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
+-- Takes items after others that had to wait for their keys: as long as there are some, and room. A list of another type ends this: it would refuse the call,
+-- which has written already.
+-- On demand: few queues have such items.
+local function take_behind(q, count)
+  local envelopes, before = {}, 0
+  while #envelopes == 0 and q.waiting > before and q.waiting < CALL_MOVES and q.left > 0 and has_room(q, 0) and not (q.past or q.stopped) do
+    before = q.waiting
+    local is_well, found = pcall(take, q, count)
+    if is_well then envelopes = found else q.stopped = true end
+  end
+  return envelopes
+end
+
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
+  if q.seen[HAS_EXCLUSIVE] then has_room(q, MOVED_BYTES) end  -- an item that goes to delayed takes twice as long
   local envelopes = not c.paused and take(q, count) or {}
-  while #envelopes == 0 and q.waiting and q.waiting < CALL_MOVES and q.left > 0 and not (q.past or q.stopped) do envelopes = take(q, count) end
+  if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   if q.keys and #envelopes == 0 then write_keys(q) end
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
   return envelopes
@@ -69,7 +83,7 @@ end
 -- What close() counts of a claim.
 local function counts_of(q, envelopes, counts)
   counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
-  counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
+  counts.adopted, counts.client_items, counts.exclusive_waits = q.adopted or 0, q.more_client_items or 0, q.waiting or 0
   if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts
 end

@@ -48,8 +48,10 @@ end
 -- the first, unless heads lacks clients, and `least` the second.
 local COUNTED_CLIENTS = 1000
 local function count_clients(q, found, has_all)
-  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued', 'claimed', 'flushed')
-  local came, gone = 0, (tonumber(at[7]) or 0) + (tonumber(at[8]) or 0)
+  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued',
+    'claimed', 'flushed', 'past_deadline', 'exclusive_waits')
+  local came, gone = 0, 0
+  for i = 7, 10 do gone = gone + (tonumber(at[i]) or 0) end
   local cursor, counted, came_before, gone_before = string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
   for i = 2, 6 do came = came + (tonumber(at[i]) or 0) end
   local page = redis.pcall('ZSCAN', q.heads, cursor or '0', 'COUNT', COUNTED_CLIENTS)

@@ -168,7 +168,7 @@ def test_everything_it_runs_is_compiled_already(image: Image, name: str) -> None
     assert [one for one in sources if f"{one}c" not in compiled] == []
 
 
-# In MB, over the base image; measured 13, 127, 130 and 1.
+# In MB, over the base image; measured 18, 126, 143 and 2.
 MOST = {"sidecar": 20, "operator": 150, "web": 150, "checksums": 3}
 
 
@@ -181,5 +181,5 @@ def test_the_sidecar_adds_little_to_what_a_node_pulls() -> None:
     with tarfile.open(build("sidecar")) as archive:
         own = [_bytes(archive, layer) for layer in _manifest(archive)["Layers"][1:]]
     packed = sum(len(gzip.compress(layer, 6)) for layer in own)
-    print(f"{packed / 1e6:.1f} MB compressed over the base")  # measured 4.5
+    print(f"{packed / 1e6:.1f} MB compressed over the base")  # measured 5.7
     assert 1e6 < packed < 7e6

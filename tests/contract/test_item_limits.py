@@ -113,7 +113,8 @@ async def test_a_failed_item_that_is_requeued_has_no_deadline_any_more(queue: Re
 
 async def test_late_items_keep_failed_within_its_bound(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(failed=FailedPolicy(max_items=3)))
-    await queue.enqueue_many([NewItem(str(number), deadline=SOON) for number in range(9)])
+    # Items that fail at the same instant are ordered by their ids.
+    await queue.enqueue_many([NewItem(str(number), id=str(number), deadline=SOON) for number in range(9)])
     await move_clock(queue, 11)
     assert await queue.claim(9, wait=0) == []
     assert await in_failed(queue) == ["6", "7", "8"]

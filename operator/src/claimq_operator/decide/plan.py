@@ -80,35 +80,33 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     if resource.is_paused:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
+    costs, replicas, marks = _change(observed, decision, memory, clock)
+    kept = Memory(decision.state, marks, contest)
+    planned = Plan(costs=costs, replicas=replicas, decision=decision, memory=kept)
     if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
         fault = Fault("TemplateForbidden", refusal, needs_action=True, denied=True)
-        return _denied(replace(observed, refusal=fault), seen, decision, fault, memory, now)
+        return _denied(replace(observed, refusal=fault), seen, planned, fault, now)
     if observed.redis_fault is not None and observed.redis_fault.denied:
-        return _denied(observed, seen, decision, observed.redis_fault, memory, now)
-    costs, replicas, marks = _change(observed, decision, memory, clock)
-    return Plan(
+        return _denied(observed, seen, planned, observed.redis_fault, now)
+    return replace(
+        planned,
         children=(made.body, budget(resource)),
         hold_replicas=replicas_to_hold(observed),
-        costs=costs,
-        replicas=replicas,
         status=build(view, seen, now=now),
-        decision=decision,
-        memory=Memory(decision.state, marks, contest),
     )
 
 
-def _denied(
-    observed: Observed, seen: Seen | None, decision: Decision, fault: Fault, memory: Memory, now: float
-) -> Plan:
+def _denied(observed: Observed, seen: Seen | None, planned: Plan, fault: Fault, now: float) -> Plan:
     """The plan for a queue that may not be used as its manifest asks: apply no children and add no workers.
 
     If another object owns the queue, remove all workers: they would process the other object's items.
     """
-    wanted = 0 if fault.reason == OWNED_BY_ANOTHER else decision.replicas
-    fewer = wanted if wanted is not None and wanted < observed.replicas else None
-    view = View(observed, decision, observed.replicas if fewer is None else fewer)
-    status = build(view, seen, now=now)
-    return Plan(replicas=fewer, status=status, decision=decision, memory=memory)
+    current, wanted = observed.replicas, planned.decision.replicas if planned.decision is not None else None
+    if fault.reason == OWNED_BY_ANOTHER:
+        planned, wanted = replace(planned, costs={}, replicas=0 if current else None), 0
+    elif wanted is None or wanted >= current:
+        planned, wanted = replace(planned, costs={}, replicas=None), current
+    return replace(planned, status=build(View(observed, planned.decision, wanted), seen, now=now))
 
 
 def _continued(observed: Observed, memory: Memory) -> ScalingState:

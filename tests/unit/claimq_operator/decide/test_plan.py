@@ -8,7 +8,9 @@ import pytest
 from claimq.model import WorkerInfo
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
+from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
+from claimq_operator.kubernetes_api.worker_pods import WorkerPod
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
 from claimq_spec.kubernetes_api.timestamps import parse_time
@@ -93,6 +95,23 @@ def test_a_queue_that_may_not_be_used_may_lose_workers(observed: Look, settings:
     look = replace(observed(replicas=3, scaling={"mode": "Manual", "replicas": 2}), redis_fault=fault)
     decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
     assert (decided.replicas, decided.status["workers"]["desired"]) == (2, 2)
+
+
+def test_of_a_queue_that_may_not_be_used_idle_workers_go_first(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    pods = tuple(
+        WorkerPod(name, f"uid-{name}", is_ready=True, busy=busy) for name, busy in (("a", 0), ("b", 1))
+    )
+    fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
+    look = replace(
+        observed(replicas=2, scaling={"mode": "Manual", "replicas": 1}), redis_fault=fault, pods=pods
+    )
+    marked = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    assert (marked.costs, marked.replicas, marked.children) == ({"a": VICTIM_COST}, None, ())
+    settled = replace(look, pods=(replace(pods[0], deletion_cost=VICTIM_COST), pods[1]))
+    lowered = plan(settled, marked.memory, settings, now=0.0, clock=SETTLE_SECONDS)
+    assert (lowered.costs, lowered.replicas) == ({}, 1)
 
 
 def test_a_queue_that_may_not_be_used_and_has_its_workers_is_not_scaled(

@@ -267,6 +267,41 @@ def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> N
     client.close()
 
 
+def test_every_reading_method_works_over_a_client_of_the_callers_own(valkey: Server) -> None:
+    client = redis.Redis.from_url(valkey.url)
+    with claimq.blocking.connect(client=client) as server:
+        queue = server.queue("q", worker="w1")
+        assert not queue.exists()
+        assert queue.enqueue_many([NewItem(str(n), client="c") for n in range(1200)]).length == 1200
+        queue.set_policy(Policy(requeue_limit=1))
+        queue.update_policy(max_payload=99)
+        assert (queue.policy().requeue_limit, queue.policy().max_payload) == (1, 99)
+        first, second = queue.claim(2, wait=0)
+        queue.fail(first, "no", permanent=True)
+        assert [worker.worker for worker in queue.workers()] == ["w1"]
+        assert (queue.exists(), queue.length(), queue.lengths()[State.FAILED]) == (True, 1198, 1)
+        assert queue.snapshot().lengths == queue.lengths()
+        assert queue.stats()["enqueued"] == 1200
+        assert [item.text for item in queue.peek(1)] == ["2"]
+        assert [located.item.text for located in queue.items(State.BUSY)] == ["1"]
+        assert (found := queue.find(second.item.id)) is not None
+        assert found.state is State.BUSY
+        assert [located.item.text for located in queue.failed_items()] == ["0"]
+        assert queue.failed_item(first.item.id) is not None
+        assert queue.age() is not None
+        assert (queue.has_client("c"), queue.client_length("c")) == (True, 1198)
+        assert [client.length for client in queue.clients()] == [1198]
+        assert queue.memory_usage().queue_bytes > 0
+        assert queue.memory_share() is None
+        assert (queue.audit_log(), queue.removed_items()) == ([], [])
+        assert queue.release_worker("w1").total == 1
+        queue.add_to_index()
+        assert server.queues() == ["q"]
+        queue.delete()
+        assert not queue.exists()
+    client.close()
+
+
 def test_a_cluster_client_is_refused_with_what_to_give() -> None:
     client = object.__new__(redis.RedisCluster)  # making one connects
     with pytest.raises(TypeError, match=r"redis\.cluster\.RedisCluster.*For a Redis Cluster give its URL"):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import pytest
+import redis
 from prometheus_client import CollectorRegistry
 
 import claimq
@@ -29,7 +30,7 @@ from testkit.plugin import ServerFactory, started
 from testkit.sentinel import Sentinel
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually
+from testkit.waiting import eventually, eventually_sync
 
 REPLICATED = Policy(durability=Durability.REPLICATED)
 
@@ -223,6 +224,27 @@ async def test_a_primary_without_replicas_confirms_nothing(start_server: ServerF
         with pytest.raises(NotReplicated):
             queue.enqueue("first")
         assert queue.length() == 1
+
+
+def test_a_blocking_client_of_the_callers_own_waits_for_a_replica(pair: tuple[Server, Server]) -> None:
+    client = redis.Redis.from_url(pair[0].url)
+    with claimq.blocking.connect(client=client) as store:
+        queue = store.queue("q")
+        queue.set_policy(REPLICATED)
+
+        def is_confirmed() -> bool:
+            try:
+                return queue.enqueue("first", id="first").length == 1
+            except NotReplicated:
+                return False
+
+        eventually_sync(is_confirmed, why="a replica confirms")
+        assert pair[1].call("LLEN", "cq:{q}:main") == 1
+        cut_off(pair[0], [pair[1]])
+        with pytest.raises(NotReplicated):
+            queue.enqueue("second")
+        assert queue.length() == 2
+    client.close()
 
 
 async def test_behind_sentinel(sentinel: Sentinel) -> None:

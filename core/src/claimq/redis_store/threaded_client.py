@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -47,9 +47,29 @@ class ThreadedClient:
         """Any other command."""
         return await self._run(partial(self._client.execute_command, **options), *words)
 
+    def pipeline(self, *, transaction: bool) -> ThreadedPipeline:
+        """Commands that are sent together on one connection."""
+        return ThreadedPipeline(self._client.pipeline(transaction=transaction), self._run)
+
     def leave(self) -> None:
         """Ends the threads when their calls have ended. The caller closes the client."""
         self._threads.shutdown(wait=False)
 
     async def _run(self, call: Callable[..., Any], *words: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *words))
+
+
+class ThreadedPipeline:
+    """A pipeline of a ``redis.Redis``, which is sent in a thread."""
+
+    def __init__(self, pipe: Any, run: Callable[..., Awaitable[Any]]) -> None:
+        self._pipe = pipe
+        self._run = run
+
+    def execute_command(self, *words: Any) -> None:
+        """Adds a command. Sends nothing."""
+        self._pipe.execute_command(*words)
+
+    async def execute(self, *, raise_on_error: bool) -> Any:
+        """Sends the commands; returns their replies."""
+        return await self._run(self._pipe.execute, raise_on_error)

@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
 import claimq
-from claimq import Item, ReliableQueue, State, StoreUnavailable
+from claimq import Item, Outcome, ReliableQueue, State, StoreUnavailable
 from testkit.waiting import PATIENCE, eventually
 
 
@@ -80,3 +81,43 @@ async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: Re
     with pytest.raises(StoreUnavailable, match="closed"):
         async with asyncio.timeout(PATIENCE):
             await consuming
+
+
+@pytest.mark.parametrize("ending", ["stopped", "cancelled"])
+async def test_an_item_that_waits_for_earlier_verdicts_goes_back_when_the_run_ends(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """It has crashed a worker before, so its handler begins when the verdicts of others are stored."""
+    await queue.enqueue("suspect")
+    await queue.crash(await queue.claim(), "died")
+    await queue.enqueue("first", priority="high")
+    handled: list[str] = []
+    done, may_be_stored, stop = queue.done, asyncio.Event(), asyncio.Event()
+
+    async def slow_done(*args: Any, **kwargs: Any) -> list[Outcome]:
+        await may_be_stored.wait()
+        return await done(*args, **kwargs)
+
+    async def both_are_busy() -> bool:
+        return await queue.length(State.BUSY) == 2
+
+    async def handler(item: Item) -> None:
+        handled.append(item.text)
+
+    monkeypatch.setattr(queue, "done", slow_done)
+    consuming = asyncio.ensure_future(queue.consume(handler, stop=stop))
+    await eventually(both_are_busy)
+    if ending == "stopped":
+        stop.set()
+    else:
+        consuming.cancel()
+    await asyncio.sleep(0.05)
+    may_be_stored.set()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait({consuming})
+
+    assert consuming.cancelled() == (ending == "cancelled")
+    assert handled == ["first"]
+    assert await queue.lengths() == {State.MAIN: 1, State.BUSY: 0, State.DELAYED: 0, State.FAILED: 0}
+    [item] = await queue.peek()
+    assert (item.text, item.crash_count, item.interrupted_count) == ("suspect", 1, 1)

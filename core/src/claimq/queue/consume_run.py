@@ -85,13 +85,25 @@ class ConsumeRun:
         """Handles one claim (or chunk) after another until there are no more."""
         since_pause = 0
         while claims := await self.ahead.following():
-            if claims[0].item.crash_count:
-                await self.verdicts.earlier_settled()  # the process may die of this item
+            if claims[0].item.crash_count and not await self._may_begin(claims):
+                continue
             await self._handle(claims)
             since_pause += len(claims)
             if self._options.pause and (since_pause >= self._options.chunk or not self.ahead.waiting):
                 await wait(self.in_hand.stop, self._options.pause)
                 since_pause = 0
+
+    async def _may_begin(self, claims: Sequence[Claim]) -> bool:
+        """Waits for the earlier verdicts, since the process may die of these items. If the run ends first, the claims
+        go back."""
+        may_begin = False
+        try:
+            await self.verdicts.earlier_settled()
+            may_begin = not self.in_hand.stop.is_set()
+        finally:
+            if not may_begin:
+                self.in_hand.give_back(list(claims), "stopped")
+        return may_begin
 
     async def _handle(self, claims: Sequence[Claim]) -> None:
         """Runs the handler on claims (one, or the whole chunk) and adds the verdict."""

@@ -64,6 +64,7 @@ class _InCallersThread(_Blocking[P, R]):
 
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            queue.loop.refuse_own_thread()
             here, connection = queue.in_callers_thread
             if connection.is_free:
                 return without_loop.run(self._method(here, *args, **kwargs))
@@ -217,6 +218,7 @@ class BlockingServer:
         parent's."""
         if not self._loop.is_of_this_process:
             return
+        self._loop.refuse_own_thread()
         try:
             self._loop.run(self._server.close)
         finally:

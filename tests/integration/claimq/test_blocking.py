@@ -7,7 +7,7 @@ import signal
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -242,6 +242,36 @@ def test_a_handler_that_exits_ends_the_program_and_not_the_connection(queue: Blo
     with pytest.raises(KeyboardInterrupt):
         queue.consume(asynchronous)
     assert [item.text for item in queue.peek()] == ["a"]
+
+
+def test_a_blocking_call_of_an_asynchronous_handler_is_refused_before_it_is_sent(
+    queue: BlockingQueue, blocking: BlockingServer
+) -> None:
+    """It runs on the loop that would have to make the call."""
+    queue.enqueue("a")
+    errors: list[str] = []
+    calls: list[Callable[[], object]] = [
+        lambda: queue.enqueue("b"),
+        lambda: queue.claim(wait=0),
+        lambda: queue.enqueue_many(["c"]),
+        queue.length,
+        lambda: next(queue.drain_failed()),
+        blocking.ping,
+        blocking.close,
+    ]
+
+    async def handler(item: Item) -> None:
+        for call in calls:
+            with pytest.raises(
+                RuntimeError, match=r"await the methods of claimq\.connect.*or call it in a thread"
+            ):
+                call()
+            errors.append(item.text)
+        assert await asyncio.to_thread(queue.length) == 0
+
+    assert queue.consume(handler, max_items=1).done == 1
+    assert len(errors) == len(calls)
+    assert queue.lengths() == dict.fromkeys(State, 0)
 
 
 def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> None:

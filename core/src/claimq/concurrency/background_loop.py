@@ -24,6 +24,8 @@ class BackgroundLoop:
         self._pid = os.getpid()
         self._calls: set[_Call[Any]] = set()
         self._is_ending = False  # read and written on the loop
+        self._ident = 0
+        """Of the thread while it runs: later another thread may get the same one."""
         self._thread = threading.Thread(target=self._serve, name="claimq", daemon=True)
         self._thread.start()
 
@@ -35,7 +37,15 @@ class BackgroundLoop:
     @property
     def is_current(self) -> bool:
         """Whether this is its thread."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._ident and self.is_of_this_process
+
+    def refuse_own_thread(self) -> None:
+        """Raises RuntimeError on the loop's thread, where a blocking call would wait for itself."""
+        if self.is_current:
+            raise RuntimeError(
+                "a blocking call on the thread of its own event loop would never end; await the methods of "
+                "claimq.connect(), or call it in a thread, for example with asyncio.to_thread()"
+            )
 
     def soon(self, call: Callable[[], object]) -> bool:
         """Makes the call on the loop, from any thread; False if the loop is closed."""
@@ -50,8 +60,9 @@ class BackgroundLoop:
 
         An interrupt of the calling thread (Ctrl-C, or a signal handler that raises) cancels the coroutine and waits for
         its end. It may come between any two instructions; the loop goes on for other calls in any case. Raises
-        StoreUnavailable once the loop is stopped.
+        StoreUnavailable once the loop is stopped, and RuntimeError on the loop's own thread.
         """
+        self.refuse_own_thread()
         if not self.is_of_this_process:
             raise RuntimeError("this connection was made before a fork; connect again in the child process")
         call = _Call(work)
@@ -90,9 +101,11 @@ class BackgroundLoop:
         self.loop.stop()
 
     def _serve(self) -> None:
+        self._ident = threading.get_ident()
         self.loop.run_forever()
         self.loop.run_until_complete(_cancel_all())  # what tasks began while they were cancelled
         self.loop.close()
+        self._ident = 0
         self._end_calls()
 
     def _end_calls(self) -> None:

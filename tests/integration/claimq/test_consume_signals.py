@@ -117,3 +117,39 @@ async def test_sigterm_ends_a_program_that_waits_for_items_at_once(
         await eventually(lambda: not program.is_running)
         assert program.returncode == 0
     assert "done=1" in log.read_text()
+
+
+SEVERAL_RUNS = """
+    import asyncio, claimq, signal, sys
+    async def main():
+        async with claimq.connect(sys.argv[1]) as server:
+            async def started(name, **options):
+                begun = asyncio.Event()
+                async def handler(item):
+                    begun.set()
+                queue = server.queue(name)
+                await queue.enqueue("0")
+                run = asyncio.ensure_future(queue.consume(handler, **options))
+                await begun.wait()
+                return run
+            before = signal.getsignal(signal.SIGTERM)
+            runs = [await started("a"), await started("b")]
+            if sys.argv[2] == "one has ended":
+                await (await started("c", max_items=1))
+            print("ready", flush=True)
+            async with asyncio.timeout(10):
+                for done in await asyncio.gather(*runs):
+                    print(done.stopped_by)
+            print("restored", signal.getsignal(signal.SIGTERM) is before)
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("case", ["all run", "one has ended"])
+async def test_a_signal_ends_all_runs_of_an_event_loop(valkey: Server, log: Path, case: str) -> None:
+    with Process([sys.executable, "-c", textwrap.dedent(SEVERAL_RUNS), valkey.url, case], log=log) as program:
+        await eventually(lambda: "ready" in log.read_text())
+        program.send(signal.SIGTERM)
+        await eventually(lambda: not program.is_running)
+        assert program.returncode == 0
+    assert log.read_text() == "ready\nSIGTERM\nSIGTERM\nrestored True\n"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
@@ -15,6 +14,7 @@ from claimq.concurrency.background_work import all_or_first_error
 from claimq.queue.claiming import Claiming
 from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCalls
 from claimq.queue.consume_run import ConsumeRun
+from claimq.queue.consume_signals import ended_by_signals
 from claimq.queue.handling import Handler
 from claimq.queue.internals import internals
 from claimq.queue.observing import ConsumeObserver, Reports
@@ -61,11 +61,11 @@ class Consuming(Claiming, Settling):
         renewed while it does.
 
         Ends when ``max_items`` have been claimed and finished, after ``max_seconds``, at the first error
-        (``die_on_error``, which then raises it), when ``stop`` is set, and on SIGINT or SIGTERM unless
-        ``handle_signals`` is False: items whose handlers run are finished, and claims that were not begun go back to
-        the head, uncounted. With ``return_when_empty`` also when main is empty and no handler runs (``stopped_by`` is
-        "empty"), or when the queue is paused ("paused": items may be left). A cancellation interrupts coroutines,
-        waits for plain functions, and gives claims back the same way.
+        (``die_on_error``, which then raises it), when ``stop`` is set, and on SIGINT or SIGTERM, which end all runs
+        of the event loop, unless ``handle_signals`` is False: items whose handlers run are finished, and claims that
+        were not begun go back to the head, uncounted. With ``return_when_empty`` also when main is empty and no
+        handler runs (``stopped_by`` is "empty"), or when the queue is paused ("paused": items may be left). A
+        cancellation interrupts coroutines, waits for plain functions, and gives claims back the same way.
 
         ``observer`` is called with claims and verdicts, for example a :class:`claimq.metrics.ConsumerMetrics`.
 
@@ -91,8 +91,8 @@ class Consuming(Claiming, Settling):
         calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
         run = ConsumeRun(self, calls, options, threads, reports)
-        async with self._presence():
-            await _run_loops(run, concurrency, limit, stop, handle_signals=handle_signals)
+        async with self._presence(), ended_by_signals(run) if handle_signals else nullcontext():
+            await _run_loops(run, concurrency, limit, stop)
         if run.error is not None:
             raise run.error
         return run.result()
@@ -118,11 +118,8 @@ async def _run_loops(
     concurrency: int,
     max_seconds: float | None,
     stop: asyncio.Event | threading.Event | None,
-    *,
-    handle_signals: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
-    installed = _install_signals(run) if handle_signals else []
     timer = None if max_seconds is None else loop.call_later(max_seconds, run.end, "max_seconds")
     beside = [asyncio.ensure_future(run.in_hand.keeper.run())]
     if stop is not None:
@@ -139,8 +136,6 @@ async def _run_loops(
         await asyncio.gather(*beside, return_exceptions=True)
         if timer is not None:
             timer.cancel()
-        for number in installed:
-            loop.remove_signal_handler(number)
         run.threads.shutdown(wait=False)
 
 
@@ -151,15 +146,3 @@ async def _end_with(stop: asyncio.Event | threading.Event, run: ConsumeRun) -> N
         while not stop.is_set():  # noqa: ASYNC110 - the event is not of this loop, which therefore cannot wait for it
             await asyncio.sleep(_POLL_STOP_SECONDS)
     run.end("stop")
-
-
-def _install_signals(run: ConsumeRun) -> list[signal.Signals]:
-    loop = asyncio.get_running_loop()
-    installed: list[signal.Signals] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, run.end, number.name)
-            installed.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):  # not the main thread
-            break
-    return installed

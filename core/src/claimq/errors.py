@@ -29,7 +29,7 @@ class StoreUnavailable(ClaimqError):
 
 class NotReplicated(StoreUnavailable):
     """The primary has carried out the call, but no replica confirmed it in time, as the queue's ``durability``
-    requires.
+    requires, or the server refused to wait for one.
 
     It may be lost in a failover. Repeating an enqueue that carried ids of the producer's own is
     harmless, and waits for a replica again. ``result`` is what the call would have returned; for several items

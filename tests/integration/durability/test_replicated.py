@@ -20,7 +20,6 @@ from claimq import (
     Policy,
     ReliableQueue,
     State,
-    StoreMisused,
     Verdict,
 )
 from claimq.metrics import ConsumerMetrics
@@ -132,7 +131,7 @@ async def test_a_stricter_policy_holds_for_the_next_call(
     await queue.set_policy(REPLICATED)
     await enqueue_until_confirmed(queue, "first")
     await queue.update_policy(durability=Durability.FSYNCED)
-    with pytest.raises(StoreMisused, match="needs appendonly yes"):
+    with pytest.raises(NotReplicated, match="needs appendonly yes"):
         await queue.enqueue("second")
 
 
@@ -212,9 +211,39 @@ async def test_fsynced_on_a_server_without_appendonly_says_what_to_set(
 ) -> None:
     queue = store.queue("q")
     await queue.set_policy(Policy(durability=Durability.FSYNCED))
-    with pytest.raises(StoreMisused, match="needs appendonly yes"):
-        await queue.enqueue("first")
+    with pytest.raises(
+        NotReplicated, match=r"refused WAITAOF: .* needs appendonly yes on the server; set it"
+    ) as one:
+        await queue.enqueue("first", id="first")
+    assert one.value.result == EnqueuedItem("first", 1)
     assert "role:master" in info(pair[0])
+
+
+async def test_items_are_stored_once_where_the_server_refuses_to_wait(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    """Enqueues at the same time share a call, and none is made again."""
+    queue = store.queue("q")
+    await queue.set_policy(Policy(durability=Durability.FSYNCED))
+    errors = await asyncio.gather(*(queue.enqueue(str(n)) for n in range(20)), return_exceptions=True)
+    stored = [error.result for error in errors if isinstance(error, NotReplicated)]
+    ids = {one.id for one in stored if isinstance(one, EnqueuedItem)}
+    assert len(ids) == 20
+    assert {item.id for item in await queue.peek(99)} == ids
+    assert await queue.length() == 20
+
+
+async def test_a_done_is_stored_where_the_server_refuses_to_wait(
+    pair: tuple[Server, Server], store: claimq.Server
+) -> None:
+    queue = store.queue("q", worker="w")
+    await queue.enqueue("first")
+    await queue.set_policy(Policy(durability=Durability.FSYNCED, durable_done=True))
+    with pytest.raises(NotReplicated, match=r"^done: the primary has carried it out") as caught:
+        await queue.done(await queue.claim())
+    outcomes = cast("list[claimq.Outcome]", caught.value.result)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.DONE]
+    assert await queue.length(State.BUSY) == 0
 
 
 async def test_a_primary_without_replicas_confirms_nothing(start_server: ServerFactory) -> None:
@@ -274,6 +303,10 @@ async def test_in_a_cluster() -> None:
             with pytest.raises(NotReplicated):
                 await queue.enqueue("second")
             assert await queue.length() == 2
+            await queue.update_policy(durability=Durability.FSYNCED)
+            with pytest.raises(NotReplicated, match="needs appendonly yes"):
+                await queue.enqueue("third")
+            assert await queue.length() == 3
     finally:
         cluster.close()
 

@@ -8,9 +8,10 @@ from typing import Any
 from redis.asyncio import RedisCluster
 from redis.exceptions import AskError, MovedError, TryAgainError
 
+from claimq.errors import StoreMisused
 from claimq.redis_store.clients import together
 from claimq.redis_store.connection import Connection
-from claimq.redis_store.faults import is_unknown_script
+from claimq.redis_store.faults import is_unknown_script, translate
 from claimq.redis_store.keys import absent_key
 from claimq.redis_store.scripts import Arg, script
 
@@ -22,8 +23,8 @@ _WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT", 1), "fsynced"
 async def run_durably(
     connection: Connection, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str = "calls"
 ) -> tuple[Any, str]:
-    """Runs a mutating script; returns its reply, and a message if the required replicas did not confirm it ("" if they
-    did, or none is required).
+    """Runs a mutating script; returns its reply, and a message if the required replicas did not confirm it, or the
+    server refused to wait for them ("" if they did, or none is required).
 
     WAIT waits for the last write of its own connection. Therefore, when the reply says that the queue requires
     replicas, the script is sent again with the same identity, together with WAIT. If it has run, it only writes its
@@ -47,21 +48,30 @@ async def run_durably(
     if (wanted := _wanted(reply)) != level:  # the policy has changed
         connection.durable.pop(kind, None)
         return await run_durably(connection, name, keys, args, use=use) if wanted else (reply, "")
+    missing = _missing(level, wait, confirmed)
+    return reply, missing and f"{name}: the primary has carried it out, but it is not confirmed{missing}"
+
+
+def _missing(level: str, wait: Sequence[str | int], confirmed: Any) -> str:
+    """What the reply to WAIT says is missing; "" for nothing."""
+    if isinstance(confirmed, Exception):
+        refusal = translate(confirmed, doing=str(wait[0]))
+        return f": the server refused {refusal}, and repeat an enqueue with the same ids"
     if min(confirmed if isinstance(confirmed, list) else [confirmed]) >= 1:
-        return reply, ""
+        return ""
     safe = (
         "a replica has it" if level == "replicated" else "it is on the disks of the primary and of a replica"
     )
-    return reply, (
-        f"{name}: the primary has carried it out, but it is not confirmed in {wait[-1]} ms that {safe}; check the "
-        "server's replicas, and repeat an enqueue with the same ids"
+    return (
+        f" in {wait[-1]} ms that {safe}; check the server's replicas, and repeat an enqueue with the same ids"
     )
 
 
 async def _call_and_wait(
     client: Any, name: str, keys: Sequence[str], args: Sequence[Arg], wait: Sequence[str | int]
 ) -> list[Any]:
-    """Sends the script and WAIT on one connection; returns both replies."""
+    """Sends the script and WAIT on one connection; returns both replies. That to WAIT may be the server's refusal: the
+    script has run then, so it is no error of the call."""
     wanted = script(name)
     in_cluster = isinstance(client, RedisCluster)
     named = [*keys, absent_key(keys[0])] if in_cluster else list(keys)
@@ -71,6 +81,8 @@ async def _call_and_wait(
         if error is None:
             return replies
         if not (is_unknown_script(error) or isinstance(error, MovedError | AskError)):
+            if error is replies[1] and isinstance(translate(error, doing=name), StoreMisused):
+                return replies
             raise error
         await client.eval(wanted.text, len(named), *named, *args)  # which follows a slot that has moved
     raise TryAgainError("TRYAGAIN")

@@ -314,6 +314,33 @@ async def test_many_clients_are_not_counted_by_an_index_that_lacks_some(
     assert await queue.length() == 2_000
 
 
+async def test_a_lost_count_of_the_items_of_some_hundred_clients_is_made_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(300) for _ in range(2)])
+    server.call("DEL", "cq:{q}:stats")
+    for _ in range(3):
+        await queue.reap()
+    assert await queue.length() == 600
+
+
+async def test_a_lost_ring_of_some_hundred_clients_is_made_again_in_steps(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(300) for _ in range(2)])
+    server.call("ZADD", "cq:{q}:heads", *(word for n in range(300) for word in (1, f"gone-{n}")))
+    server.call("DEL", "cq:{q}:clients", "cq:{q}:stats")
+    changes = []
+    for _ in range(4):
+        before = _length(server, "cq:{q}:clients"), _length(server, "cq:{q}:heads")
+        await queue._connection.run("repair", [queue._keys.main], [256])
+        joined = _length(server, "cq:{q}:clients") - before[0]
+        changes.append(joined + before[1] - _length(server, "cq:{q}:heads"))
+    assert changes == [256, 256, 88, 0]
+    assert await queue.length() == 600
+    assert len(await queue.peek(1_000)) == 600
+
+
 @pytest.mark.servers("valkey")
 async def test_a_repair_reads_no_values_of_items(queue: ReliableQueue, server: Server) -> None:
     """One step through a hash of Valkey 9 returns seven fields or more. What a script reads is in the server's memory,

@@ -72,8 +72,9 @@ local function count_clients(q, found, has_all)
   if page[1] ~= '0' or cursor then found.counting = counting end
 end
 
--- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all.
--- Where there are more than 1,000 clients their items are counted in steps, and the ring is looked at only if it is too short and has no more than 10,000.
+-- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all. At most `limit`
+-- clients are to join or to be forgotten; what the lists hold is known once there are no more. Where there are more than 1,000 clients only `limit` heads are
+-- looked at, their items are counted in steps, and the ring is looked at only if it is too short and has no more than 10,000.
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
   local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.stats, 'repair_heads')) or 0
@@ -85,23 +86,25 @@ local function check_ring(q, limit)
     elseif found.least and q.client_items < found.least then found.items = found.least end
   end
   if size > 10000 or (size > 1000 and size >= known) then return found end
-  local in_ring, items = {}, 0
+  local in_ring, items, are_few = {}, 0, size <= 1000 and known <= 1000
+  local are_all = are_few
   for _, client in ipairs(redis.call('LRANGE', clients, 0, -1)) do
     if size <= 1000 and client ~= '-' and not in_ring[client] then items = items + count_in(q, client) end
     in_ring[client] = true
   end
   found.lost_main = q.main_in_ring and not in_ring['-']
-  local page = redis.call('ZRANGE', heads, at, at + limit - 1)
+  local page = redis.call('ZRANGE', heads, are_few and 0 or at, are_few and -1 or at + limit - 1)
   for _, client in ipairs(page) do
     if not in_ring[client] then
+      if #found.joining + #found.gone >= limit then are_all = false; break end  -- the next call goes on
       local length = count_in(q, client)
       items = items + length
       local list = length > 0 and found.joining or found.gone
       list[#list + 1] = client
     end
   end
-  found.next_at = #page < limit and 0 or at + #page - #found.gone
-  if size <= 1000 and at == 0 and #page < limit and items ~= q.client_items then found.items = items end
+  found.next_at = (are_few or #page < limit) and 0 or at + #page - #found.gone
+  if are_all and items ~= q.client_items then found.items = items end
   return found
 end
 

@@ -8,6 +8,7 @@ import claimq
 from claimq import NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -154,6 +155,21 @@ async def test_a_sweep_of_an_idle_queue_changes_nothing_but_when_it_was_served(q
         reaped = await queue.reap()
         assert (reaped.expired, reaped.due, reaped.repaired, reaped.more) == ((), 0, 0, False)
     assert (await queue.snapshot()).seq == before
+
+
+async def test_a_foreign_lease_that_names_no_worker_is_removed_and_stops_no_sweep(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue("a")
+    await queue.claim(wait=0)
+    await queue.enqueue("later", delay=1)
+    server.call("ZADD", "cq:{q}:leases", 1, "x", 2, "", 3, "/", 4, "no number/")
+    await move_clock(queue, 31)
+    reaped = await queue.reap()
+    assert (reaped.expired, reaped.due, reaped.repaired, reaped.more) == ((), 1, 4, True)
+    reaped = await queue.reap()
+    assert (verdicts(reaped.expired), reaped.repaired, reaped.more) == (["requeued"], 0, False)
+    assert await lengths(queue) == Lengths(main=2)
 
 
 async def test_a_sweep_of_a_queue_that_never_was_is_no_error(store: claimq.Server) -> None:

@@ -56,6 +56,32 @@ async def test_all_leases_may_be_lost_and_every_item_returns(server: Server, que
     assert await lengths(queue) == Lengths(main=200)
 
 
+@pytest.mark.parametrize("count", [1, 20])
+async def test_lost_leases_do_not_make_a_queue_look_empty(
+    server: Server, queue: ReliableQueue, count: int
+) -> None:
+    claims = await held(queue, "x" * count)
+    server.call("DEL", "cq:{q}:leases")
+    await queue.reap()
+    assert await lengths(queue) == Lengths(busy=count)
+    assert await queue.delete(only_if_empty=True) is None
+    assert verdicts(await queue.done(claims)) == ["done"] * count
+    assert await lengths(queue) == Lengths()
+
+
+async def test_leases_without_the_entry_that_stays_are_counted_right_after_a_repair(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await held(queue, "ab")
+    entries = server.call("ZRANGEBYSCORE", "cq:{q}:leases", "+inf", "+inf")
+    assert isinstance(entries, list)
+    server.call("ZREM", "cq:{q}:leases", *entries)
+    assert await lengths(queue) == Lengths(busy=1)
+    await queue.reap()
+    assert await lengths(queue) == Lengths(busy=2)
+    assert server.call("ZRANGEBYSCORE", "cq:{q}:leases", "+inf", "+inf") == entries
+
+
 async def test_a_repair_is_bounded_and_comes_round_all_workers(server: Server, queue: ReliableQueue) -> None:
     workers = [type(queue)(queue._connection, "q", f"w{number}") for number in range(6)]
     for worker in workers:

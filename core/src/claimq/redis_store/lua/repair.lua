@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   a lease, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
@@ -37,6 +37,7 @@ if worker then
   end)
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
+local has_lost_keeper = redis.call('ZCARD', leases) + #without_lease > 0 and not redis.call('ZSCORE', leases, KEEPER)
 local failed, ring = check_failed(q, limit), check_ring(q, limit)
 local idle = {}
 for _, name in ipairs(quiet) do
@@ -48,6 +49,7 @@ local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. 
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
+if has_lost_keeper then redis.call('ZADD', leases, '+inf', KEEPER) end
 for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
@@ -59,6 +61,7 @@ if adopted then
   note_size(q, #adopted)
 end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
+  + (has_lost_keeper and 1 or 0)
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or #without_lease + repaired_count > 0 then
   close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})

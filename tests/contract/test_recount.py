@@ -6,6 +6,7 @@ from claimq import NewItem, Policy, ReliableQueue
 from claimq.model import State, Verdict
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
+from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -121,3 +122,16 @@ async def test_what_a_client_of_many_gave_back_is_found(queue: ReliableQueue) ->
     await queue.enqueue_many([NewItem("other", client=f"c{number}") for number in range(150)])
     await queue.unclaim(claims, why=WHY)
     assert await internals(queue).recount("w1", CAUSE) == 1
+
+
+async def test_an_item_of_a_client_that_is_twice_in_the_ring_is_counted_once(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue_many([NewItem("bad", client="c"), NewItem("good", client="c")])
+    await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
+    server.call("LPUSH", "cq:{q}:clients", "c")
+    assert await internals(queue).recount("w1", CAUSE) == 1
+    assert server.call("LLEN", "cq:{q}:main:c") == 2
+    assert await queue.length() == 2
+    claims = [claim for _ in range(3) for claim in await queue.claim(1, wait=0)]
+    assert [(claim.item.text, claim.item.crash_count) for claim in claims] == [("good", 0), ("bad", 1)]

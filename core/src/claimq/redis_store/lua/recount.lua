@@ -30,9 +30,10 @@ local function interrupted(envelope)
 end
 
 -- What was interrupted stands at the head, and a client that has items again has the next turn: at the right end of the ring.
-local waiting_again, claims, clients = {}, {}, {'-'}
+local waiting_again, claims, clients, known = {}, {}, {'-'}, {['-'] = true}
 for _, client in ipairs(redis.call('LRANGE', q.clients, -100, -1)) do
-  if client ~= '-' then clients[#clients + 1] = client end
+  if not known[client] then clients[#clients + 1] = client end
+  known[client] = true
 end
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
 local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = CALL_BYTES end end

@@ -185,3 +185,17 @@ async def test_a_key_of_another_type_refuses_the_claim_and_nothing_changes(
     with pytest.raises(StoreMisused):
         await mixed.claim_item("ann-2")
     assert contents(server) == before
+
+
+async def test_a_ring_of_another_type_loses_no_item_without_a_client(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.enqueue_many([NewItem("a", client="ann"), NewItem("b", client="bob"), NewItem("x", id="x")])
+    await queue.claim(1, wait=0)  # main joins the ring
+    found = await queue.find("x")
+    assert found
+    server.call("SET", "cq:{q}:clients", "text")
+    before = contents(server)
+    with pytest.raises(StoreMisused):
+        await queue.claim_item("x", found=found)
+    assert contents(server) == before

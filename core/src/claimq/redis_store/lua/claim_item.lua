@@ -15,6 +15,7 @@ local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
 check_permission(q.base, 'LINDEX')
 expect_hash(q.base .. 'levels')
+expect_list(q.clients)
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
 

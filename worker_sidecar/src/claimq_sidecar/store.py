@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ Longer than the patience of ``claimq.worker``: the server recognizes a repeated 
 _PING_SECONDS = 2.0
 _POLICY_SECONDS = 10.0
 _STALE_SECONDS = 15.0
+_SHORTEST_LEASE_SECONDS = 1.0
 _SETTLE_SECONDS = 5.0
 """Longer than the longest pause between two attempts: a working connection has settled its claims by then."""
 T = TypeVar("T")
@@ -90,11 +92,14 @@ class Store:
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.
 
-        ``requested_at``: our time when the renewal was sent.
+        ``requested_at``: our time when the renewal was sent. The server's clock may have been set since the last claim,
+        so the length is at most that of the policy, and at least a second or, if that is shorter, the policy's.
         """
         if lease_until is None or self._clock_ahead is None:
             return None
-        return max(lease_until - self._clock_ahead - requested_at, 0.001)
+        longest = self.busy_expiry or math.inf
+        shortest = min(_SHORTEST_LEASE_SECONDS, longest)
+        return min(max(lease_until - self._clock_ahead - requested_at, shortest), longest)
 
     @property
     def last_error(self) -> str:

@@ -18,15 +18,26 @@ ask() {
   printf '%s\n' "$answer"
 }
 
-# Opens a session and keeps it open in the background: the sidecar renews what is claimed in it. When this shell dies,
-# curl ends with the next line of the stream, within ten seconds, and the items are given back.
+# Opens a session and keeps it open in the background: the sidecar renews what is claimed in it.
 open_session() {
+  local stream
   session=
   until [[ $session ]]; do
     exec {stream}< <(exec curl -sSN --unix-socket "$CLAIMQ_SOCKET" http://claimq/v1/session -d '{}')
     read -r -u "$stream" first && session=$(jq -r '.session // empty' <<<"$first")
+    [[ $session ]] && keep_open $! <&"$stream" >/dev/null {stream}<&- &
+    exec {stream}<&-
     [[ $session ]] || sleep 0.5
   done
+}
+
+# Reads the rest of a session, one line in ten seconds: a curl that cannot write would lose it. Within a second after
+# the worker ($$) has ended, this ends curl ($1), and the items are given back.
+keep_open() {
+  while kill -0 $$ 2>/dev/null; do
+    read -r -t 1 || (($? > 128)) || return
+  done
+  kill "$1"
 }
 
 handle() {
@@ -48,7 +59,7 @@ until [[ $stopping ]]; do
   status=${answer##*$'\n'} body=${answer%$'\n'*}
   case $status in
     200) ;;
-    409) exec {stream}<&-; open_session; continue ;; # the sidecar was restarted
+    409) open_session; continue ;; # the sidecar was restarted
     *) jq -r .detail <<<"$body" >&2; exit 1 ;;
   esac
   [[ $(jq .draining <<<"$body") == true ]] && break

@@ -381,6 +381,34 @@ async def test_a_repair_reads_no_values_of_items(queue: ReliableQueue, server: S
     assert memory(server, "used_memory_peak") <= max(peak, used + 2 * size)
 
 
+@pytest.mark.servers("redis7")
+async def test_a_repair_of_a_hash_with_many_empty_places_is_bounded(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """While a child process saves the data, the server does not shrink a hash that loses its fields; nor does it later,
+    before the next deletion."""
+    await queue.enqueue("x")
+    fields = [f"body-{n}" for n in range(33_000)]
+    for start in range(0, len(fields), 1_000):
+        server.call(
+            "HSET", "cq:{q}:failed:items", *(word for f in fields[start : start + 1_000] for word in (f, "x"))
+        )
+    server.call("CONFIG", "SET", "rdb-key-save-delay", 1_000_000)
+    server.call("BGSAVE")
+    for start in range(5, len(fields), 1_000):
+        server.call("HDEL", "cq:{q}:failed:items", *fields[start : start + 1_000])
+    assert "rdb_bgsave_in_progress:1" in _info(server, "persistence")
+    server.call("CONFIG", "SET", "rdb-key-save-delay", 0)
+    calls = []
+    while not calls or server.call("HGET", "cq:{q}:stats", "repair_failed_cursor") not in (None, b"0"):
+        before = _calls_of(server, "hscan")
+        await queue._connection.run("repair", [queue._keys.main], [256])
+        calls.append(_calls_of(server, "hscan") - before)
+    assert max(calls) <= 260
+    assert sum(calls) > 1_000, "the hash has kept its places"
+    assert await queue.length("failed") == 5
+
+
 async def test_a_repair_of_all_kinds_at_once_is_bounded(queue: ReliableQueue, server: Server) -> None:
     """Its commands are what it costs: some 1.5 us each, and twice that on a slow machine."""
     held_by_lost_leases = [claim.token for _ in range(2) for claim in await _claims(queue, 500)]
@@ -410,6 +438,11 @@ async def _claims(queue: ReliableQueue, count: int) -> list[Claim]:
 def _commands(server: Server) -> int:
     """How many commands the server has run, those of scripts among them."""
     return sum(map(int, re.findall(r"calls=(\d+)", _info(server, "commandstats"))))
+
+
+def _calls_of(server: Server, command: str) -> int:
+    found = re.search(rf"cmdstat_{command}:calls=(\d+)", _info(server, "commandstats"))
+    return int(found[1]) if found else 0
 
 
 def memory(server: Server, name: str) -> int:

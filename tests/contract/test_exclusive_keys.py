@@ -302,3 +302,28 @@ async def test_whatever_happens_at_most_one_item_of_a_key_is_busy(
             assert inconsistencies(read_queue(client, queue.name)) == []
     stats = await queue.stats()
     assert stats["enqueued"] == sum((await queue.lengths()).values()) + stats["done"]
+
+
+async def test_a_call_removes_a_bounded_number_of_lost_lists_while_items_wait_for_a_key(
+    queue: ReliableQueue, other_worker: ReliableQueue, server: Server
+) -> None:
+    """A claim goes on behind items that have to wait, and counts the clients whose lists are gone in all of that."""
+    await queue.enqueue("first", exclusive_key="k")
+    await other_worker.claim(1, wait=0)
+    await queue.claim(wait=0)  # it knows the data from now on
+    clients = [f"c{n}" for n in range(600)]
+    await queue.enqueue_many(
+        [
+            NewItem("x", client=client, exclusive_key=None if n % 60 else "k")
+            for n, client in enumerate(clients)
+        ]
+    )
+    server.call("DEL", *(f"cq:{{q}}:main:{client}" for n, client in enumerate(clients) if n % 60))
+    incarnation = queue._connection.incarnations[queue._keys.main]
+    with queue._connection.lane() as identity:
+        words: list[str | int] = [*identity, "w1", 1, "nonce-12", incarnation]
+        reply = await queue._connection.run("claim", [queue._keys.main], words)
+    assert reply == [b"AGAIN"]
+    assert server.call("LLEN", "cq:{q}:clients") == 600 - 100 - 2
+    assert await queue.claim(wait=0) == []
+    assert server.call("LLEN", "cq:{q}:clients") == 0

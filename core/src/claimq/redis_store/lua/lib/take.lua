@@ -249,7 +249,7 @@ local RING_ITEMS = 500
 -- On demand: a queue need not have clients.
 local function take_in_turns(q, want, ring, in_main)
   local clients, got = q.clients, {}
-  q.lost_lists = 0
+  q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
   local only = redis.call('LINDEX', clients, -1)
   if in_main > 0 and not q.main_in_ring then

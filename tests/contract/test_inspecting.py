@@ -378,3 +378,16 @@ async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) ->
     async with claimq.connect(f"unix://worker:x@{server.unix_path}?db=0") as store:
         codes = [warning.code for warning in (await store.report()).warnings]
     assert "SettingsHidden" in codes
+
+
+@pytest.mark.parametrize(("score", "due_in"), [("inf", None), ("-inf", 0)])
+async def test_a_delayed_item_of_another_redis_client_may_have_an_infinite_score(
+    server: Server, queue: ReliableQueue, score: str, due_in: float | None
+) -> None:
+    await queue.pause()
+    server.call("ZADD", "cq:{q}:delayed", score, "foreign")
+    snapshot = await queue.snapshot()
+    assert (snapshot.lengths[State.DELAYED], snapshot.next_due_in) == (1, due_in)
+    assert snapshot.ages[State.DELAYED] == (0 if due_in is None else snapshot.now)
+    assert (await queue._claim_once(1, None)).next_due_in == due_in
+    assert await queue.claim(wait=0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -192,11 +193,10 @@ class Claiming(QueuePart):
 
     async def _without_claims(self, reply: list[Any]) -> Claimed:
         self._connection.incarnations[self._keys.main] = reply[6].decode()
-        now, due = int(reply[1]), reply[3]
         return Claimed(
             [],
             wait=int(reply[2]) / 1000 if reply[2] else None,
-            next_due_in=max(int(float(due)) - now, 0) / 1000 if due else None,
+            next_due_in=seconds_until(reply[3], int(reply[1])),
             again=bool(reply[4]) and await self._reap(),
             paused=bool(reply[5]),
         )
@@ -230,6 +230,15 @@ class Claiming(QueuePart):
                 token = f"{prefix}{number}{suffix}"
                 claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
         return claims
+
+
+def seconds_until(due: bytes | str, now: int) -> float | None:
+    """Seconds until an instant that the server returned (ms; empty: none), 0 if it is over. None if it never comes: the
+    score of an item that another Redis client delayed may be infinite."""
+    instant = float(due) if due else math.inf
+    if math.isinf(instant):
+        return None if instant > 0 else 0.0
+    return max(int(instant) - now, 0) / 1000
 
 
 def new_nonce(instance: str) -> str:

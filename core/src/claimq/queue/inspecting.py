@@ -10,11 +10,13 @@ from typing import Any
 from claimq.arguments import choice, is_page, text
 from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
+from claimq.queue.claiming import seconds_until
 from claimq.queue.failed_items import FailedItems, read_fields
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
 _STRETCH = 1000
+_LAST_MS = 2**53
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
 
@@ -55,7 +57,7 @@ class Inspecting(FailedItems):
             lengths=lengths,
             ages=ages,
             counters={name: int(stats.get(name, 0)) for name in COUNTERS},
-            next_due_in=None if due is None else max(due - now, 0) / 1000,
+            next_due_in=seconds_until(reply[8], now),
             paused=bool(reply[9]),
             due_soon=int(reply[10]),
         )
@@ -284,7 +286,8 @@ def _state(state: State | str) -> State:
 
 
 def _ms(raw: bytes | str) -> int | None:
-    return int(float(raw)) if raw else None
+    """An instant in ms. A score that another Redis client stored may be infinite: that is the first or the last one."""
+    return int(min(max(float(raw), 0), _LAST_MS)) if raw else None
 
 
 def _age(now: int, since: bytes | str) -> float | None:

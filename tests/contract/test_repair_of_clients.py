@@ -1,0 +1,153 @@
+"""Repair of the ring of clients, the index of their heads and the count of their items, a bounded piece at a time."""
+
+from typing import Any
+
+import pytest
+
+from claimq import NewItem, ReliableQueue
+from testkit.looking import texts
+from testkit.server import Server
+
+pytestmark = pytest.mark.frozen_clock(True)
+
+
+async def test_a_client_whose_list_was_deleted_leaves_the_ring_and_stops_no_other(
+    server: Server, queue: ReliableQueue
+) -> None:
+    for client in ("ann", "bob", "cid"):
+        await queue.enqueue_many([NewItem(f"{client}{n}", client=client) for n in range(2)])
+    server.call("DEL", "cq:{q}:main:bob")
+    got: list[str] = []
+    while claims := await queue.claim(2, wait=0):
+        got += texts(claims)
+    assert sorted(got) == ["ann0", "ann1", "cid0", "cid1"]
+
+
+async def test_a_lost_ring_of_clients_is_made_again(queue: ReliableQueue, server: Server) -> None:
+    clients = [f"c{number}" for number in range(5)]
+    await queue.enqueue_many(["plain", *(NewItem(client, client=client) for client in clients)])
+    await queue.unclaim(await queue.claim(1, wait=0))
+    server.call("DEL", "cq:{q}:clients")
+    for _ in range(4):
+        await queue.reap(3)
+    got = [claim.item.text for claim in await queue.claim(10, wait=0)]
+    assert sorted(got) == [*clients, "plain"]
+
+
+async def test_a_lost_list_of_a_client_is_no_longer_counted(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue_many([NewItem("x", client=client) for client in "aab"])
+    server.call("DEL", "cq:{q}:main:a")
+    assert await queue.length() == 3
+    await queue.reap()
+    assert await queue.length() == 1
+    server.call("DEL", "cq:{q}:main:b", "cq:{q}:clients", "cq:{q}:heads")
+    await queue.reap()
+    assert await queue.length() == 0
+
+
+async def test_lost_lists_among_many_clients_are_no_longer_counted(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """The clients are counted in several calls, so that none takes long; items may come in between."""
+    for start in range(0, 3_000, 1_000):
+        await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(start, start + 1_000)])
+    await queue.enqueue_many([NewItem("x", client="c7")] * 9)
+    server.call("DEL", "cq:{q}:main:c7", "cq:{q}:main:c2999")
+    assert await queue.length() == 3_009
+    await queue.reap()
+    assert await queue.length() == 3_009
+    await queue.enqueue_many([NewItem("x", client="late")] * 3)
+    for _ in range(12):
+        await queue.reap()
+    assert await queue.length() == 2_998 + 3
+    assert len(await queue.peek(4_000)) == 3_001
+
+
+async def test_a_lost_count_of_the_items_of_many_clients_is_made_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """It is exact once no item arrives during a count."""
+    for begin in (0, 1000):
+        await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(begin, begin + 1000)])
+    server.call("DEL", "cq:{q}:stats")
+    for number in range(20):
+        await queue.enqueue("x", client=f"n{number}")
+        await queue.reap()
+    assert 2000 <= await queue.length() <= 2020
+    for _ in range(12):
+        await queue.reap()
+    assert await queue.length() == 2020
+    claimed = 0
+    while claims := await queue.claim(1000, wait=0):
+        claimed += len(claims)
+        await queue.done(claims)
+    assert claimed == 2020
+    assert await queue.length() == 0
+
+
+async def test_items_that_go_to_wait_for_a_key_do_not_disturb_the_count_of_many_clients(
+    queue: ReliableQueue, other_worker: ReliableQueue, server: Server
+) -> None:
+    clients = [(f"c{n}", "k" if n < 150 else None) for n in range(2_000)]
+    for begin in (0, 1000):
+        await queue.enqueue_many(
+            [NewItem("x", client=one, exclusive_key=key) for one, key in clients[begin : begin + 1000]]
+        )
+    await other_worker.claim(1, wait=0)
+    await queue.reap()
+    with queue._connection.lane() as identity:
+        words: list[Any] = [
+            *identity,
+            "w1",
+            1,
+            "nonce-12",
+            server.call("HGET", "cq:{q}:stats", "incarnation"),
+        ]
+        reply = await queue._connection.run("claim", [queue._keys.main], words)
+    assert reply == [b"AGAIN"]  # a hundred wait for the key now, and none was claimed
+    for _ in range(6):
+        await queue.reap()
+        assert await queue.length() == 2_000 - 1 - 100
+
+
+async def test_many_clients_are_not_counted_by_an_index_that_lacks_some(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(1_000)])
+    await queue.enqueue_many([NewItem("x", client=f"d{n}") for n in range(1_000)])
+    server.call("DEL", "cq:{q}:heads")
+    for _ in range(6):
+        await queue.reap()
+    assert await queue.length() == 2_000
+
+
+async def test_a_lost_count_of_the_items_of_some_hundred_clients_is_made_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(300) for _ in range(2)])
+    server.call("DEL", "cq:{q}:stats")
+    for _ in range(3):
+        await queue.reap()
+    assert await queue.length() == 600
+
+
+async def test_a_lost_ring_of_some_hundred_clients_is_made_again_in_steps(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(300) for _ in range(2)])
+    server.call("ZADD", "cq:{q}:heads", *(word for n in range(300) for word in (1, f"gone-{n}")))
+    server.call("DEL", "cq:{q}:clients", "cq:{q}:stats")
+    changes: list[int] = []
+    for _ in range(4):
+        ring, heads = _length(server, "clients"), _length(server, "heads")
+        await queue._connection.run("repair", [queue._keys.main], [256])
+        changes.append(_length(server, "clients") - ring + heads - _length(server, "heads"))
+    assert changes == [256, 256, 88, 0]
+    assert await queue.length() == 600
+    assert len(await queue.peek(1_000)) == 600
+
+
+def _length(server: Server, part: str) -> int:
+    length = server.call("LLEN" if part == "clients" else "ZCARD", f"cq:{{q}}:{part}")
+    assert isinstance(length, int)
+    return length

@@ -179,6 +179,10 @@ class Verdicts:
             # to 16 MiB of items) would stay in memory until a garbage collection.
             del task, done
 
+    def has_attempt(self, token: str) -> bool:
+        """Whether a verdict on this claim is in progress."""
+        return token in self._attempts
+
     async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
         """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""
         in_progress = {task for token in tokens if (task := self._attempts.get(token)) is not None}

@@ -27,6 +27,7 @@ class AppConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._ended: Ended | None = None
+        self._sent: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
         """When the last response ended, or it was connected, by the loop's clock."""
@@ -44,13 +45,18 @@ class AppConnection(asyncio.Protocol):
         """Whether another request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def send(self, request: bytes, timeout: float, ended: Ended) -> None:
-        """Sends a request. ``ended`` is called once: with the response, or why there is none."""
+    def send(
+        self, request: bytes, timeout: float, ended: Ended, sent: Callable[[], None] | None = None
+    ) -> None:
+        """Sends a request. ``ended`` is called once: with the response, or why there is none; ``sent`` is called once,
+        when the whole request is written or has ended."""
         assert self._transport is not None  # noqa: S101 - the caller has connected it
         self._begin_response()
-        self._ended = ended
+        self._ended, self._sent = ended, sent
         self._timer = self._loop.call_later(timeout, self._end, NoResponse.TIMEOUT)
         self._transport.write(request)
+        if self._transport.get_write_buffer_size() == 0:
+            self.resume_writing()
 
     def close(self) -> None:
         """Closes the connection. A request in progress gets no result."""
@@ -63,8 +69,15 @@ class AppConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keeps the transport."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of TCP and Unix sockets
+        transport.set_write_buffer_limits(0)
         self._transport = transport
         self.idle_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        """The whole request is written."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            sent()
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of the response. Bytes without a request are against the protocol."""
@@ -141,5 +154,6 @@ class AppConnection(asyncio.Protocol):
         is_kept = self._is_kept and not self._has_more and isinstance(result, Response)
         if transport is not None and not (is_kept and transport.get_write_buffer_size() == 0):
             transport.abort()
+        self.resume_writing()  # if it was not
         if ended is not None:
             ended(self, result)

@@ -33,10 +33,16 @@ _log = logging.getLogger("claimq_sidecar.push")
 
 @dataclass(slots=True)
 class _Claimed:
-    """The items of one call to the store. ``share``: their memory, until the last of their requests has ended."""
+    """The items of one call to the store. ``share``: their memory, until the last of their requests is written."""
 
     share: Share
     requests: int
+
+    def end_request(self) -> None:
+        """One of the requests is written, or cannot be sent."""
+        self.requests -= 1
+        if not self.requests:
+            self.share.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,6 @@ class _Request:
     """One request in progress. ``began`` by the loop's clock."""
 
     tokens: tuple[str, ...]
-    source: _Claimed
     began: float
 
 
@@ -125,6 +130,7 @@ class Pusher:
                 await self._wait_after(error)
             else:
                 self._send_all(claims, share)
+                del claims  # its memory is free when the requests are written
 
     def _request(self, wait: float) -> ClaimRequest:
         return ClaimRequest(self._limit, wait, self._session.id)
@@ -164,29 +170,25 @@ class Pusher:
         if why:
             self._metrics.count("refused")
             self._readiness.doubt(why)
-        self._end_request(source)
+        self._in_progress -= 1
+        source.end_request()
         self._sidecar.give_back_unread([claim.token for claim in batch])
 
     def _send(self, connection: AppConnection, batch: Sequence[Claim], source: _Claimed) -> None:
         began = asyncio.get_running_loop().time()
-        request = _Request(tuple(claim.token for claim in batch), source, began)
+        request = _Request(tuple(claim.token for claim in batch), began)
         connection.send(
             self._events.request(batch),
             self._settings.timeout,
             lambda connection, result: self._note_result(request, connection, result),
+            source.end_request,
         )
-
-    def _end_request(self, source: _Claimed) -> None:
-        self._in_progress -= 1
-        source.requests -= 1
-        if not source.requests:
-            source.share.end()
 
     def _note_result(
         self, request: _Request, connection: AppConnection, result: Response | NoResponse
     ) -> None:
         """Applies the verdict of a response, or of its absence."""
-        self._end_request(request.source)
+        self._in_progress -= 1
         self._connections.give_back(connection)
         self._metrics.observe(asyncio.get_running_loop().time() - request.began)
         if isinstance(result, Response):
@@ -204,12 +206,15 @@ class Pusher:
             _log.info(LogEvent("push_paused", seconds=f"{decision.pause:g}"))
             self._pause(decision.pause)
         if decision.verb == "done":
-            self._done += request.tokens
-            self._has_done.set()
+            self._note_done(request.tokens)
         else:
             self._in_background(self._end(request.tokens, decision))
 
     # Verdicts.
+    def _note_done(self, tokens: Sequence[str]) -> None:
+        self._done += tokens
+        self._has_done.set()
+
     async def _end_done(self) -> None:
         """Ends finished items, as many as there are in one call, which also claims the next ones."""
         while True:
@@ -224,16 +229,24 @@ class Pusher:
                         {"done": done}, self._request(0.0), self._gate, share
                     )
                     self._send_all(claims, share)
+                    del claims
                 else:
                     await self._sidecar.verdicts.answer("done", done)
-            except ClaimqError as error:  # the repeated verdict joins the attempt, or is recognized
+            except ClaimqError as error:
                 share.end()
-                self._done += tokens
-                self._has_done.set()
+                self._repeat_done(tokens)
                 await self._wait_after(error)
 
+    def _repeat_done(self, tokens: Sequence[str]) -> None:
+        """Items with an attempt in progress wait for it apart from the others, which would wait too."""
+        has_attempt = self._sidecar.verdicts.has_attempt
+        if stuck := tuple(token for token in tokens if has_attempt(token)):
+            self._in_background(self._end(stuck, Decision("done")))
+        if others := [token for token in tokens if not has_attempt(token)]:
+            self._note_done(others)
+
     async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
-        """Applies another verdict than done, until the store has answered."""
+        """Applies a verdict until the store has answered. A repeated one joins the attempt, or is recognized."""
         ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
         while True:
             try:

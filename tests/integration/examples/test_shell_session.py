@@ -42,8 +42,13 @@ class FakeSidecar(socketserver.ThreadingUnixStreamServer):
 class Handler(BaseHTTPRequestHandler):
     """Answers the worker's requests."""
 
-    server: FakeSidecar
     timeout = PATIENCE
+
+    @property
+    def sidecar(self) -> FakeSidecar:
+        """The server."""
+        assert isinstance(self.server, FakeSidecar)
+        return self.server
 
     def do_POST(self) -> None:
         """Answers one request."""
@@ -53,22 +58,22 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/session":
             self._session()
         elif self.path == "/v1/claim":
-            claims, self.server.claims = self.server.claims, []
+            claims, self.sidecar.claims = self.sidecar.claims, []
             if not claims:
-                self.server.is_draining.wait(PATIENCE)
+                self.sidecar.is_draining.wait(PATIENCE)
             self._json({"claims": claims, "draining": not claims})
         else:
             self._json({"results": []})
 
     def _session(self) -> None:
         self._json({"session": "s"})
-        self.server.send_lines.wait(PATIENCE)
+        self.sidecar.send_lines.wait(PATIENCE)
         for _ in range(LINES):
             self.wfile.write(LINE)
-        self.server.lines_are_read.set()
+        self.sidecar.lines_are_read.set()
         with suppress(ConnectionError):  # if it ends with lines that it has not read
             self.rfile.read()
-        self.server.session_is_gone.set()
+        self.sidecar.session_is_gone.set()
 
     def _json(self, value: object) -> None:
         self.wfile.write(json.dumps(value).encode() + b"\n")
@@ -77,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         """A Unix socket has no address."""
         return "worker"
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class has it
         """Logs nothing."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +15,7 @@ from claimq.arguments import Duration, optional_seconds
 from claimq.codec import read_envelope
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
-from claimq.queue.queue_part import QueuePart
+from claimq.queue.queue_part import QueuePart, seconds_until
 from claimq.queue.token_groups import BATCH, TokenGroups
 from claimq.redis_store.lost_claims import LostClaim
 from claimq.redis_store.scripts import Arg
@@ -230,15 +229,6 @@ class Claiming(QueuePart):
                 token = f"{prefix}{number}{suffix}"
                 claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
         return claims
-
-
-def seconds_until(due: bytes | str, now: int) -> float | None:
-    """Seconds until an instant that the server returned (ms; empty: none), 0 if it is over. None if it never comes: the
-    score of an item that another Redis client delayed may be infinite."""
-    instant = float(due) if due else math.inf
-    if math.isinf(instant):
-        return None if instant > 0 else 0.0
-    return max(int(instant) - now, 0) / 1000
 
 
 def new_nonce(instance: str) -> str:

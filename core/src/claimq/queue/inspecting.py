@@ -10,8 +10,8 @@ from typing import Any
 from claimq.arguments import choice, is_page, text
 from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
-from claimq.queue.claiming import seconds_until
 from claimq.queue.failed_items import FailedItems, read_fields
+from claimq.queue.queue_part import seconds_until
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -106,3 +107,12 @@ def with_operations_of(kind: type[P], queue: QueuePart) -> P:
     part = kind.__new__(kind)
     part.__dict__ = queue.__dict__
     return part
+
+
+def seconds_until(due: bytes | str, now: int) -> float | None:
+    """Seconds until an instant that the server returned (ms; empty: none), 0 if it is over. None if it never comes: the
+    score of an item that another Redis client delayed may be infinite."""
+    instant = float(due) if due else math.inf
+    if math.isinf(instant):
+        return None if instant > 0 else 0.0
+    return max(int(instant) - now, 0) / 1000

@@ -42,7 +42,11 @@ def test_items_that_finish_later_do_not_wait_for_a_verdict_without_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     queue = Stuck()
-    monkeypatch.setattr(Store, "call", lambda _, what: queue.call(what))
+
+    async def call(_: Store, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        return await queue.call(what)
+
+    monkeypatch.setattr(Store, "call", call)
     push = PushSettings(port=None, socket=Path("nowhere"))
     source = RedisSource(url="redis://nowhere")
     settings = SidecarSettings(source, "queue", "worker", Path("socket"), concurrency=2, push=push)

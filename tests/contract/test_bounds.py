@@ -26,6 +26,7 @@ from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import waiting
+from testkit.script_calls import call, run
 from testkit.server import Server
 
 MOVES = 100
@@ -53,18 +54,6 @@ async def claim_all(queue: ReliableQueue) -> list[Claim]:
         assert len(page) <= MOST
         claims += page
     return claims
-
-
-async def run(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
-    """One call of a script, as it answers."""
-    reply: list[Any] = await queue._connection.run(name, [queue._keys.main], args)
-    return reply
-
-
-async def call(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
-    """One call of a script that has an identity."""
-    with queue._connection.lane() as identity:
-        return await run(queue, name, *identity, *args)
 
 
 def ids_of(items: Sequence[Any]) -> list[str]:

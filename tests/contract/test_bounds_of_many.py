@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import claimq
@@ -12,22 +10,11 @@ from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
 from testkit.contents import contents
 from testkit.looking import Lengths, lengths
+from testkit.script_calls import call, run
 from testkit.server import Server
 
 CLIENTS = 1_300
 MIB = 2**20
-
-
-async def run(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
-    """One call of a script, as it answers."""
-    reply: list[Any] = await queue._connection.run(name, [queue._keys.main], args)
-    return reply
-
-
-async def call(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
-    """One call of a script that has an identity."""
-    with queue._connection.lane() as identity:
-        return await run(queue, name, *identity, *args)
 
 
 @pytest.fixture

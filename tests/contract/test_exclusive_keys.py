@@ -15,6 +15,7 @@ from claimq.model import Claim
 from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
 from testkit.plugin import ServerFactory
+from testkit.script_calls import claim_once
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
 
@@ -40,16 +41,6 @@ def known_keys(server: Server) -> int:
 
 async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
     return [claim.item.text for claim in await queue.claim(count, wait=0)]
-
-
-async def one_claim(queue: ReliableQueue, server: Server, count: int) -> bytes:
-    """The first word of the reply of one call; the library makes another where it is AGAIN."""
-    incarnation = server.call("HGET", "cq:{q}:stats", "incarnation")
-    with queue._connection.lane() as identity:
-        words: list[Any] = [*identity, queue.worker, count, "nonce-12", incarnation]
-        reply = await queue._connection.run("claim", [queue._keys.main], words)
-    word: bytes = reply[0]
-    return word
 
 
 async def test_of_the_items_with_a_key_one_call_claims_one(queue: ReliableQueue) -> None:
@@ -139,7 +130,7 @@ async def test_items_that_wait_are_passed_over_within_the_bytes_of_a_call(
         await enqueue(queue, *["a"] * 6, size=600_000)
         await enqueue(queue, "b")
         await other.claim(1, wait=0)
-        assert await one_claim(queue, server, count) == b"AGAIN"
+        assert await claim_once(queue, server, count) == [b"AGAIN"]
         assert await queue.lengths() == {State.MAIN: 4, State.BUSY: 1, State.DELAYED: 2, State.FAILED: 0}
         assert await claimed(queue, count) == ["b0"]
         assert (await queue.lengths())[State.DELAYED] == 5

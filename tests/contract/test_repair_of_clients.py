@@ -1,11 +1,10 @@
 """Repair of the ring of clients, the index of their heads and the count of their items, a bounded piece at a time."""
 
-from typing import Any
-
 import pytest
 
 from claimq import NewItem, ReliableQueue
 from testkit.looking import texts
+from testkit.script_calls import claim_once, run
 from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -95,16 +94,9 @@ async def test_items_that_go_to_wait_for_a_key_do_not_disturb_the_count_of_many_
         )
     await other_worker.claim(1, wait=0)
     await queue.reap()
-    with queue._connection.lane() as identity:
-        words: list[Any] = [
-            *identity,
-            "w1",
-            1,
-            "nonce-12",
-            server.call("HGET", "cq:{q}:stats", "incarnation"),
-        ]
-        reply = await queue._connection.run("claim", [queue._keys.main], words)
-    assert reply == [b"AGAIN"]  # a hundred wait for the key now, and none was claimed
+    assert await claim_once(queue, server, 1) == [
+        b"AGAIN"
+    ]  # a hundred wait for the key now, and none was claimed
     for _ in range(6):
         await queue.reap()
         assert await queue.length() == 2_000 - 1 - 100
@@ -140,7 +132,7 @@ async def test_a_lost_ring_of_some_hundred_clients_is_made_again_in_steps(
     changes: list[int] = []
     for _ in range(4):
         ring, heads = _length(server, "clients"), _length(server, "heads")
-        await queue._connection.run("repair", [queue._keys.main], [256])
+        await run(queue, "repair", 256)
         changes.append(_length(server, "clients") - ring + heads - _length(server, "heads"))
     assert changes == [256, 256, 88, 0]
     assert await queue.length() == 600

@@ -101,12 +101,13 @@ def _denied(observed: Observed, seen: Seen | None, planned: Plan, fault: Fault, 
 
     If another object owns the queue, remove all workers: they would process the other object's items.
     """
-    current, wanted = observed.replicas, planned.decision.replicas if planned.decision is not None else None
+    current, decided = observed.replicas, planned.decision
+    wanted = None if decided is None else decided.replicas
     if fault.reason == OWNED_BY_ANOTHER:
         planned, wanted = replace(planned, costs={}, replicas=0 if current else None), 0
     elif wanted is None or wanted >= current:
         planned, wanted = replace(planned, costs={}, replicas=None), current
-    return replace(planned, status=build(View(observed, planned.decision, wanted), seen, now=now))
+    return replace(planned, status=build(View(observed, decided, wanted), seen, now=now))
 
 
 def _continued(observed: Observed, memory: Memory) -> ScalingState:

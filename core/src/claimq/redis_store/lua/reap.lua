@@ -25,11 +25,13 @@ for _, token in ipairs(expired) do is_gone[token] = false end
 for _, token in ipairs(found.tokens) do
   if is_gone[token] == nil then is_gone[token], expired[#expired + 1] = true, token end
 end
+-- Another Redis client may have left a lease that names none.
+local function worker_of(token) return string.match(token, '^(.*)/') or '' end
 local items, verdicts, orphans, reply, ended, room = {}, {}, 0, {}, {}, true
 length_of(q, '-')
 table.sort(expired, function(a, b) return tonumber(number_of(a)) < tonumber(number_of(b)) end)
 for _, token in ipairs(expired) do
-  local worker = string.match(token, '^(.*)/') or ''
+  local worker = worker_of(token)
   local envelope = redis.call('HGET', q.base .. 'busy:' .. worker, token)
   ended[#ended + 1] = token
   if envelope then
@@ -62,7 +64,7 @@ q.counts = {}
 place(q, policy, items, verdicts)
 if not room then found.away, found.more = {}, true end  -- claims of these may be left
 note_looks(q, found)
-for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. (string.match(token, '^(.*)/') or ''), {token}) end
+for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta))) end
 if q.entering then enter_ring(q) end

@@ -60,8 +60,6 @@ look_at(#tokens, function(i)
   if item then claims[#claims + 1] = {busy, token, item}; found() end
   return #(envelope or '')
 end)
-local policy, verdicts = policy_of(q), {}
-expect_hash(q.base .. 'levels')
 -- One that stood at the head may have had to wait for its exclusive key.
 look_at(q.seen[HAS_EXCLUSIVE] and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
   local envelope = redis.call('ZRANGE', q.delayed, i, i)[1]
@@ -73,6 +71,8 @@ look_at(q.seen[HAS_EXCLUSIVE] and math.min(limit, redis.call('ZCARD', q.delayed)
   end
   return #(envelope or '')
 end)
+local policy, verdicts = policy_of(q), {}
+expect_hash(q.base .. 'levels')
 local count = #waiting_again + #claims
 if count == 0 then return {'OK', 0, walk.at, walk.more} end
 
@@ -82,8 +82,8 @@ for i, item in ipairs(waiting_again) do
   if item.list then
     redis.call('LREM', item.list, -1, item.envelope)
     q.lengths[item.client] = q.lengths[item.client] - 1
+    if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
   else redis.call('ZREM', q.delayed, item.envelope) end
-  if item.list and item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
 end
 place(q, policy, waiting_again, verdicts)

@@ -55,7 +55,7 @@ def hasty(queue: BlockingQueue) -> Policy:
 
 @pytest.fixture
 def brief(queue: BlockingQueue) -> Policy:
-    """The queue's leases last 3 s: for claims that are renewed, which a busy machine does in this time."""
-    policy = Policy(busy_expiry=3.0)
+    """The queue's leases last 15 s: for claims that are renewed, which a busy machine does in this time."""
+    policy = Policy(busy_expiry=15.0)
     queue.set_policy(policy)
     return policy

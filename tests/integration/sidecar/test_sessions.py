@@ -15,7 +15,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from testkit.processes import Process
 from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection
+from testkit.sidecars import Sidecar, UnixConnection, is_renewed
 from testkit.waiting import eventually_sync
 
 APP = """
@@ -69,9 +69,6 @@ def test_a_session_keeps_its_claims_beyond_their_lease(
         return queue.length(State.MAIN) == 1
 
     eventually_sync(only_the_plain_one_expired)
-    until = held["lease_until"] + brief.busy_expiry
-    eventually_sync(lambda: queue.snapshot().now > until)
-    queue.reap()
     assert sidecar.outcomes("done", held["token"], plain["token"]) == ["done", "lost"]
     session.close()
 
@@ -116,9 +113,7 @@ def test_a_session_takes_over_claims_of_one_that_broke(
     (claim,) = sidecar.claim()
     session = sidecar.open_session({"tokens": [claim["token"], "w/999"]})
     assert session.first["lost"] == ["w/999"]
-    until = claim["lease_until"] + brief.busy_expiry
-    eventually_sync(lambda: queue.snapshot().now > until)
-    queue.reap()
+    eventually_sync(lambda: is_renewed(queue, claim["token"], claim["lease_until"]))
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
     session.close()
 

@@ -10,7 +10,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from testkit.plugin import ServerFactory
 from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar
+from testkit.sidecars import Sidecar, is_renewed
 from testkit.waiting import eventually_sync
 
 LARGE = 500_000
@@ -271,7 +271,5 @@ def test_a_stream_stays_open_while_the_store_is_away(
 def test_an_item_of_a_stream_keeps_its_lease(sidecar: Sidecar, queue: BlockingQueue, brief: Policy) -> None:
     queue.enqueue("a")
     (item,) = sidecar.open_stream().items(1)
-    until = item["lease_until"] + brief.busy_expiry
-    eventually_sync(lambda: queue.snapshot().now > until)
-    queue.reap()
+    eventually_sync(lambda: is_renewed(queue, item["token"], item["lease_until"]))
     assert end(sidecar, item) == ["done"]

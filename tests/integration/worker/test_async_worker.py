@@ -14,7 +14,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import AsyncWorker, NewItem, Refused, SidecarUnavailable
-from testkit.sidecars import Sidecar
+from testkit.sidecars import Sidecar, is_renewed
 from testkit.waiting import PATIENCE, eventually
 
 
@@ -184,16 +184,14 @@ async def test_an_exception_leaves_the_rest_to_the_end_of_the_session(
 
 
 async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
-    sidecar: Sidecar, worker: AsyncWorker, queue: BlockingQueue
+    sidecar: Sidecar, worker: AsyncWorker, queue: BlockingQueue, brief: Policy
 ) -> None:
-    queue.set_policy(Policy(busy_expiry=3.0))
     queue.enqueue("a")
     (item,) = await worker.claim(wait=0)
     sidecar.kill9()
     await asyncio.to_thread(sidecar.start)
     await eventually(lambda: sidecar.info["in_hand"] == 1)
-    await eventually(lambda: queue.snapshot().now > item.lease_until + 0.5)
-    queue.reap()
+    await eventually(lambda: is_renewed(queue, item.token, item.lease_until))
     assert (await item.done()).verdict == "done"
 
 

@@ -20,7 +20,7 @@ from claimq.worker import EnqueuedItem, Item, NewItem, Refused, SidecarUnavailab
 from claimq.worker.wire import ANSWER_SECONDS
 from testkit.processes import Process
 from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.sidecars import Sidecar, is_renewed
 from testkit.waiting import PATIENCE, eventually_sync
 
 
@@ -199,8 +199,7 @@ def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     sidecar.kill9()
     sidecar.start()
     eventually_sync(lambda: sidecar.info["in_hand"] == 1, why="the new session took it over")
-    eventually_sync(lambda: queue.snapshot().now > item.lease_until + 0.5)
-    queue.reap()
+    eventually_sync(lambda: is_renewed(queue, item.token, item.lease_until))
     assert item.done().verdict == "done"
     assert [one.text for one in worker.claim(wait=0)] == ["b"]
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from claimq.blocking import BlockingQueue
+from claimq.model import State
 from testkit.forked import ForkedProcess
 from testkit.processes import Process
 from testkit.started import Started
@@ -22,6 +24,12 @@ KEY = "the-key"
 """The lifecycle key of every sidecar of a test, unless the test says otherwise."""
 SERVING = re.compile(r"event=serving .*health_port=(\d+)")
 DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
+
+
+def is_renewed(queue: BlockingQueue, token: str, lease_until: float | None) -> bool:
+    """Whether the lease of a claim ends later now. ``lease_until``: when it ended before."""
+    ends = {one.name: one.lease_until or 0.0 for one in queue.items(State.BUSY)}
+    return ends.get(token, 0.0) > (lease_until or 0.0)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -27,13 +28,29 @@ class Stranger(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def stranger() -> Iterator[str]:
-    """The address of a server that is no page of claimq."""
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+class Busy(Stranger):
+    """A page that checks too many tokens."""
+
+    def do_GET(self) -> None:
+        self.send_response(429)
+        self.send_header("Content-Length", "24")
+        self.end_headers()
+        self.wfile.write(b'{"message": "try later"}')
+
+
+@contextmanager
+def served(handler: type[Stranger]) -> Generator[str]:
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """The address of a server that is no page of claimq."""
+    with served(Stranger) as url:
+        yield url
 
 
 def test_the_answers_of_another_program_are_no_results(claimq: Claimq, stranger: str) -> None:
@@ -45,3 +62,9 @@ def test_the_answers_of_another_program_are_no_results(claimq: Claimq, stranger:
         assert (answer.code, answer.out, "is this a web page of claimq" in answer.err) == (4, "", True), words
     checked = claimq("check", "q", "--web-api", stranger)
     assert (checked.code, checked.out.partition(" - ")[0]) == (3, "UNKNOWN")
+
+
+def test_a_page_that_is_too_busy_to_check_a_token_is_unavailable(claimq: Claimq) -> None:
+    with served(Busy) as url:
+        answer = claimq("status", "--web-api", url)
+    assert (answer.code, answer.out, "try later (status 429)" in answer.err) == (3, "", True)

@@ -60,7 +60,7 @@ class Page:
         self.cluster = Cluster()
         self.cluster.allowed = {*allowed}
 
-        async def known(token: str) -> User:
+        async def known(token: str, _: str) -> User:
             return User(token)
 
         access = ReviewedAccess(self.cluster, may_act=True)  # type: ignore[arg-type]  # it only creates

@@ -140,6 +140,7 @@ async def _cluster_site(
     from claimq_cli.web.cluster_queues import ClusterQueues
     from claimq_cli.web.login import Logins
     from claimq_cli.web.reviews import ReviewedAccess, TokenLogin
+    from claimq_cli.web.token_checks import TokenChecks
     from claimq_cli.web.website import Site
     from claimq_spec.deep_json import accept_deep_json
     from claimq_spec.kubernetes_api.client import KubernetesClient
@@ -158,7 +159,7 @@ async def _cluster_site(
         except ClusterError as error:
             raise CommandError(str(error), UNAVAILABLE) from error
         logins = Logins(
-            TokenLogin(cluster),
+            TokenChecks(TokenLogin(cluster)),
             hint="A token of Kubernetes, for instance from: kubectl create token NAME --namespace NAMESPACE",
         )
         access = ReviewedAccess(cluster, may_act=users.may_act)

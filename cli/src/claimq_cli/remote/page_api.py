@@ -17,7 +17,7 @@ Json = dict[str, Any]
 _SECONDS = 60.0
 _MOST_BYTES = 32 * 1024 * 1024
 _FORM = "application/x-www-form-urlencoded"
-_EXIT_CODES = {400: USAGE, 404: NOT_DONE, 409: NOT_DONE}
+_EXIT_CODES = {400: USAGE, 404: NOT_DONE, 409: NOT_DONE, 429: UNAVAILABLE}
 
 
 @dataclass(frozen=True, slots=True)

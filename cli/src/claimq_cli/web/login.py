@@ -39,8 +39,16 @@ class User:
     expires_at: float | None = field(default=None, compare=False)
 
 
-Authenticate = Callable[[str], Awaitable[User | None]]
-"""Finds the user with a token; None for an unknown one."""
+Authenticate = Callable[[str, str], Awaitable[User | None]]
+"""Finds the user with a token; None for an unknown one. The second argument is the address of the client."""
+
+
+class TooManyChecks(Exception):
+    """A token is not checked now, since too many are. ``retry_after``: seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many tokens are being checked; try again in {retry_after} s")
+        self.retry_after = retry_after
 
 
 @dataclass
@@ -86,9 +94,12 @@ class Logins:
         self._authenticate = authenticate
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    async def log_in(self, token: str) -> str | None:
-        """Begins a session for the user with this token; returns the value of its cookie, None for an unknown token."""
-        user = await self._authenticate(token)
+    async def log_in(self, token: str, peer: str = "") -> str | None:
+        """Begins a session for the user with this token; returns the value of its cookie, None for an unknown token.
+
+        ``peer``: the address of the client. Raises TooManyChecks.
+        """
+        user = await self._authenticate(token, peer) if token else None
         if user is None:
             return None
         cookie = secrets.token_urlsafe(32)
@@ -104,12 +115,15 @@ class Logins:
         key = _digest(repr(user))
         return self._find(key) or self._begin(key, user)
 
-    async def session_of_token(self, token: str) -> Session | None:
-        """The session of a request with the token of a user, which is checked every minute; None for an unknown one."""
+    async def session_of_token(self, token: str, peer: str = "") -> Session | None:
+        """The session of a request with the token of a user, which is checked every minute; None for an unknown one.
+
+        ``peer``: the address of the client. Raises TooManyChecks.
+        """
         key = _digest(f"token {token}")
         if known := self._find(key):
             return known
-        user = await self._authenticate(token) if token else None
+        user = await self._authenticate(token, peer) if token else None
         if user is None:
             return None
         ends_at = time.monotonic() + _TOKEN_SECONDS
@@ -146,7 +160,7 @@ def by_tokens(users: Mapping[str, str]) -> Authenticate:
     """Finds users by their tokens. ``users``: token -> name."""
     known = {_digest(token): User(name) for token, name in users.items()}
 
-    async def authenticate(token: str) -> User | None:
+    async def authenticate(token: str, peer: str) -> User | None:  # noqa: ARG001 - as the type has it
         # Found by its digest, so that the time says nothing about the token.
         return known.get(_digest(token))
 

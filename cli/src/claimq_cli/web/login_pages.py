@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from claimq_cli.web.forms import checked_form, read_form
-from claimq_cli.web.login import COOKIE, Logins
-from claimq_cli.web.security import LOGIN
+from claimq_cli.web.login import COOKIE, Logins, TooManyChecks
+from claimq_cli.web.security import LOGIN, peer_of
 
 
 class LoginPages:
@@ -33,18 +33,25 @@ class LoginPages:
         fields = request.query_params if request.method != "POST" else await read_form(request)
         path = own_path(fields.get("next", ""))
         if request.method != "POST":
-            return self._page(request, "login.html", next=path, problem="", hint=self._logins.hint)
-        cookie = await self._logins.log_in(fields.get("token", "").strip())
+            return self._form(request, path)
+        try:
+            cookie = await self._logins.log_in(fields.get("token", "").strip(), peer_of(request.scope))
+        except TooManyChecks as error:
+            refusal = self._form(request, path, f"Not logged in: {error}.", status=429)
+            refusal.headers["Retry-After"] = str(error.retry_after)
+            return refusal
         if cookie is None:
-            problem = "This token is not known."
-            return self._page(
-                request, "login.html", status=403, next=path, problem=problem, hint=self._logins.hint
-            )
+            return self._form(request, path, "This token is not known.", status=403)
         response = RedirectResponse(path, 303)
         # Behind a proxy with TLS the browser says so in the origin of its form.
         is_secure = request.headers.get("origin", "").startswith("https://")
         response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=is_secure)
         return response
+
+    def _form(self, request: Request, path: str, problem: str = "", *, status: int = 200) -> Response:
+        """The login page. ``path``: where a login leads to."""
+        hint = self._logins.hint
+        return self._page(request, "login.html", status=status, next=path, problem=problem, hint=hint)
 
     async def _log_out(self, request: Request) -> Response:
         await checked_form(request)

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session
+from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session, TooManyChecks
 from claimq_spec.http_host import is_own_host
 from claimq_spec.kubernetes_api.port import ClusterError
 
@@ -82,7 +82,7 @@ class Guarded:
         state["is_api"] = scope["path"].startswith(API) or scope["path"] == METRICS
         answer = self._refusal(scope["method"], scope["path"], headers)
         if answer is None and state["is_api"]:
-            state["session"], answer = await self._of_token(headers)
+            state["session"], answer = await self._of_token(headers, peer_of(scope))
         elif answer is None:
             state["session"] = self._session(scope, headers)
             answer = self._needs_login(scope, state["session"])
@@ -90,7 +90,7 @@ class Guarded:
             answer = _in_json(answer)
         await (answer or self._app)(scope, receive, send_guarded)
 
-    async def _of_token(self, headers: Headers) -> tuple[Session | None, Response | None]:
+    async def _of_token(self, headers: Headers, peer: str) -> tuple[Session | None, Response | None]:
         """The session of a request to the API, or why there is none."""
         if self._logins is None:
             return None, None
@@ -98,7 +98,9 @@ class Guarded:
             return None, PlainTextResponse("this page takes users from its proxy only, and no tokens\n", 403)
         kind, _, token = headers.get("authorization", "").partition(" ")
         try:
-            session = await self._logins.session_of_token(token.strip()) if kind == "Bearer" else None
+            session = await self._logins.session_of_token(token.strip(), peer) if kind == "Bearer" else None
+        except TooManyChecks as error:
+            return None, PlainTextResponse(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
         except ClusterError as error:
             return None, PlainTextResponse(f"the token cannot be checked now: {error}\n", 503)
         if session is not None:
@@ -114,9 +116,8 @@ class Guarded:
             return None
         if self._proxy is None:
             return self._logins.session(HTTPConnection(scope).cookies.get(COOKIE, ""))
-        peer, _ = scope.get("client") or ("", 0)
         counts = [len(headers.getlist(one)) for one in (self._proxy.user_header, self._proxy.group_header)]
-        if not self._proxy.trusts(peer) or counts[0] != 1 or counts[1] > 1:
+        if not self._proxy.trusts(peer_of(scope)) or counts[0] != 1 or counts[1] > 1:
             return None  # of two headers one may be the user's own
         user = self._proxy.user(headers)
         return None if user is None else self._logins.session_of(user)
@@ -159,9 +160,16 @@ class Guarded:
         return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
 
 
+def peer_of(scope: Scope) -> str:
+    """The address of the client of a request; empty if it is unknown."""
+    peer: str = (scope.get("client") or ("", 0))[0]
+    return peer
+
+
 def _in_json(refusal: Response) -> Response:
     """A refusal as the other answers of the API are."""
-    kept = {name: refusal.headers[name] for name in ("allow", "www-authenticate") if name in refusal.headers}
+    names = ("allow", "retry-after", "www-authenticate")
+    kept = {name: refusal.headers[name] for name in names if name in refusal.headers}
     return JSONResponse({"message": bytes(refusal.body).decode().strip()}, refusal.status_code, kept)
 
 

@@ -92,7 +92,7 @@ async def test_a_session_ends_with_the_token_of_its_login(monkeypatch: pytest.Mo
     now = 1000.0
     monkeypatch.setattr("claimq_cli.web.login.time.monotonic", lambda: now)
 
-    async def authenticate(token: str) -> User | None:
+    async def authenticate(token: str, _: str) -> User | None:
         return User("ann", expires_at=1060.0) if token == TOKEN else None
 
     logins = Logins(authenticate, hint="")

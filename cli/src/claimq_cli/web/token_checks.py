@@ -1,0 +1,139 @@
+"""Limits how often tokens are checked: each check is a request to the API server, and clients need no login for it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from claimq_cli.web.login import TooManyChecks, User
+
+_REMEMBERED_SECONDS = 10.0
+_MOST_REMEMBERED = 2000
+"""Of the tokens that were accepted, of those that were not, and of peers."""
+T = TypeVar("T")
+_MOST_AT_ONCE = 16
+"""Half of the connections to the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Checks per second, and how many of them may come at once."""
+
+    per_second: float
+    at_once: int
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The checks that are left at an instant."""
+
+    rate: Rate
+    left: float
+    at: float
+
+    def wait(self, now: float) -> float:
+        """Seconds until a check is allowed; 0 if it is now."""
+        self.left = min(self.left + (now - self.at) * self.rate.per_second, self.rate.at_once)
+        self.at = now
+        return max((1.0 - self.left) / self.rate.per_second, 0.0)
+
+
+class TokenChecks:
+    """Finds users by tokens. An answer is remembered for 10 seconds, by a hash of the token.
+
+    Unknown tokens are limited for each peer, and for all. A token that was accepted before is checked whatever others
+    send, so that they cannot end the work of a program.
+    """
+
+    def __init__(
+        self,
+        authenticate: Callable[[str], Awaitable[User | None]],
+        *,
+        of_a_peer: Rate = Rate(5.0, 20),
+        altogether: Rate = Rate(40.0, 100),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``authenticate``: the check; None for an unknown token."""
+        self._authenticate = authenticate
+        self._of_a_peer = of_a_peer
+        self._clock = clock
+        self._altogether = _Budget(altogether, altogether.at_once, clock())
+        self._peers: OrderedDict[str, _Budget] = OrderedDict()
+        self._accepted: OrderedDict[str, tuple[float, User]] = OrderedDict()
+        self._refused: OrderedDict[str, float] = OrderedDict()
+        self._running: dict[str, asyncio.Task[User | None]] = {}
+
+    async def __call__(self, token: str, peer: str) -> User | None:
+        """The user with this token. ``peer``: the address of the client. Raises TooManyChecks, and what the check does.
+
+        Requests with one token share a check.
+        """
+        key, now = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest(), self._clock()
+        accepted = self._accepted.get(key)
+        if accepted is not None and now < accepted[0]:
+            return accepted[1]
+        if now < self._refused.get(key, now):
+            return None
+        check = self._running.get(key)
+        if check is None:
+            self._admit(peer, now, is_known=accepted is not None)
+            check = self._running[key] = asyncio.create_task(self._check(key, token))
+            check.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(check)
+
+    def _admit(self, peer: str, now: float, *, is_known: bool) -> None:
+        if len(self._running) >= _MOST_AT_ONCE:
+            raise TooManyChecks(1)
+        if is_known:
+            return
+        budgets = (self._budget_of(peer, now), self._altogether)
+        wait = max(one.wait(now) for one in budgets)
+        if wait > 0:
+            raise TooManyChecks(math.ceil(wait))
+        for one in budgets:
+            one.left -= 1.0
+
+    def _budget_of(self, peer: str, now: float) -> _Budget:
+        key = _network_of(peer)
+        found = self._peers.pop(key, None) or _Budget(self._of_a_peer, self._of_a_peer.at_once, now)
+        _remember(self._peers, key, found)
+        return found
+
+    async def _check(self, key: str, token: str) -> User | None:
+        user = await self._authenticate(token)
+        until = self._clock() + _REMEMBERED_SECONDS
+        self._accepted.pop(key, None)
+        self._refused.pop(key, None)
+        if user is None:
+            _remember(self._refused, key, until)
+        else:
+            _remember(self._accepted, key, (min(until, user.expires_at or until), user))
+        return user
+
+    def _ended(self, key: str, check: asyncio.Task[User | None]) -> None:
+        del self._running[key]
+        if not check.cancelled():
+            check.exception()  # the requests that waited for it may be gone
+
+
+def _remember(found: OrderedDict[str, T], key: str, value: T) -> None:
+    """Adds an entry, and drops the oldest ones beyond the limit."""
+    found[key] = value
+    while len(found) > _MOST_REMEMBERED:
+        found.popitem(last=False)
+
+
+def _network_of(peer: str) -> str:
+    """The peer's address; of IPv6 the first 64 bits, since one machine may have all the others."""
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return peer
+    return str(address) if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))

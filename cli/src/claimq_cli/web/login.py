@@ -136,7 +136,8 @@ class Logins:
         self._sessions.pop(_digest(cookie), None)
 
     def _begin(self, key: str, user: User) -> Session:
-        own = [one for one, known in self._sessions.items() if known.identity == user]
+        # By name: each token of a service account has an id of its own in `extra`.
+        own = [one for one, known in self._sessions.items() if known.user == user.name]
         for oldest in own[: max(0, len(own) + 1 - _MOST_OF_A_USER)]:
             del self._sessions[oldest]
         session = self._sessions[key] = Session(user)

@@ -197,3 +197,17 @@ async def test_a_user_who_logs_in_often_ends_only_sessions_of_the_same_user() ->
     cookies = [await logins.log_in(TOKEN[::-1]) or "" for _ in range(1100)]
     assert logins.session(ann) is not None
     assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
+
+
+async def test_many_tokens_of_one_user_end_only_sessions_of_the_same_user() -> None:
+    """Since Kubernetes 1.32 each token of a service account has an id, which a TokenReview reports."""
+
+    async def authenticate(token: str, _: str) -> User | None:
+        extra = (("authentication.kubernetes.io/credential-id", (f"JTI={token}",)),)
+        return User("ann") if token == TOKEN else User("eve", extra=extra)
+
+    logins = Logins(authenticate, hint="")
+    ann = await logged_in(logins)
+    cookies = [await logins.log_in(f"token {number}") or "" for number in range(1100)]
+    assert logins.session(ann) is not None
+    assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]

@@ -7,11 +7,9 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Coroutine
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from claimq_operator.event_loops import run_in_loop, run_in_thread
@@ -27,6 +25,7 @@ from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
 from claimq_operator.watch.handlers import registry, watch
+from claimq_spec.certificates import certificate_directory
 from claimq_spec.deep_json import accept_deep_json
 from claimq_spec.environment import InvalidSettings
 from claimq_spec.kubernetes_api.client import KubernetesClient
@@ -63,8 +62,8 @@ async def _run(settings: OperatorSettings) -> int:
     metrics, controller = Metrics(), Controller()
     liveness = Liveness(asyncio.get_running_loop().time)
     cluster = await KubernetesClient.connect(metrics.count_request)
-    with tempfile.TemporaryDirectory(prefix="claimq-") as directory:
-        connections = RedisConnections(cluster, Path(directory), settings.password_hosts)
+    with certificate_directory() as directory:
+        connections = RedisConnections(cluster, directory, settings.password_hosts)
         context = Context(
             settings=settings,
             cluster=cluster,

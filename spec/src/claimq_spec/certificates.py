@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-from collections.abc import Collection, Mapping
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from claimq_spec.quantity import format_size
@@ -12,6 +17,9 @@ MAX_BYTES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
 """The maximum size of each file in bytes. The CA bundle of a Linux system has 220 KiB."""
 NAMESPACE_BYTES = 1024 * 1024
 """The maximum total size for all queues of one namespace; a file that several queues share counts once."""
+
+
+_DIRECTORY = "claimq-certificates-"
 
 
 class CertificateRejected(Exception):
@@ -100,3 +108,46 @@ def _not_stored(error: OSError) -> CertificateRejected:
         "free space there, or make it larger"
     )
     return CertificateRejected("CertificateNotStored", message)
+
+
+@contextmanager
+def certificate_directory() -> Generator[Path]:
+    """A temporary directory for certificates, which only this user can read. It is deleted at the end, and if the
+    process is killed, by the next one: a volume of a pod outlives its containers.
+    """
+    while True:
+        with tempfile.TemporaryDirectory(prefix=_DIRECTORY) as name:
+            lock = _lock(Path(name))
+            if lock is None:
+                continue  # another process has begun to delete it
+            try:
+                _delete_abandoned()
+                yield Path(name)
+            finally:
+                os.close(lock)
+            return
+
+
+def _delete_abandoned() -> None:
+    """Deletes the directories of processes that have ended: the kernel has released their locks."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_DIRECTORY}*"):
+        lock = _lock(path)
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(directory: Path) -> int | None:
+    """Locks a directory of this user until the descriptor is closed; None if a process has locked or deleted it."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if directory.exists() and os.fstat(descriptor).st_uid == os.geteuid():
+            return descriptor
+    except BlockingIOError:
+        pass
+    os.close(descriptor)
+    return None

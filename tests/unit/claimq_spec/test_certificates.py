@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,42 @@ def test_a_partly_written_file_is_removed_and_others_are_kept(tmp_path: Path) ->
         timeout=PATIENCE,
     )
     assert done.stdout.split() == ["CertificateNotStored", "True", "small"]
+
+
+_HOLDS_A_DIRECTORY = """
+import sys
+from claimq_spec.certificates import Certificates, certificate_directory
+with certificate_directory() as directory:
+    Certificates(directory).paths({"tls.key": b"a key"}, (), "media")
+    print(directory, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(temporary: Path) -> Generator[tuple[subprocess.Popen[str], Path]]:
+    """A process with a directory for certificates, and the directory."""
+    command, env = [sys.executable, "-c", _HOLDS_A_DIRECTORY], {**os.environ, "TMPDIR": str(temporary)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env) as process:
+        assert process.stdout
+        try:
+            yield process, Path(process.stdout.readline().strip())
+        finally:
+            process.kill()
+
+
+def test_directories_of_killed_processes_are_deleted_at_the_next_start(tmp_path: Path) -> None:
+    """A pod's volume outlives its containers: keys would stay there, and fill it after some kills."""
+    (tmp_path / "claimq-certificates-of-no-process").symlink_to(tmp_path.parent)
+    with holder(tmp_path) as (killed, left), holder(tmp_path) as (_, other):
+        killed.kill()
+        killed.wait(PATIENCE)
+        assert [path.read_bytes() for path in left.iterdir()] == [b"a key"]
+        with holder(tmp_path) as (ended, own):
+            assert {path for path in tmp_path.iterdir() if not path.is_symlink()} == {other, own}
+            assert len(list(other.iterdir())) == 1
+            assert own.stat().st_mode & 0o777 == 0o700
+            ended.communicate("", PATIENCE)
+        assert not own.exists()
+    assert tmp_path.parent.exists()

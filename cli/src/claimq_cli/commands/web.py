@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -142,6 +140,7 @@ async def _cluster_site(
     from claimq_cli.web.reviews import ReviewedAccess, TokenLogin
     from claimq_cli.web.token_checks import TokenChecks
     from claimq_cli.web.website import Site
+    from claimq_spec.certificates import certificate_directory
     from claimq_spec.deep_json import accept_deep_json
     from claimq_spec.kubernetes_api.client import KubernetesClient
     from claimq_spec.kubernetes_api.port import ClusterError
@@ -149,11 +148,11 @@ async def _cluster_site(
     users.refuse_own_users()
     accept_deep_json()
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(TemporaryDirectory(prefix="claimq-"))  # readable only by this user
+        directory = stack.enter_context(certificate_directory())
         try:
             cluster = await KubernetesClient.connect(_not_counted, manager="claimq-web")
             stack.push_async_callback(cluster.close)
-            queues = ClusterQueues(cluster, Path(directory), namespaces)
+            queues = ClusterQueues(cluster, directory, namespaces)
             stack.push_async_callback(queues.close)
             await queues.refresh()
         except ClusterError as error:

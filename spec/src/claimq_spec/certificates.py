@@ -19,6 +19,11 @@ NAMESPACE_BYTES = 1024 * 1024
 """The maximum total size for all queues of one namespace; a file that several queues share counts once."""
 
 
+LARGE_BYTES = 8 * 1024 * 1024
+"""The size of all files above which a namespace may only store up to SMALL_BYTES. The volume in a pod has 16 MiB: the
+other half is for namespaces with few and small certificates, whatever others have stored.
+"""
+SMALL_BYTES = 64 * 1024
 _DIRECTORY = "claimq-certificates-"
 
 
@@ -49,8 +54,12 @@ class Certificates:
             if len(files[name]) > MAX_BYTES[name]:
                 raise _too_large(name, len(files[name]))
         new = sum(len(files[name]) for name, path in found.items() if str(path) not in others)
-        if new + sum(_size(path) for path in others) > NAMESPACE_BYTES:
+        of_namespace = new + sum(_size(path) for path in others)
+        if of_namespace > NAMESPACE_BYTES:
             raise _too_many(namespace)
+        added = sum(len(files[name]) for name, path in found.items() if not path.exists())
+        if added and of_namespace > SMALL_BYTES and added + self._stored_bytes() > LARGE_BYTES:
+            raise _no_room(namespace)
         for name, path in found.items():
             self._store(path, files[name])
         return {name: str(path) for name, path in found.items()}
@@ -60,6 +69,9 @@ class Certificates:
         for path in self._directory.iterdir():
             if str(path) not in used:
                 path.unlink(missing_ok=True)
+
+    def _stored_bytes(self) -> int:
+        return sum(_size(str(path)) for path in self._directory.glob("*"))
 
     @staticmethod
     def _store(path: Path, content: bytes) -> None:
@@ -98,6 +110,14 @@ def _too_many(namespace: str) -> CertificateRejected:
     message = (
         f"the certificates of all queues in the namespace {namespace} exceed the allowed "
         f"{format_size(NAMESPACE_BYTES)}; let queues share Secrets, or make them smaller"
+    )
+    return CertificateRejected("CertificateTooLarge", message)
+
+
+def _no_room(namespace: str) -> CertificateRejected:
+    message = (
+        f"the certificates of all namespaces have {format_size(LARGE_BYTES)}, so those of the namespace {namespace} "
+        f"may have at most {format_size(SMALL_BYTES)}; keep only the certificates that are needed in the Secrets"
     )
     return CertificateRejected("CertificateTooLarge", message)
 

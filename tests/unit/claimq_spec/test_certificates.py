@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from claimq_spec.certificates import MAX_BYTES, NAMESPACE_BYTES, CertificateRejected, Certificates
+from claimq_spec.certificates import (
+    MAX_BYTES,
+    NAMESPACE_BYTES,
+    CertificateRejected,
+    Certificates,
+)
 from testkit.waiting import PATIENCE
 
 CA = MAX_BYTES["ca.crt"]
@@ -33,6 +38,34 @@ def test_the_queues_of_a_namespace_share_a_quota_and_equal_files(tmp_path: Path)
     with pytest.raises(CertificateRejected, match=r"namespace media.*1Mi"):
         store.paths({"ca.crt": b"one more"}, used, "media")
     assert store.paths({"ca.crt": b"one more"}, (), "print")
+
+
+def stored_bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+def test_namespaces_with_much_leave_room_for_small_certificates_of_all_others(tmp_path: Path) -> None:
+    """The volume in the operator's pod has 16 MiB. A tenant may have many namespaces."""
+    store, problems, first = Certificates(tmp_path), set[str](), dict[str, str]()
+    for space in range(40):
+        used = set[str]()
+        for number in range(NAMESPACE_BYTES // CA):
+            content = b"%d %d" % (space, number)
+            try:
+                found = store.paths({"ca.crt": content.ljust(CA)}, used, f"eve-{space}")
+            except CertificateRejected as error:
+                problems.add(f"{error.reason}: {error}")
+            else:
+                used |= set(found.values())
+                first = first or found
+    assert [one for one in problems if "namespace eve-39 " in one and "64Ki" in one]
+    assert all(one.startswith("CertificateTooLarge: ") for one in problems)
+    for space in range(100):
+        content = b"of %d" % space
+        assert store.paths({"ca.crt": content.ljust(64 * 1024)}, (), f"tenant-{space}")
+    assert stored_bytes(tmp_path) < 15 * 1024 * 1024
+    # What a queue has stays, although it is read again.
+    assert store.paths({"ca.crt": b"0 0".ljust(CA)}, (), "eve-0") == first
 
 
 def test_other_entries_of_a_secret_are_not_stored(tmp_path: Path) -> None:

@@ -109,10 +109,10 @@ class Reconciler:
         server = await self._server.maintain(resource)
         observed = observe(context.cache, resource, server, self._refusal)
         planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
+        update_metrics(context.metrics, observed, planned)  # before requests that fail while the API server is down
         await self._apply(planned, observed, loop.time())
         self._memory = planned.memory
         await self._write_status(planned.status, resource, loop.time())
-        update_metrics(context.metrics, observed, planned)
         await emit_events(context, self._event_state, observed, planned, server.maintained)
         self._waits_for_work = _may_wait_for_work(observed, planned)
         return self._pause(observed, planned)

@@ -88,7 +88,7 @@ class Finalizer:
         except ServerAccessError as error:
             return error.fault
         except ClaimqError as error:
-            self._context.connections.forget_secrets(resource.key, spec.redis)
+            self._context.connections.expire_secrets(resource.key, spec.redis)
             return fault_of(error)
         except TimeoutError:
             return unreachable(_TIMEOUT)

@@ -109,7 +109,9 @@ class Reconciler:
         server = await self._server.maintain(resource)
         observed = observe(context.cache, resource, server, self._refusal)
         planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
-        update_metrics(context.metrics, observed, planned)  # before requests that fail while the API server is down
+        update_metrics(
+            context.metrics, observed, planned
+        )  # before requests that fail while the API server is down
         await self._apply(planned, observed, loop.time())
         self._memory = planned.memory
         await self._write_status(planned.status, resource, loop.time())

@@ -136,7 +136,7 @@ class QueueServer:
 
     def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> ServerState:
         self._maintenance.forget()
-        self._context.connections.forget_secrets(resource.key, redis)
+        self._context.connections.expire_secrets(resource.key, redis)
         self.retry_after = self._backoff.next()
         self._retry_at = asyncio.get_running_loop().time() + self.retry_after
         self._fault = fault

@@ -107,10 +107,14 @@ class RedisConnections:
         settings = self._used.get(key)
         return settings is not None and parse_url(settings.url).tls
 
-    def forget_secrets(self, key: Key, redis: RedisSpec) -> None:
-        """Call it after a fault: the queue's Secrets are read again, since they may have been rotated."""
+    def expire_secrets(self, key: Key, redis: RedisSpec) -> None:
+        """Call it after a fault: the queue's Secrets are read again, since they may have been rotated.
+
+        While the API server is down, the values from before are used.
+        """
         for secret, _, _ in redis.secret_entries():
-            self._secrets.pop((key[0], secret), None)
+            if (known := self._secrets.get((key[0], secret))) is not None:
+                self._secrets[key[0], secret] = (float("-inf"), known[1])
 
     async def release(self, key: Key) -> None:
         """The queue no longer uses its server. A server without queues is closed."""
@@ -194,11 +198,13 @@ class RedisConnections:
         try:
             data = part(await self._cluster.get(SECRETS, namespace, name), "data")
         except NotFound as error:
+            self._secrets.pop((namespace, name), None)
             message = (
                 f'there is no Secret "{name}" in the namespace {namespace}; create it or correct spec.redis'
             )
             raise ServerAccessError(Fault("SecretMissing", message, needs_action=True)) from error
         except Refused as error:
+            self._secrets.pop((namespace, name), None)
             message = f'the operator may not read the Secret "{name}"; grant it get on secrets in {namespace}'
             raise ServerAccessError(Fault("SecretForbidden", message, needs_action=True)) from error
         except ClusterUnavailable as error:

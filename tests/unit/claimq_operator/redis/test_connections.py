@@ -5,9 +5,18 @@ import base64
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from claimq_operator.redis.connections import RedisConnections, ServerAccessError
 from claimq_spec.certificates import MAX_BYTES, NAMESPACE_BYTES
-from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
+from claimq_spec.kubernetes_api.port import (
+    Cluster,
+    ClusterError,
+    ClusterUnavailable,
+    Kind,
+    NotFound,
+    Refused,
+)
 from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
 
 Json = dict[str, Any]
@@ -21,11 +30,14 @@ class Secrets:
     def __init__(self) -> None:
         self.certificates = b"first"
         self.is_down = False
+        self.refusal: ClusterError | None = None
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
         if self.is_down:
             raise ClusterUnavailable("the API server does not respond")
+        if self.refusal is not None:
+            raise self.refusal
         return {"data": {"ca.crt": base64.b64encode(self.certificates).decode()}}
 
 
@@ -43,7 +55,7 @@ def test_certificates_are_deleted_when_no_queue_uses_them_any_more(
             await servers.server_for(key, BY_TLS)
         seen = [kept(tmp_path)]
         secrets.certificates = b"second"
-        servers.forget_secrets(THUMBS, BY_TLS)
+        servers.expire_secrets(THUMBS, BY_TLS)
         await servers.server_for(THUMBS, BY_TLS)
         seen.append(kept(tmp_path))
         await servers.server_for(VIDEOS, BY_TLS)
@@ -74,6 +86,42 @@ def test_a_secret_that_no_queue_names_any_more_is_forgotten(tmp_path: Path) -> N
         return answers
 
     assert asyncio.run(forgotten()) == ["remembered", "SecretUnreadable"]
+
+
+def test_a_fault_during_an_outage_of_the_api_server_does_not_lose_the_secrets(tmp_path: Path) -> None:
+    """Both can be on one node: when the queue's server is back, its claims have to be returned."""
+
+    async def reconnect() -> tuple[bool, bool]:
+        secrets = Secrets()
+        servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+        before = await servers.server_for(THUMBS, BY_TLS)
+        secrets.is_down, secrets.certificates = True, b"second"
+        servers.expire_secrets(THUMBS, BY_TLS)
+        during = await servers.server_for(THUMBS, BY_TLS)
+        secrets.is_down = False
+        after = await servers.server_for(THUMBS, BY_TLS)
+        return during is before, after is not before
+
+    assert asyncio.run(reconnect()) == (True, True)
+
+
+@pytest.mark.parametrize("refusal", [NotFound("gone"), Refused("no", forbidden=True)])
+def test_a_secret_that_may_not_be_read_any_more_is_not_used_in_an_outage(
+    tmp_path: Path, refusal: ClusterError
+) -> None:
+    async def reasons() -> list[str]:
+        secrets, found = Secrets(), list[str]()
+        servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+        await servers.server_for(THUMBS, BY_TLS)
+        secrets.refusal = refusal
+        for secrets.is_down in (False, True):
+            servers.expire_secrets(THUMBS, BY_TLS)
+            with pytest.raises(ServerAccessError) as caught:
+                await servers.server_for(THUMBS, BY_TLS)
+            found.append(caught.value.fault.reason)
+        return found
+
+    assert asyncio.run(reasons())[1] == "SecretUnreadable"
 
 
 def test_certificates_of_one_tenant_do_not_use_the_quota_of_another(tmp_path: Path) -> None:

@@ -110,6 +110,12 @@ def test_two_conditions_with_the_same_reason_are_one_problem() -> None:
     assert states(both) == ["problem", "problem"]
 
 
+def test_an_outage_of_the_server_is_one_problem() -> None:
+    unknown = dict.fromkeys(("Suspended", "ScalingLimited"), ("Unknown", "Unknown"))
+    outage = {"RedisReachable": ("False", "Unreachable"), "ScalingActive": ("False", "Unknown"), **unknown}
+    assert states(status_checks(body(outage), COMMANDS)) == ["problem"]
+
+
 def pod(name: str, *, since: str = "2025-12-31T23:50:00Z", **status: Any) -> dict[str, Any]:
     ready = {"type": "Ready", "status": "False", "lastTransitionTime": since}
     labels = {"claimq.dev/queue": "thumbs"}

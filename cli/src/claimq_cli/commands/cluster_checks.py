@@ -57,10 +57,10 @@ _GOOD = {
     "Stalled": ("NotStalled",),
     "RedisReachable": ("Reachable",),
     "WorkersAvailable": ("AllReady", "NoneWanted"),
-    "Suspended": ("NotSuspended",),
     # Suspended and Unknown: the conditions Suspended and RedisReachable report them.
+    "Suspended": ("NotSuspended", "Unknown"),
     "ScalingActive": ("Auto", "Manual", "External", "Suspended", "Unknown"),
-    "ScalingLimited": ("NotLimited",),
+    "ScalingLimited": ("NotLimited", "Unknown"),
 }
 """The reasons of each condition that need no action. Ready has the reason of another condition, so it is left out."""
 _STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable", "False")}

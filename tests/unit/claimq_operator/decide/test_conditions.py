@@ -189,6 +189,24 @@ def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) ->
     assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
 
 
+def test_what_only_the_server_knows_is_unknown_in_an_outage(
+    observed: Look, settings: OperatorSettings
+) -> None:
+    """A queue that was paused by hand, or that has too few workers, still is when its server is down."""
+
+    def conditions(look: Observed) -> dict[str, str]:
+        listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+        return {one["type"]: f"{one['status']} {one['reason']}" for one in listed}
+
+    fault = Fault("Unreachable", "no answer")
+    outage = conditions(replace(observed(unknown=True, replicas=2), redis_fault=fault))
+    assert (outage["Suspended"], outage["ScalingLimited"]) == ("Unknown Unknown", "Unknown Unknown")
+    assert outage["Ready"] == "False Unreachable"
+    fixed = replace(observed(unknown=True, suspend=True), redis_fault=fault)
+    assert conditions(fixed)["Suspended"] == "True SpecSuspend"
+    assert conditions(fixed)["ScalingLimited"] == "False NotLimited"
+
+
 def test_parts_that_were_not_injected_into_the_app_are_reported(observed: Look) -> None:
     message = found(observed(), left_out=("the app has its own preStop hook",))["WorkersAvailable"].message
     assert message.endswith("the app has its own preStop hook")

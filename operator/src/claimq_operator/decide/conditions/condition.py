@@ -8,6 +8,8 @@ from claimq_operator.decide.observed import Observed
 from claimq_spec.scaling import Decision
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+NOT_OBSERVED = "Unknown"
+"""The reason of a condition that depends on the queue, while its server cannot be used."""
 _MAX_MESSAGE = 1024
 
 

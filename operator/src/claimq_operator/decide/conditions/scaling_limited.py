@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
+from claimq_operator.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 from claimq_spec.duration import format_duration
 from claimq_spec.kubernetes_api.port import parts
 from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Decision, Limit
+from claimq_spec.scaling import Decision, Limit, ScalingRule
 
 TYPE = "ScalingLimited"
 _OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)
@@ -15,9 +15,13 @@ _OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)
 def scaling_limited(view: View) -> Condition:
     """True while no decision of the operator can meet the target; the message has the number of workers needed.
 
-    At the maximum it stays True until fewer workers are wanted: a queue near its limit reports it once.
+    Unknown while the queue cannot be observed. At the maximum it stays True until fewer workers are wanted: a queue
+    near its limit reports it once.
     """
     decision, spec = view.decision, view.observed.resource.spec
+    if decision is not None and decision.rule is ScalingRule.UNKNOWN:
+        message = "the queue could not be observed; see RedisReachable"
+        return Condition(TYPE, UNKNOWN, NOT_OBSERVED, message)
     if decision is not None and spec is not None:
         if decision.limit is not None:
             return Condition(TYPE, TRUE, decision.limit.value, _message(decision, spec.scaling))

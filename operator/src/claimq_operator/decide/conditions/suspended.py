@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
+from claimq_operator.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 
 TYPE = "Suspended"
 
 
 def suspended(view: View) -> Condition:
-    """True while no item can be claimed."""
+    """True while no item can be claimed; Unknown while only the server could say so and cannot be used."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is not None and spec.suspend:
         left = len(view.observed.pods)
@@ -16,7 +16,10 @@ def suspended(view: View) -> Condition:
         return Condition(
             TYPE, TRUE, "SpecSuspend", f"spec.suspend is true: no claims, no workers{terminating}"
         )
-    if snapshot is not None and snapshot.paused:
+    if snapshot is None:
+        message = "the queue could not be observed, so it may be paused by hand; see RedisReachable"
+        return Condition(TYPE, UNKNOWN, NOT_OBSERVED, message)
+    if snapshot.paused:
         message = "the queue was paused by hand; resume it with `claimq resume`"
         return Condition(TYPE, TRUE, "PausedByHand", message)
     return Condition(TYPE, FALSE, "NotSuspended", "items can be claimed")

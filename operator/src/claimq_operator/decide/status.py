@@ -93,17 +93,19 @@ def _scaling(decision: Decision, seen: Seen | None, before: Mapping[str, Any], n
 
 
 def is_urgent(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether conditions, workers or the observed generation differ. Such a status is written at once."""
+    """Whether conditions, the desired or ready workers, or the observed generation differ. Such a status is written at
+    once. The number of busy workers changes with each item, so it is not."""
     return (
         _condition_states(new) != _condition_states(old)
         or new.get("observedGeneration") != old.get("observedGeneration")
-        or any(new.get(key) != old.get(key) for key in ("selector", "queueName", "workers"))
+        or any(new.get(key) != old.get(key) for key in ("selector", "queueName"))
+        or any(part(new, "workers").get(key) != part(old, "workers").get(key) for key in ("desired", "ready"))
     )
 
 
 def has_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Whether any visible value differs. Such a status is written once the status period has passed."""
-    if is_urgent(new, old) or new.get("items") != old.get("items"):
+    if is_urgent(new, old) or any(new.get(key) != old.get(key) for key in ("items", "workers")):
         return True
     if new.get("redis") != old.get("redis") or _messages(new) != _messages(old):
         return True

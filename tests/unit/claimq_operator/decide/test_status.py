@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from claimq.model import ServerReport, ServerWarning
+from claimq.model import ServerReport, ServerWarning, WorkerInfo
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import seen_for_scaling
 from claimq_operator.decide.status import age_text, build, has_changed, is_urgent
 from claimq_spec.scaling import Decision, ScalingRule, ScalingState
-from testkit.kubernetes_objects import pod_body, snapshot
+from testkit.kubernetes_objects import pod_body, snapshot, worker_name
 from testkit.tree import ROOT
 
 Look = Callable[..., Observed]
@@ -103,6 +103,20 @@ def test_an_age_that_grew_by_a_fifth_is_written(observed: Look) -> None:
 @pytest.mark.parametrize("change", [{"wanted": 2}, {"wanted": 0}])
 def test_another_number_of_workers_is_written_at_once(observed: Look, change: dict[str, int]) -> None:
     assert is_urgent(status_of(observed(main=1), **change), status_of(observed(main=1)))
+
+
+def test_the_number_of_busy_workers_waits_for_its_time(observed: Look) -> None:
+    """It changes with each item: otherwise a busy queue costs a write each second."""
+
+    def with_busy(count: int) -> Json:
+        pods = [pod_body(name) for name in "ab"]
+        workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in "ab"[:count]]
+        return status_of(observed(main=3, replicas=2, pods=pods, workers=workers), wanted=2)
+
+    one, two = with_busy(1), with_busy(2)
+    assert (one["workers"]["busy"], two["workers"]["busy"]) == (1, 2)
+    assert has_changed(two, one)
+    assert not is_urgent(two, one)
 
 
 def test_a_changed_condition_is_written_at_once(observed: Look) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import claimq
 from claimq_operator.reconcile.context import Context
-from claimq_spec.kubernetes_api.port import QUEUES
-from testkit.operator_in_memory import DownApi, operator, queue_body, replicas
+from claimq_spec.kubernetes_api.port import QUEUES, Json, Refused
+from testkit.operator_in_memory import DownApi, MemoryApi, operator, queue_body, replicas
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -29,3 +29,30 @@ async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Ser
         await queue.enqueue_many(map(str, range(60)))
         await eventually(lambda: items_in_metrics(context) == 80)
         assert replicas(api) == 2
+
+
+class RefusesChanges(MemoryApi):
+    """The same; an admission policy of the cluster can refuse changes of Deployments."""
+
+    refuses = False
+
+    async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
+        if self.refuses and body["kind"] == "Deployment":
+            raise Refused("apply of thumbs-worker: denied by a policy", forbidden=True)
+        return await super().apply(body, manager=manager, subresource=subresource, force=force)
+
+
+async def test_a_deletion_ends_although_its_workers_may_not_be_scaled_down(
+    valkey: Server, tmp_path: Path
+) -> None:
+    """They end with the Deployment, which the cluster deletes once the finalizer is gone."""
+    api = RefusesChanges()
+    async with operator(api, tmp_path) as context:
+        body = queue_body(valkey, deletionPolicy="Delete", scaling={"mode": "Manual", "replicas": 1})
+        context.cache.update_queue(await api.create(QUEUES, body))
+        await eventually(lambda: replicas(api) == 1)
+        api.refuses = True
+        deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
+        await eventually(lambda: ("ReliableQueue", "thumbs") not in api.objects, within=60)
+    assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0

@@ -7,6 +7,7 @@ items stay on the server, and an Event describes how to delete them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from claimq.errors import ClaimqError
@@ -21,8 +22,11 @@ from claimq_operator.reconcile.server import fault_of, open_queue, unreachable
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
+from claimq_spec.kubernetes_api.port import Json, Refused
+from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, QueueSpec
 
+_log = logging.getLogger(__name__)
 _Action = Callable[[QueueResource, QueueSpec, ReliableQueue], Awaitable[None]]
 _NOT_OURS = (OWNED_BY_ANOTHER, NAME_FORBIDDEN)
 _WORKERS_SECONDS = 60.0
@@ -61,7 +65,7 @@ class Finalizer:
         suspend_fault = await self._try(resource, spec, self._suspend)
         deployment = self._context.cache.deployment_of(resource)
         if deployment is not None and deployment["spec"].get("replicas", 1) > 0:
-            await self._applier.scale_to_zero(deployment)
+            await self._scale_to_zero(resource, deployment)
         has_pods = not all(map(is_finished, self._context.cache.pods(resource.key)))
         if has_pods and waited < spec.worker.drain_timeout + _WORKERS_SECONDS:
             return False
@@ -71,6 +75,14 @@ class Finalizer:
                 return False
             await self._leave_items(resource, spec, fault)
         return True
+
+    async def _scale_to_zero(self, resource: QueueResource, deployment: Json) -> None:
+        """Ends the workers. If that is refused, they end with the Deployment, once the queue's object is gone."""
+        try:
+            await self._applier.scale_to_zero(deployment)
+        except Refused as error:
+            shown = f"{resource.namespace}/{resource.name}"
+            _log.warning(LogEvent("request_refused", queue=shown, error=error))
 
     def _patience(self, fault: Fault) -> float:
         """Seconds to keep trying: little for a Secret deleted with its namespace, none for another owner's queue."""

@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
+from urllib.parse import parse_qsl
 from urllib.request import Request
 
 import pytest
@@ -22,17 +23,27 @@ class Api:
         self.queues: list[Json] = [{"metadata": {"name": "q", "namespace": "n"}}]
         self.asked: list[str] = []
         self.goes = True
+        self.largest_list = 0
         self._faults = list(faults)
 
     def answer(self, request: Request, **_: object) -> io.BytesIO:
         self.asked.append(f"{request.get_method()} {request.full_url.partition('?')[0]}")
         if self._faults:
             raise self._faults.pop(0)
+        path, _, query = request.full_url.partition("?")
         if request.get_method() == "DELETE":
-            self.queues = [] if self.goes else self.queues
+            name = path.rpartition("/")[2]
+            self.queues = [one for one in self.queues if not self.goes or one["metadata"]["name"] != name]
             return io.BytesIO(b"{}")
-        found = self.queues if request.full_url.endswith("reliablequeues") else []
-        return io.BytesIO(json.dumps({"items": found}).encode())
+        found = self.queues if path.endswith("reliablequeues") else []
+        return io.BytesIO(json.dumps(self._page(found, dict(parse_qsl(query)))).encode())
+
+    def _page(self, found: list[Json], query: dict[str, str]) -> Json:
+        begin = int(query.get("continue", "0"))
+        page = found[begin : begin + int(query.get("limit", len(found)))]
+        self.largest_list = max(self.largest_list, len(page))
+        end = begin + len(page)
+        return {"metadata": {"continue": str(end)} if end < len(found) else {}, "items": page}
 
 
 def unverified(**_: object) -> None:
@@ -79,6 +90,16 @@ def test_a_request_that_fails_once_does_not_fail_the_uninstall(
     assert run(api, monkeypatch, tmp_path) == 0
     assert not api.queues
     assert sum(asked.startswith("DELETE ") for asked in api.asked) == 1
+
+
+def test_thousands_of_queues_are_listed_in_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The Job has 128Mi of memory; a list of all objects takes more."""
+    api = Api()
+    api.queues = [{"metadata": {"name": f"q{number}", "namespace": "n"}} for number in range(2050)]
+    assert run(api, monkeypatch, tmp_path) == 0
+    assert not api.queues
+    assert sum(asked.startswith("DELETE ") for asked in api.asked) == 2050
+    assert api.largest_list == 100
 
 
 def test_a_queue_that_stays_is_named_with_what_to_do(

@@ -10,14 +10,19 @@ import ssl
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ACCOUNT = Path(os.environ.get("ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount"))
 PATH = "/apis/claimq.dev/v1alpha1"
 CHILDREN = {"deployment": "/apis/apps/v1/deployments", "pdb": "/apis/policy/v1/poddisruptionbudgets"}
-SELECTOR = "labelSelector=claimq.dev/queue,app.kubernetes.io/managed-by%3Dclaimq-operator"
+SELECTOR = "claimq.dev/queue,app.kubernetes.io/managed-by=claimq-operator"
+PAGE = 100
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""What lists ask for: an object can have a megabyte, and the Job has little memory."""
 PAUSE_SECONDS = 1.0
 
 
@@ -26,9 +31,8 @@ def ask(method: str, path: str) -> Any:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
     token = (ACCOUNT / "token").read_text().strip()
-    request = urllib.request.Request(
-        f"https://{host}:{port}{path}", method=method, headers={"Authorization": f"Bearer {token}"}
-    )
+    headers = {"Authorization": f"Bearer {token}"} | ({"Accept": METADATA} if method == "GET" else {})
+    request = urllib.request.Request(f"https://{host}:{port}{path}", method=method, headers=headers)
     trusted = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     try:
         with urllib.request.urlopen(request, timeout=15, context=trusted) as reply:  # noqa: S310 - as above
@@ -39,18 +43,29 @@ def ask(method: str, path: str) -> Any:
         raise
 
 
+def listed(path: str, selector: str = "") -> Iterator[dict[str, Any]]:
+    """Name, namespace and deletion time of all objects, read in pages; none if there is no such path."""
+    query = {"limit": str(PAGE), "labelSelector": selector, "continue": ""}
+    while found := ask("GET", f"{path}?{urllib.parse.urlencode(query)}"):
+        for one in found["items"]:
+            kept = ("name", "namespace", "deletionTimestamp")
+            yield {name: one["metadata"][name] for name in kept if name in one["metadata"]}
+        query["continue"] = found["metadata"].get("continue") or ""
+        if not query["continue"]:
+            return
+
+
 def queues() -> list[dict[str, Any]]:
     """All queues; none if the definition does not exist."""
-    found = ask("GET", f"{PATH}/reliablequeues")
-    return [one["metadata"] for one in found["items"]] if found else []
+    return list(listed(f"{PATH}/reliablequeues"))
 
 
 def children() -> list[str]:
     """Children of queues that are not collected yet, as arguments of kubectl."""
     return [
-        f"{kind} {one['metadata']['name']} --namespace {one['metadata']['namespace']}"
+        f"{kind} {one['name']} --namespace {one['namespace']}"
         for kind, path in CHILDREN.items()
-        for one in ask("GET", f"{path}?{SELECTOR}")["items"]
+        for one in listed(path, SELECTOR)
     ]
 
 

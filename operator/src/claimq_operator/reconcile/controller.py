@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
@@ -19,6 +20,7 @@ from claimq_spec.kubernetes_api.port import (
     QUEUES,
     ClusterError,
     Json,
+    Kind,
     NotFound,
     Refused,
 )
@@ -133,8 +135,12 @@ class Controller:
                 listing.queues, listing.deployments, listing.pods, before=before, unknown=listing.refused
             )
             self.listed.set()
-        context.liveness.beat("resync", timeout=3 * context.settings.resync_period + 60)
+        self._beat()
         return False
+
+    def _beat(self) -> None:
+        context = self.context
+        context.liveness.beat("resync", timeout=3 * context.settings.resync_period + 60)
 
     async def _list_all(self) -> _Listing:
         """Lists all namespaces that the operator may list. Raises ClusterError if there are none."""
@@ -153,10 +159,17 @@ class Controller:
         return listing
 
     async def _list(self, listing: _Listing, namespace: str | None) -> None:
-        list_objects = self.context.cluster.list
-        queues = await list_objects(QUEUES, namespace, "", trim_queue)
-        deployments = await list_objects(DEPLOYMENTS, namespace, SELECTOR, trim_deployment)
-        listing.pods += await list_objects(PODS, namespace, SELECTOR, trim_pod)
+        async def listed(kind: Kind, selector: str, trim: Callable[[Json], Json]) -> list[Json]:
+            def keep(body: Json) -> Json:
+                self._beat()  # many pages of a slow API server can take longer than a heartbeat may
+                return trim(body)
+
+            self._beat()
+            return await self.context.cluster.list(kind, namespace, selector, keep)
+
+        queues = await listed(QUEUES, "", trim_queue)
+        deployments = await listed(DEPLOYMENTS, SELECTOR, trim_deployment)
+        listing.pods += await listed(PODS, SELECTOR, trim_pod)
         listing.queues += queues
         listing.deployments += deployments
 

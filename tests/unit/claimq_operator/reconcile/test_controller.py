@@ -1,6 +1,8 @@
 """One reconciler for each queue."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +15,7 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable
+from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
 from testkit.waiting import eventually
 
 Json = dict[str, Any]
@@ -33,6 +35,52 @@ def queue(version: int, uid: str) -> Json:
 
 def runners() -> list[asyncio.Task[Any]]:
     return [task for task in asyncio.all_tasks() if task.get_name() == "queue media/thumbs"]
+
+
+class Slow:
+    """A cluster whose lists have four pages, each of which takes 50 seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.lists = 0
+        self.liveness = Liveness(lambda: self.now)
+        self.stuck: list[str] = []
+
+    async def list(
+        self, kind: Kind, namespace: str | None, selector: str, keep: Callable[[Json], Json]
+    ) -> list[Json]:
+        del kind, namespace, selector
+        self.lists += 1
+        for _ in range(4):
+            self.now += 50.0
+            self.stuck += self.liveness.stuck()
+            keep(queue(1, "uid"))
+        await asyncio.sleep(0)
+        return []
+
+
+async def test_a_listing_that_takes_minutes_is_not_stuck(settings: OperatorSettings, tmp_path: Path) -> None:
+    """With many pods or a slow API server; a restart would begin again with the same listing."""
+    slow, controller, stop = Slow(), Controller(), asyncio.Event()
+    cluster = cast("Cluster", slow)
+    controller.attach(
+        Context(
+            settings=replace(settings, resync_period=0.01),
+            cluster=cluster,
+            cache=Cache(controller.changed),
+            connections=RedisConnections(cluster, tmp_path),
+            ownership=Ownership(cluster, settings),
+            recorder=EventRecorder(cluster, lambda: 0.0, "me"),
+            metrics=Metrics(),
+            liveness=slow.liveness,
+            wall_clock=lambda: 0.0,
+        )
+    )
+    listing = asyncio.create_task(controller.resync(stop))
+    await eventually(lambda: slow.lists >= 9)
+    stop.set()
+    await listing
+    assert slow.stuck == []
 
 
 async def test_a_recreated_queue_gets_a_new_reconciler_after_the_first_has_stopped(

@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import Request
 
 import pytest
@@ -30,7 +30,7 @@ class Api:
         self.asked.append(f"{request.get_method()} {request.full_url.partition('?')[0]}")
         if self._faults:
             raise self._faults.pop(0)
-        path, _, query = request.full_url.partition("?")
+        path, query = urlsplit(request.full_url)[2:4]
         if request.get_method() == "DELETE":
             name = path.rpartition("/")[2]
             self.queues = [one for one in self.queues if not self.goes or one["metadata"]["name"] != name]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import claimq
 from claimq_operator.reconcile.context import Context
-from claimq_spec.kubernetes_api.port import QUEUES, Json, Refused
-from testkit.operator_in_memory import DownApi, MemoryApi, operator, queue_body, replicas
+from claimq_spec.kubernetes_api.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
+from testkit.operator_in_memory import DownApi, MemoryApi, conditions, operator, queue_body, replicas
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -32,13 +32,13 @@ async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Ser
 
 
 class RefusesChanges(MemoryApi):
-    """The same; an admission policy of the cluster can refuse changes of Deployments."""
+    """The same; changes of Deployments can fail, as by an admission policy or a webhook of the cluster."""
 
-    refuses = False
+    refusal: ClusterError | None = None
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
-        if self.refuses and body["kind"] == "Deployment":
-            raise Refused("apply of thumbs-worker: denied by a policy", forbidden=True)
+        if self.refusal is not None and body["kind"] == "Deployment":
+            raise self.refusal
         return await super().apply(body, manager=manager, subresource=subresource, force=force)
 
 
@@ -51,8 +51,24 @@ async def test_a_deletion_ends_although_its_workers_may_not_be_scaled_down(
         body = queue_body(valkey, deletionPolicy="Delete", scaling={"mode": "Manual", "replicas": 1})
         context.cache.update_queue(await api.create(QUEUES, body))
         await eventually(lambda: replicas(api) == 1)
-        api.refuses = True
+        api.refusal = Refused("apply of thumbs-worker: denied by a policy", forbidden=True)
         deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
         context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
         await eventually(lambda: ("ReliableQueue", "thumbs") not in api.objects, within=60)
     assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0
+
+
+async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fails(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = RefusesChanges()
+    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+        queue = store.queue("media.thumbs", worker="producer")
+        await queue.enqueue_many(map(str, range(20)))
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
+        await eventually(lambda: replicas(api) == 2 and conditions(api)["Suspended"] == "False NotSuspended")
+        api.refusal = ClusterUnavailable("apply of thumbs-worker: failed calling webhook")
+        await queue.enqueue_many(map(str, range(60)))
+        await queue.pause()
+        await eventually(lambda: conditions(api)["Suspended"] == "True PausedByHand", within=60)
+        assert replicas(api) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import nullcontext
+from dataclasses import replace
 
 from claimq.concurrency.background_work import or_cancelled
 from claimq_operator.decide.observed import Observed
@@ -112,10 +113,17 @@ class Reconciler:
         update_metrics(
             context.metrics, observed, planned
         )  # before requests that fail while the API server is down
-        await self._apply(planned, observed, loop.time())
-        self._memory = planned.memory
+        failure: ClusterError | None = None
+        try:
+            await self._apply(planned, observed, loop.time())
+            self._memory = planned.memory
+        except ClusterError as error:
+            # Only requests for children may fail, as with a webhook that does not answer: the status goes on.
+            failure, planned = error, replace(planned, replicas=None)
         await self._write_status(planned.status, resource, loop.time())
         await emit_events(context, self._event_state, observed, planned, server.maintained)
+        if failure is not None:
+            raise failure
         self._waits_for_work = _may_wait_for_work(observed, planned)
         return self._pause(observed, planned)
 

@@ -134,6 +134,13 @@ def test_two_thousand_open_connections_leave_the_port_usable(
         assert server.peak_mb - before < growth_mb
 
 
+def test_many_requests_for_metrics_share_what_one_costs(start: Start) -> None:
+    """With 1,000 queues it takes a third of a second of the event loop, and every pod may ask."""
+    server = start(loops=2000)
+    bodies = {server.get("/metrics").partition(b"\r\n\r\n")[2] for _ in range(30)}
+    assert len(bodies) <= 15  # each rendering has other ages of loops
+
+
 def test_clients_that_do_not_read_metrics_keep_little_of_them(start: Start) -> None:
     server = start(loops=600)
     size = len(server.get("/metrics"))

@@ -33,6 +33,8 @@ class Limits:
     """How long a connection may last, from its opening to the last byte of the response."""
     metrics: int = 8
     """Responses with metrics that may be in progress at the same time; further ones wait."""
+    metrics_pause: float = 5.0
+    """How long metrics are served again, as a multiple of the time of rendering, which blocks the event loop."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class HttpServer:
         self._is_ready = is_ready
         self._limits = limits or Limits()
         self._metrics_slots = asyncio.Semaphore(self._limits.metrics)
+        self._rendered: tuple[float, _Response] | None = None
+        """The last metrics, and until when they are served."""
         self._open: dict[asyncio.StreamWriter, None] = {}  # in the order of opening
 
     async def serve(self, host: str, port: int) -> None:
@@ -113,7 +117,7 @@ class HttpServer:
             await _send(writer, _plain(HTTPStatus.METHOD_NOT_ALLOWED))
         elif path == "/metrics":
             async with self._metrics_slots:
-                await _send(writer, self._rendered(), is_head=method == "HEAD")
+                await _send(writer, self._current_metrics(), is_head=method == "HEAD")
         else:
             await _send(
                 writer, self._livez() if path == "/livez" else self._readyz(), is_head=method == "HEAD"
@@ -131,7 +135,15 @@ class HttpServer:
             return _Response(HTTPStatus.OK, b"ok")
         return _Response(HTTPStatus.SERVICE_UNAVAILABLE, b"waiting for the first listing")
 
-    def _rendered(self) -> _Response:
+    def _current_metrics(self) -> _Response:
+        now = asyncio.get_running_loop().time
+        began = now()
+        if self._rendered is None or began >= self._rendered[0]:
+            response = self._render()
+            self._rendered = now() + self._limits.metrics_pause * (now() - began), response
+        return self._rendered[1]
+
+    def _render(self) -> _Response:
         for loop, age in self._liveness.ages().items():
             if not loop.startswith("queue "):
                 self._metrics.loop_age.labels(loop).set(age)

@@ -51,7 +51,7 @@ class ConsumeRun:
         if self.in_hand.stop.is_set():
             return
         self._stopped_by = why
-        self.in_hand.stop.set()
+        self.in_hand.end()
         self._end_claiming()
 
     def end_with(self, error: BaseException) -> None:
@@ -66,7 +66,7 @@ class ConsumeRun:
     async def finish(self) -> None:
         """When the loops have ended, however: waits until every claim has its verdict or is back. Without an answer
         of the server the leases decide."""
-        self.in_hand.stop.set()
+        self.in_hand.end()
         self._end_claiming()
         await self.verdicts.settled()
         try:

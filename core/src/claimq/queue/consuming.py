@@ -69,9 +69,10 @@ class Consuming(Claiming, Settling):
 
         ``observer`` is called with claims and verdicts, for example a :class:`claimq.metrics.ConsumerMetrics`.
 
-        Outages of the server are waited out; a lease that ran out in between counts in ``lost``. Raises StoreMisused,
-        and StoreUnavailable if the server object is closed. If the process is killed, its items can be claimed again
-        within six seconds, or when their leases end (docs/operations.md#working).
+        Outages of the server are waited out; a lease that ran out in between counts in ``lost``. After a stop or a
+        cancellation the leases decide once the server has not answered for ``retry_for`` and a reply timeout. Raises
+        StoreMisused, and StoreUnavailable if the server object is closed. If the process is killed, its items can be
+        claimed again within six seconds, or when their leases end (docs/operations.md#working).
         """
         arguments.count("concurrency", concurrency, least=1)
         arguments.count("chunk", chunk, least=1)
@@ -88,14 +89,22 @@ class Consuming(Claiming, Settling):
             handler, min(chunk, BATCH), max_items, return_when_empty, process_all, between, die_on_error,
             arguments.choice("on_failure", on_failure, OnFailure),
         )  # fmt: skip
-        calls = QueueCalls(self._claim, internals(self).lost_claims_recovered, self._connection.in_background)
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
-        run = ConsumeRun(self, calls, options, threads, reports)
+        run = ConsumeRun(self, self._calls(), options, threads, reports)
         async with self._presence(), ended_by_signals(run) if handle_signals else nullcontext():
             await _run_loops(run, concurrency, limit, stop)
         if run.error is not None:
             raise run.error
         return run.result()
+
+    def _calls(self) -> QueueCalls:
+        connection = self._connection
+        return QueueCalls(
+            self._claim,
+            internals(self).lost_claims_recovered,
+            connection.in_background,
+            connection.settings.seconds_for("verdicts") + connection.settings.reply_timeout,
+        )
 
     @asynccontextmanager
     async def _presence(self) -> AsyncGenerator[None]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import ParamSpec, TypeVar
 
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome
 from claimq.queue.consume_options import QueueCalls
 from claimq.queue.lease_keeper import LeaseKeeper
@@ -14,6 +15,8 @@ from claimq.queue.observing import Cause, Reports
 from claimq.queue.settling import Settling
 
 _log = logging.getLogger("claimq.queue.consuming")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class InHand:
@@ -34,6 +37,35 @@ class InHand:
         self.version = 0
         """Grows with every change of this object, and when a loop begins to wait for a claim."""
         self._changed = asyncio.Event()
+        self._clock = asyncio.get_running_loop().time
+        self._give_up_at: float | None = None
+
+    def end(self) -> None:
+        """Ends the run."""
+        if not self.stop.is_set():
+            self.stop.set()
+            self.put_off_giving_up()
+
+    def put_off_giving_up(self) -> None:
+        """Gives the calls of a run that has ended their whole time again: the server has answered, or one is new."""
+        if self.stop.is_set():
+            self._give_up_at = self._clock() + self.calls.patience
+
+    async def answer(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Makes a call that ends claims. After the end of the run all of these share one deadline, and then raise
+        StoreUnavailable."""
+        try:
+            if self._give_up_at is not None and self._clock() > self._give_up_at:
+                raise TimeoutError
+            async with asyncio.timeout_at(self._give_up_at):
+                result = await call(*args, **kwargs)
+        except TimeoutError as error:
+            raise StoreUnavailable("the run has ended, and the server has not answered since") from error
+        except NotReplicated:
+            self.put_off_giving_up()
+            raise
+        self.put_off_giving_up()
+        return result
 
     def take(self, claims: list[Claim]) -> None:
         """Holds claims that have just been made."""
@@ -85,6 +117,7 @@ class InHand:
         """
         before = self._last_give_back
         self.release(claims)
+        self.put_off_giving_up()
         if self.reports is not None:
             self.reports.given_back(claims, cause)
 
@@ -92,7 +125,7 @@ class InHand:
             if before is not None:
                 await asyncio.wait({before})
             try:
-                await self.queue.unclaim(claims)
+                await self.answer(self.queue.unclaim, claims)
             except ClaimqError as error:
                 self.call_failed(error)
                 if not isinstance(error, StoreUnavailable):

@@ -52,6 +52,7 @@ class SharedVerdicts:
             self._done += claims
         else:
             self._failed.append((claims, error))
+        self._in_hand.put_off_giving_up()
         now = self._clock()
         if self._sending is None:
             self._sending = self._in_hand.calls.in_background(self._send())
@@ -91,13 +92,14 @@ class SharedVerdicts:
             self._in_hand.notify()
 
     async def _settle(self, claims: Sequence[Claim], error: BaseException | None) -> None:
-        """Retries a verdict through an outage of any length. After a stop it gives up, and the leases decide."""
+        """Retries a verdict through an outage of any length. After a stop all share one deadline; then the leases
+        decide."""
         stop, queue = self._in_hand.stop, self._in_hand.queue
         outcomes: list[Outcome] = []
         left = list(claims)
         while left:
             try:
-                outcomes += await self._verdict(left, error)
+                outcomes += await self._in_hand.answer(self._verdict, left, error)
                 break
             except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
                 self._in_hand.call_failed(unconfirmed)

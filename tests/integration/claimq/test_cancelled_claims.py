@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 import claimq
-from claimq import RedisSettings, ReliableQueue, State, StoreUnavailable
+from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.queue.internals import internals
+from claimq.redis_store.lost_claims import LIMIT
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -187,3 +188,26 @@ async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(
     assert {asyncio.current_task(), waiting}.issuperset(asyncio.all_tasks())
     async with asyncio.timeout(PATIENCE):
         await waiting
+
+
+async def test_many_claims_that_are_cancelled_in_an_outage_are_not_all_recovered(
+    queue: ReliableQueue, proxy: FaultProxy
+) -> None:
+    """Those beyond the limit are left to their leases."""
+    await queue.set_policy(Policy(busy_expiry=0.5))
+    await queue.enqueue("a")
+    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=0.2)) as server:
+        other = server.queue("q", worker="w2")
+        await other.unclaim(await other.claim(1))  # the server knows the scripts
+        proxy.black_hole("replies")
+        claiming = [asyncio.create_task(other.claim(wait=0)) for _ in range(LIMIT + 20)]
+        await eventually(lambda: _is_busy(queue, 1), why="the server has carried a claim out")
+        for one in claiming:
+            one.cancel()
+        await asyncio.wait(claiming)
+        assert len(asyncio.all_tasks() - {asyncio.current_task()}) <= LIMIT
+        proxy.heal()
+        async with asyncio.timeout(PATIENCE):
+            await internals(other).lost_claims_recovered()
+    (claim,) = await queue.claim(wait=PATIENCE)
+    assert claim.item.text == "a"

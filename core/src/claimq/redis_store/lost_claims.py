@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from claimq.redis_store.scripts import Arg, Call
 from claimq.tokens import make_token
 
-LIMIT = 100
-"""Recoveries of one queue at a time. A claim beyond them is left to its lease."""
+LIMIT, LIMIT_IN_OUTAGE = 1000, 100
+"""Recoveries of one queue at a time: as many as claims can wait, and those of claims that ended with an outage. A claim
+beyond them is left to its lease."""
 RETRY_FOR = 600.0
 """Seconds for which a recovery is retried through an outage; after that the lease decides."""
 
@@ -52,13 +53,14 @@ class LostClaims:
         self._locks: dict[str, asyncio.Lock] = {}
 
     def recover(self, lost: LostClaim, *, in_outage: bool) -> None:
-        """Starts the recovery in the background; the call's lane is free when it has ended.
+        """Starts the recovery in the background, unless there are too many; the call's lane is free when it has ended.
 
         ``in_outage``: the recovery may take as long as the outage, so closing the connection cancels it instead of
-        waiting for it, and there are at most :data:`LIMIT` of them.
+        waiting for it.
         """
         count = len(self._running.get(lost.main_key, ()))
-        if in_outage and (self._connection.is_closed or count >= LIMIT):
+        limit = LIMIT_IN_OUTAGE if in_outage else LIMIT
+        if count >= limit or (in_outage and self._connection.is_closed):
             self._connection.give_lane(lost.call)
             return
         task = self._connection.in_background(self._recover(lost), close_waits=not in_outage)

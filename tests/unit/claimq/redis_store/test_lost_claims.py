@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from claimq import RedisSettings, StoreUnavailable
 from claimq.redis_store import lost_claims
 from claimq.redis_store.connection import Connection
@@ -44,18 +46,23 @@ def test_a_recovery_that_is_cancelled_before_it_began_leaves_nothing_behind() ->
     assert defects == []
 
 
-async def test_recoveries_of_a_queue_run_one_after_another_and_are_bounded() -> None:
+@pytest.mark.parametrize(
+    ("in_outage", "limit"), [(True, lost_claims.LIMIT_IN_OUTAGE), (False, lost_claims.LIMIT)]
+)
+async def test_recoveries_of_a_queue_run_one_after_another_and_are_bounded(
+    in_outage: bool, limit: int
+) -> None:
     connection = Silent()
     claims = LostClaims(connection)
-    for _ in range(lost_claims.LIMIT + 5):
-        claims.recover(lost(connection), in_outage=True)
+    for _ in range(limit + 5):
+        claims.recover(lost(connection), in_outage=in_outage)
     for _ in range(5):
         await asyncio.sleep(0)
     assert connection.asked == 1
     assert len({connection.take_lane()[1] for _ in range(5)}) == 5, (
         "the lanes beyond the limit are free again"
     )
-    assert connection.take_lane()[1] == lost_claims.LIMIT + 5, "all others are held"
+    assert connection.take_lane()[1] == limit + 5, "all others are held"
     await claims.close()
 
 

@@ -1,5 +1,6 @@
 """A connection that is closed leaves nothing behind on the server, unless a call of its may still arrive there."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from claimq.redis_store import connection
 from testkit import roles
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
-from testkit.waiting import PATIENCE
+from testkit.waiting import PATIENCE, eventually
 
 
 def kept(server: Server) -> list[Any]:
@@ -80,3 +81,19 @@ async def test_a_server_that_does_not_answer_holds_the_end_up_for_a_second_at_mo
     await server.close()  # pytest's own time-out is below that of a reply
     with pytest.raises(StoreUnavailable):
         await server.ping()
+
+
+async def test_a_call_is_refused_from_the_moment_at_which_the_replies_are_removed(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    server = claimq.connect(settings=RedisSettings(proxy.url))
+    queue = server.queue("a")
+    await queue.enqueue("x")
+    removal = proxy.drop_reply(matching=lambda request: request.name == "PEXPIRE", cut=False)
+    closing = asyncio.ensure_future(server.close())
+    await eventually(lambda: removal.hit is not None)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await queue.enqueue("y")
+    await closing
+    assert kept(valkey) == []

@@ -290,6 +290,9 @@ class Connection(Lanes):
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
         if self._closed:
             raise StoreUnavailable("this connection is closed; connect again")
+        return self._client(use)
+
+    def _client(self, use: str) -> Any:
         if self.shared is not None:
             return self.shared
         if use not in self._clients:
@@ -333,14 +336,14 @@ class Connection(Lanes):
             )
 
     async def _forget_calls(self) -> None:
-        """Removes the replies that the server keeps for repeated calls: all calls have their reply, so none is
-        repeated. If this fails, the server removes them after an hour."""
+        """Removes the replies that the server keeps for repeated calls: this connection is closed, so no call begins or
+        is repeated. If this fails, the server removes them after an hour."""
         use = next((use for use in self._clients if use != "waiting"), "calls")
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
                 for main in sorted(self._called):
                     await expires_at_once(
-                        self.client(use), f"{main.removesuffix('main')}calls:{self.instance}"
+                        self._client(use), f"{main.removesuffix('main')}calls:{self.instance}"
                     )
         except _FOREIGN:
             return
@@ -355,10 +358,10 @@ class Connection(Lanes):
             await asyncio.wait(
                 self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
             )
+        was_closed, self._closed = self._closed, True
         await self.lost_claims.close()
-        if not self._may_come_late and not self._closed:
+        if not self._may_come_late and not was_closed:
             await self._forget_calls()
-        self._closed = True
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             try:

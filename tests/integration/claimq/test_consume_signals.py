@@ -153,3 +153,16 @@ async def test_a_signal_ends_all_runs_of_an_event_loop(valkey: Server, log: Path
         await eventually(lambda: not program.is_running)
         assert program.returncode == 0
     assert log.read_text() == "ready\nSIGTERM\nSIGTERM\nrestored True\n"
+
+
+async def test_signals_mean_what_they_meant_before_when_the_run_is_over(queue: ReliableQueue) -> None:
+    def handler(number: int, _: object) -> None:
+        raise AssertionError(number)
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        await queue.consume(print, return_when_empty=True)
+        assert [signal.getsignal(number) for number in before] == [handler, handler]
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -6,44 +6,56 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from claimq.queue.consume_run import ConsumeRun
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_Handlers = dict[signal.Signals, Any]
 _runs: WeakKeyDictionary[asyncio.AbstractEventLoop, list[ConsumeRun]] = WeakKeyDictionary()
 """The runs that signals end. An event loop has one handler for a signal, so its runs share it."""
+_before: WeakKeyDictionary[asyncio.AbstractEventLoop, _Handlers] = WeakKeyDictionary()
+"""The handlers that the program had for these signals."""
 
 
 @asynccontextmanager
 async def ended_by_signals(run: ConsumeRun) -> AsyncGenerator[None]:
-    """Within the context, SIGINT and SIGTERM end the run, and with it the others of its event loop. The last run
-    removes the handlers."""
+    """Within the context, SIGINT and SIGTERM end the run, and with it the others of its event loop. The last run puts
+    the handlers of before back."""
     loop = asyncio.get_running_loop()
     runs = _runs.setdefault(loop, [])
     if not runs:
-        _install(loop, runs)
+        _before[loop] = _install(loop, runs)
     runs.append(run)
     try:
         yield
     finally:
         runs.remove(run)
         if not runs:
-            _remove(loop)
+            _remove(loop, _before.pop(loop))
 
 
-def _install(loop: asyncio.AbstractEventLoop, runs: list[ConsumeRun]) -> None:
+def _install(loop: asyncio.AbstractEventLoop, runs: list[ConsumeRun]) -> _Handlers:
+    """Returns the handlers of before, but for those of the event loop itself, which it replaces, and of C programs."""
+    before: _Handlers = {}
     for number in _SIGNALS:
+        handler = signal.getsignal(number)
         try:
             loop.add_signal_handler(number, _end_all, runs, number.name)
         except (NotImplementedError, RuntimeError, ValueError):  # not the main thread
-            return
+            break
+        if handler not in (None, signal.getsignal(number)):
+            before[number] = handler
+    return before
 
 
-def _remove(loop: asyncio.AbstractEventLoop) -> None:
+def _remove(loop: asyncio.AbstractEventLoop, before: _Handlers) -> None:
     for number in _SIGNALS:
         with suppress(NotImplementedError):
             loop.remove_signal_handler(number)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _end_all(runs: list[ConsumeRun], why: str) -> None:

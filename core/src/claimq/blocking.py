@@ -14,7 +14,7 @@ import functools
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -23,6 +23,7 @@ import claimq.server
 from claimq.arguments import Duration
 from claimq.concurrency import without_loop
 from claimq.concurrency.background_loop import BackgroundLoop
+from claimq.errors import StoreUnavailable
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
 from claimq.queue.reliable_queue import ReliableQueue
@@ -193,7 +194,8 @@ class BlockingQueue:
             while (located := self.loop.run(following)) is not None:
                 yield located
         finally:
-            self.loop.run(items.aclose)
+            with suppress(StoreUnavailable):  # if the server object is closed
+                self.loop.run(items.aclose)
 
 
 class BlockingServer:
@@ -203,6 +205,7 @@ class BlockingServer:
         self._server = server
         self._shared = shared
         self._loop = BackgroundLoop()
+        self._is_closed = False
         self._callers = CallersConnection(server.connection, self._loop)
 
     def __enter__(self) -> Self:
@@ -214,14 +217,15 @@ class BlockingServer:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections and ends the background thread. Does nothing in a forked child: they are the
-        parent's."""
-        if not self._loop.is_of_this_process:
+        """Closes the connections and ends the background thread. Does nothing the second time, nor in a forked child:
+        they are the parent's."""
+        if self._is_closed or not self._loop.is_of_this_process:
             return
         self._loop.refuse_own_thread()
         try:
             self._loop.run(self._server.close)
         finally:
+            self._is_closed = True
             self._loop.stop()
             self._callers.close_socket()
             if self._shared is not None:

@@ -1,5 +1,6 @@
 """How the facade for programs without an event loop ends: no thread of the caller's is left waiting."""
 
+import gc
 import threading
 
 import pytest
@@ -60,6 +61,23 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
     assert isinstance(raised[0], StoreUnavailable)
     with pytest.raises(StoreUnavailable, match="closed"):
         queue.length()
+
+
+def test_closing_twice_does_nothing_the_second_time(valkey: Server) -> None:
+    with blocking.connect(valkey.url) as server:
+        server.ping()
+        server.close()
+
+
+def test_an_iterator_that_is_left_until_after_the_closing_ends_without_an_error(valkey: Server) -> None:
+    with blocking.connect(valkey.url) as server:
+        queue = server.queue("q")
+        queue.enqueue_many(["a", "b"])
+        queue.fail(queue.claim(2), "broken", permanent=True)
+        items = queue.drain_failed(chunk=1)
+        assert next(items).item.text == "a"
+    del items
+    gc.collect()  # an error here would be reported as one that is ignored, which fails the test
 
 
 @pytest.mark.parametrize("in_main_thread", [True, False])

@@ -183,6 +183,29 @@ async def test_an_exception_leaves_the_rest_to_the_end_of_the_session(
     assert queue.peek(1)[0].crash_count == 1
 
 
+async def test_a_cancellation_while_items_go_back_leaves_no_session_open(
+    sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+    is_leaving = asyncio.Event()
+
+    async def work() -> None:
+        async with claimq.worker.connect_async(sidecar.socket) as worker:
+            await worker.claim(wait=0)
+            sidecar.running.send(signal.SIGSTOP)
+            is_leaving.set()
+
+    working = asyncio.ensure_future(work())
+    await is_leaving.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    sidecar.running.send(signal.SIGCONT)
+    await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    assert queue.length(State.MAIN) == 1
+    assert queue.peek(1)[0].crash_count == 0
+
+
 async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     sidecar: Sidecar, worker: AsyncWorker, queue: BlockingQueue, brief: Policy
 ) -> None:

@@ -20,7 +20,7 @@ from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.in_hand import InHand
-from claimq.worker.item import ClaimedItem
+from claimq.worker.item import ClaimedItem, listed, tokens_of
 from claimq.worker.loop import Loop
 from claimq.worker.session import Session
 from claimq.worker.steps import Steps
@@ -115,8 +115,13 @@ class Client(Generic[AnyItem]):
         """
         counts = endings.counts_at_the_end(error, is_over=self.is_over())
         back = [one for one in self.in_hand if not (counts and one.is_begun)]
-        await self._backend.shield(self._unclaim(back))
-        await self.close()
+        await self._backend.shield(self._unclaim_and_close(back))
+
+    async def _unclaim_and_close(self, items: Sequence[AnyItem]) -> None:
+        try:
+            await self._unclaim(items)
+        finally:
+            await self.close()
 
     async def info(self) -> dict[str, Any]:
         """What the sidecar reports of itself (``GET /v1/info``): ``queue``, ``concurrency``, ``ready`` and more."""
@@ -256,9 +261,9 @@ class Client(Generic[AnyItem]):
 
     async def renew(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
         """Extends these leases; only needed without a session."""
-        listed = _listed(items)
-        outcomes = await self._verdict("renew", _tokens(listed), {})
-        for item, outcome in zip(listed, outcomes, strict=True):
+        every = listed(items)
+        outcomes = await self._verdict("renew", tokens_of(every), {})
+        for item, outcome in zip(every, outcomes, strict=True):
             if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
                 item.lease_until = outcome.lease_until
         return outcomes
@@ -270,7 +275,7 @@ class Client(Generic[AnyItem]):
 
         Raises SidecarUnavailable, StoreUnavailable.
         """
-        tokens = _tokens(_listed(items))
+        tokens = tokens_of(listed(items))
         with self._in_hand.ending(tokens):
             return self._in_hand.note_outcomes(await self._verdict(verb, tokens, words))
 
@@ -376,11 +381,11 @@ class Client(Generic[AnyItem]):
         store full), StoreUnavailable and SidecarUnavailable: after these two the items may be stored; enqueue again
         only those with ids of your own."""
         self._check_process()
-        listed = several("items", items)
-        repeatable = all(isinstance(item, NewItem) and item.id is not None for item in listed)
+        every = several("items", items)
+        repeatable = all(isinstance(item, NewItem) and item.id is not None for item in every)
         replies, within, patience = list[dict[str, Any]](), wire.ANSWER_SECONDS, self._patience
-        with Sending(self.queue, len(listed)) as span:
-            for body in wire.enqueue_bodies(span.carrying(listed)):
+        with Sending(self.queue, len(every)) as span:
+            for body in wire.enqueue_bodies(span.carrying(every)):
                 reply, _ = await self._connections.call(
                     "/v1/enqueue", body, answer_in=within, try_for=patience, repeatable=repeatable
                 )
@@ -390,11 +395,3 @@ class Client(Generic[AnyItem]):
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise SidecarUnavailable("it was connected before a fork; connect again in the child process")
-
-
-def _listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str]:
-    return [items] if isinstance(items, ClaimedItem | str) else several("items", items)
-
-
-def _tokens(items: Iterable[ClaimedItem | str]) -> list[str]:
-    return [item if isinstance(item, str) else item.token for item in items]

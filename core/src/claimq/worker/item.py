@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
-from claimq.arguments import Duration
+from claimq.arguments import Duration, several
 from claimq.concurrency.without_loop import run
 from claimq.model import Outcome, Priority, payload_json, payload_text
 from claimq.tracing import Processing
@@ -166,3 +166,16 @@ class Item(ClaimedItem):
             return run(self._client.end_block(self, error))
         finally:
             self.note_end(error)
+
+
+AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
+
+
+def listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str]:
+    """The items or tokens of a call, one or several. Raises TypeError for anything else."""
+    return [items] if isinstance(items, ClaimedItem | str) else several("items", items)
+
+
+def tokens_of(items: Iterable[ClaimedItem | str]) -> list[str]:
+    """Their tokens."""
+    return [item if isinstance(item, str) else item.token for item in items]

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
-import redis.asyncio
 
 import claimq
 from claimq import Item, Policy, RedisSettings, ReliableQueue, State
 from claimq.queue.lease_keeper import LeaseKeeper
+from testkit.faulty_client import FaultyClient
 from testkit.handlers import Seen, fill
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
@@ -101,26 +100,13 @@ async def _is_later(queue: ReliableQueue, token: str, than: float) -> bool:
     return await lease_of(queue, token) > than
 
 
-class Faulty:
-    """A caller's own client, with a defect that can be switched on."""
-
-    def __init__(self, url: str) -> None:
-        self.client: Any = redis.asyncio.Redis.from_url(url)
-        self.is_broken = False
-
-    def __getattr__(self, name: str) -> Any:
-        if self.is_broken:
-            raise KeyError("a defect of the caller's client")
-        return getattr(self.client, name)
-
-
 async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
     queue: ReliableQueue, seen: Seen, valkey: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=6))
     await fill(queue, 1)
     seen.may_go_on.clear()
-    client = Faulty(valkey.url)
+    client = FaultyClient(valkey.url)
     async with claimq.connect(client=client) as server:
         consuming = asyncio.ensure_future(server.queue("q", worker="w2").consume(seen, max_items=1))
         await eventually(lambda: seen.running == 1)

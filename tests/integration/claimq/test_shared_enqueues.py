@@ -16,6 +16,7 @@ from claimq import (
     StoreUnavailable,
 )
 from claimq.queue import shared_enqueues
+from testkit.faulty_client import FaultyClient
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -175,3 +176,17 @@ async def test_in_an_outage_each_caller_gets_an_error_of_its_own(
         assert len({id(error) for error in errors}) == 3
         proxy.heal()
         assert (await queue.enqueue("after")).length == 2
+
+
+async def test_an_unexpected_error_is_that_of_each_caller(valkey: Server) -> None:
+    client = FaultyClient(valkey.url)
+    async with claimq.connect(client=client) as server:
+        queue = server.queue("q")
+        await queue.enqueue("warm")
+        enqueuing = [asyncio.ensure_future(queue.enqueue(text)) for text in "abc"]
+        await asyncio.sleep(0)
+        client.is_broken = True
+        results = await asyncio.gather(*enqueuing, return_exceptions=True)
+        client.is_broken = False
+        assert [type(result) for result in results] == [EnqueuedItem, KeyError, KeyError]
+    await client.client.aclose()

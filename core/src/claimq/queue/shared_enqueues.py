@@ -103,6 +103,9 @@ class SharedEnqueues:
     async def _call(self, together: list[_Waiting]) -> None:
         try:
             await self._answer(together)
+        except Exception as error:  # noqa: BLE001 - a defect, which its callers are to see
+            for one in together:
+                _refuse(one, error)
         finally:
             for one in together:
                 one.answer.cancel()  # of those without an answer, when the event loop ends
@@ -131,7 +134,7 @@ class SharedEnqueues:
                     one.answer.set_result(answer)
 
 
-def _refuse(one: _Waiting, error: ClaimqError) -> None:
+def _refuse(one: _Waiting, error: Exception) -> None:
     if not one.answer.done():
         one.answer.set_exception(error)
 

@@ -171,3 +171,30 @@ async def test_a_deep_recursion_keeps_its_innermost_frames(queue: ReliableQueue)
     lines = (failed.item.error_detail or "").splitlines()
     assert len(lines) == 8
     assert lines[-1].endswith(f":{deep.__code__.co_firstlineno + 2} in deep")
+
+
+async def test_an_outage_between_the_calls_of_a_large_chunk_leaves_none_of_it_lost(
+    queue: ReliableQueue, valkey: Server, start_proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = start_proxy(valkey)
+    await fill(queue, 251)
+    await queue.fail(await queue.claim(), "so the server knows the script", permanent=True)
+
+    async def handler(items: list[Item]) -> None:
+        proxy.black_hole_after(matching=lambda request: b"permanent" in request.words)
+        raise ValueError("broken")
+
+    async with behind(proxy.url) as server:
+        consuming = asyncio.ensure_future(
+            server.queue("q").consume(handler, chunk=250, process_all=True, max_items=250, on_failure="fail")
+        )
+        await eventually(lambda: has_failed(queue))
+        proxy.refuse()
+        await eventually(lambda: "cannot settle claims of q" in caplog.text)
+        proxy.heal()
+        consumed = await consuming
+    assert (consumed.failed, consumed.lost) == (250, 0)
+
+
+async def has_failed(queue: ReliableQueue) -> bool:
+    return await queue.length(State.FAILED) > 1

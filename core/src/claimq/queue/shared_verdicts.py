@@ -14,7 +14,7 @@ from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
 from claimq.queue.handling import handler_frames
 from claimq.queue.in_hand import InHand
-from claimq.queue.token_groups import BATCH
+from claimq.queue.token_groups import BATCH, MOVES
 
 _log = logging.getLogger("claimq.queue.consuming")
 
@@ -97,10 +97,13 @@ class SharedVerdicts:
         stop, queue = self._in_hand.stop, self._in_hand.queue
         outcomes: list[Outcome] = []
         left = list(claims)
+        most = (
+            BATCH if error is None else MOVES
+        )  # of one call: another try of several finds claims that are settled
         while left:
             try:
-                outcomes += await self._in_hand.answer(self._verdict, left, error)
-                break
+                outcomes += await self._in_hand.answer(self._verdict, left[:most], error)
+                left = left[most:]
             except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
                 self._in_hand.call_failed(unconfirmed)
                 _log.warning("verdicts on claims of %s: %s", queue.name, unconfirmed)

@@ -97,3 +97,26 @@ async def test_a_call_is_refused_from_the_moment_at_which_the_replies_are_remove
         await queue.enqueue("y")
     await closing
     assert kept(valkey) == []
+
+
+async def test_a_closing_that_is_cancelled_while_it_waits_closes_all_the_same(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    server = claimq.connect(settings=RedisSettings(proxy.url))
+    queue = server.queue("a")
+    await queue.enqueue("x")
+    before = proxy.count("EVALSHA")
+    proxy.black_hole("replies")
+    claiming = asyncio.ensure_future(queue.claim())
+    await eventually(lambda: proxy.count("EVALSHA") > before)
+    claiming.cancel()
+    closing = asyncio.ensure_future(server.close())
+    done, _ = await asyncio.wait({closing}, timeout=0.1)
+    assert not done  # it waits for the recovery of the claim
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await server.ping()
+    assert asyncio.all_tasks() == {asyncio.current_task()}

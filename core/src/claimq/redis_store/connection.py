@@ -352,12 +352,17 @@ class Connection(Lanes):
         """Waits for the recovery of cancelled claims, then closes the clients that this object made. A client of the
         caller stays open.
 
-        Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout.
+        Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout. A cancellation ends
+        the wait.
         """
-        if self._background:
-            await asyncio.wait(
-                self._background, timeout=self.settings.retry_for + self.settings.reply_timeout
-            )
+        longest = self.settings.retry_for + self.settings.reply_timeout
+        try:
+            if self._background:
+                await asyncio.wait(self._background, timeout=longest)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         was_closed, self._closed = self._closed, True
         await self.lost_claims.close()
         if not self._may_come_late and not was_closed:

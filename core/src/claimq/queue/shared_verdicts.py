@@ -97,9 +97,8 @@ class SharedVerdicts:
         stop, queue = self._in_hand.stop, self._in_hand.queue
         outcomes: list[Outcome] = []
         left = list(claims)
-        most = (
-            BATCH if error is None else MOVES
-        )  # of one call: another try of several finds claims that are settled
+        # What one call of the server ends: after several, another try would find claims that are settled.
+        most = BATCH if error is None else MOVES
         while left:
             try:
                 outcomes += await self._in_hand.answer(self._verdict, left[:most], error)

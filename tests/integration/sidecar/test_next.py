@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -307,3 +307,41 @@ def test_a_verdict_that_failed_is_repeated_with_the_others(
     assert refused.status == 507
     valkey.call("CONFIG", "SET", "maxmemory", "0")
     assert verdicts(sidecar.post("/v1/verdicts", **body)) == ["done", "already_done"]
+
+
+def test_a_repeated_request_gets_no_item_beyond_the_concurrency(
+    one_by_one: Sidecar, valkey: Server, queue: BlockingQueue
+) -> None:
+    token = first(one_by_one)
+    step = json.dumps({"done": [{"token": token}], "wait": 0, "encoding": "text"})
+    with closing(UnixConnection(one_by_one.socket)) as one, closing(UnixConnection(one_by_one.socket)) as two:
+        valkey.sigstop()
+        for connection in (one, two):
+            connection.request("POST", "/v1/next", step)
+        assert one_by_one.info["in_hand"] == 1  # which is asked after both
+        valkey.sigcont()
+        replies = [json.loads(connection.getresponse().read()) for connection in (one, two)]
+    assert sorted(verdicts(reply)[0] for reply in replies) == ["already_done", "done"]
+    assert sorted(map(payloads, replies)) == [[], ["b"]]
+    assert (one_by_one.info["in_hand"], queue.length(State.BUSY)) == (1, 1)
+
+
+def test_a_lease_that_ends_during_the_call_frees_no_slot(
+    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar], hasty: Policy
+) -> None:
+    queue.enqueue_many(["a", "b", "c", "d"])
+    sidecar = start_sidecar(valkey.url, concurrency="2")
+    with ExitStack() as opened:
+        stepping, *waiting = (opened.enter_context(closing(UnixConnection(sidecar.socket))) for _ in range(3))
+        first(sidecar)
+        token = first(sidecar)
+        valkey.sigstop()
+        stepping.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 0}))
+        for connection in waiting:
+            connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
+        eventually_sync(lambda: sidecar.info["in_hand"] < 2, why="the lease of the other item ends")
+        eventually_sync(lambda: sidecar.metric("claimq_sidecar_claims_waiting") < 2)
+        in_hand, still_waiting = sidecar.info["in_hand"], sidecar.metric("claimq_sidecar_claims_waiting")
+        valkey.sigcont()
+        assert (in_hand, still_waiting) == (1, 1)
+        assert len(json.loads(stepping.getresponse().read())["claims"]) == 1

@@ -1,12 +1,13 @@
 """The claims of a dead app while the server does not respond, in simulated time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar, cast
 
 import pytest
 
 from claimq.errors import StoreUnavailable
+from claimq.model import Outcome, Verdict
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
@@ -47,6 +48,45 @@ def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> No
         assert claims.to_renew(0.0) == []
         assert not claims
         assert concurrency.in_use == 0
+        await store.close()
+
+    run_skipping(run())
+
+
+class Halting(Store):
+    """A server that answers renewals: all claims are lost."""
+
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        return await what(cast("ReliableQueue", self))
+
+    async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
+        return [Outcome(token, Verdict.LOST) for token in tokens]
+
+    async def done(self, _: object) -> list[Outcome]:
+        await asyncio.sleep(VERDICT_SECONDS)
+        raise StoreUnavailable("away")
+
+
+def test_a_lost_claim_has_its_slot_until_the_verdict_on_it_has_ended() -> None:
+    concurrency, metrics = Concurrency(2), Metrics()
+    claims = InFlight(concurrency)
+    tokens = ["worker/1", "worker/2"]
+    for token in tokens:
+        claims.adopt(token, "session", 0.0, 30.0)
+
+    async def run() -> None:
+        store = Halting(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        verdicts = Verdicts(store, claims, metrics, concurrency)
+        asking = asyncio.ensure_future(
+            verdicts.answer("done", VerdictRequest(("worker/1",), (Ending(("worker/1",)),)))
+        )
+        await asyncio.sleep(1)
+        await verdicts.renew(tokens)
+        assert (claims.all(), concurrency.in_use) == (["worker/1"], 1)
+        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.sleep(VERDICT_SECONDS)
+        await verdicts.renew(tokens)
+        assert (claims.all(), concurrency.in_use) == ([], 0)
         await store.close()
 
     run_skipping(run())

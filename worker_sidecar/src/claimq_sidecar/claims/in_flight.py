@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from claimq.model import Claim
@@ -133,12 +133,14 @@ class InFlight:
             (claim.lease for claims in self._by_session.values() for claim in claims.values()), default=None
         )
 
-    def expire(self, now: float) -> list[str]:
-        """Removes and returns the claims without a session whose leases have ended: other workers may get them."""
+    def expire(self, now: float, is_ending: Callable[[str], bool] = lambda _: False) -> list[str]:
+        """Removes and returns the claims without a session whose leases have ended: other workers may get them. Those
+        with a verdict in progress stay: an item that is claimed in the same call takes over their slot.
+        """
         expired = [
             token
             for token, claim in self._claims.items()
-            if claim.session is None and claim.lease_ends <= now
+            if claim.session is None and claim.lease_ends <= now and not is_ending(token)
         ]
         self.remove(expired)
         return expired

@@ -136,6 +136,7 @@ class Sidecar:
         done = verdicts.get("done")
         if done is None or len(verdicts) > 1 or any(ending.enqueue for ending in done.endings):
             return None
+        await self.verdicts.wait_for_attempts(done.tokens)  # which may free their slots
         if self.concurrency.waiting or any(stop.is_set() for stop in stops):
             return None
         own = sum(token in self.in_flight for token in done.tokens)
@@ -373,7 +374,7 @@ class Sidecar:
             self._expire()
 
     def _expire(self) -> None:
-        if self.in_flight and (expired := self.in_flight.expire(self.now)):
+        if self.in_flight and (expired := self.in_flight.expire(self.now, self.verdicts.has_attempt)):
             _log.warning(LogEvent("leases_expired", claims=len(expired)))
 
     def refresh(self, metrics: Metrics) -> None:

@@ -194,15 +194,17 @@ class Verdicts:
             )
 
     async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
-        """Renews leases. Lost claims are not in flight any more. Raises what the library raises."""
+        """Renews leases. Lost claims are not in flight any more, unless a verdict on them is in progress. Raises what
+        the library raises."""
         requested_at = asyncio.get_running_loop().time()
         outcomes = await self._store.call(lambda queue: queue.renew(tokens))
-        self._in_flight.lost([outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST])
+        lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
+        self._in_flight.lost([token for token in lost if token not in self._attempts])
         renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
         if renewed:
             lease = self._store.lease(renewed[0].lease_until, requested_at)
             self._in_flight.renewed([outcome.token for outcome in renewed], requested_at, lease)
-        for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(outcomes) - len(renewed))):
+        for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(lost))):
             self._metrics.count_verdict(verdict.value, count)
         return outcomes
 

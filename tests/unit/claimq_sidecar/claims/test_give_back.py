@@ -1,6 +1,7 @@
 """The claims of a dead app while the server does not respond, in simulated time."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
@@ -51,6 +52,28 @@ def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> No
         await store.close()
 
     run_skipping(run())
+
+
+def test_an_attempt_that_fails_after_its_caller_is_gone_is_no_defect() -> None:
+    reported: list[str] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+        concurrency, metrics = Concurrency(2), Metrics()
+        store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        verdicts = Verdicts(store, InFlight(concurrency), metrics, concurrency)
+        request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
+        asking = asyncio.ensure_future(verdicts.answer("done", request))
+        await asyncio.sleep(1)
+        asking.cancel()
+        await asyncio.sleep(2 * VERDICT_SECONDS)
+        assert not verdicts.has_attempt("worker/1")
+        gc.collect()
+        await store.close()
+
+    run_skipping(run())
+    assert reported == []
 
 
 class Halting(Store):

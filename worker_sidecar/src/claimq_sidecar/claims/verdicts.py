@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from claimq.errors import NotReplicated, StoreUnavailable
@@ -129,12 +130,14 @@ class Verdicts:
         task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
         for token in tokens:
             self._attempts[token] = task
-        task.add_done_callback(lambda _: self._end_attempt(tokens))
+        task.add_done_callback(partial(self._end_attempt, tokens))
         return task
 
-    def _end_attempt(self, tokens: Iterable[str]) -> None:
+    def _end_attempt(self, tokens: Iterable[str], task: asyncio.Task[dict[str, Answer]]) -> None:
         for token in tokens:
             self._attempts.pop(token, None)
+        if not task.cancelled():
+            task.exception()  # retrieved, since its caller may be gone; the store has logged it
 
     async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> dict[str, Answer]:
         not_replicated: NotReplicated | None = None
@@ -168,7 +171,6 @@ class Verdicts:
     async def _in_time(self, task: asyncio.Task[dict[str, Answer]]) -> dict[str, Answer]:
         done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if not done:
-            task.add_done_callback(_ignore_error)
             raise StoreUnavailable(
                 "the server does not respond; the verdict is still being retried, repeat the request to get its outcome"
             )
@@ -207,9 +209,3 @@ class Verdicts:
         for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(lost))):
             self._metrics.count_verdict(verdict.value, count)
         return outcomes
-
-
-def _ignore_error(task: asyncio.Task[dict[str, Answer]]) -> None:
-    """Retrieves the exception of a task that no caller awaits; the store has logged it already."""
-    if not task.cancelled():
-        task.exception()

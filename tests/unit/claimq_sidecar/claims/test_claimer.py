@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import pytest
 
 from claimq.errors import StoreUnavailable
-from claimq.model import Claim
+from claimq.model import Claim, Item
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.lost_claims import LostClaims
@@ -18,7 +18,7 @@ from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
-from claimq_sidecar.store import Store
+from claimq_sidecar.store import VERDICT_SECONDS, Store
 from testkit.skipping_loop import run_skipping
 
 T = TypeVar("T")
@@ -126,6 +126,39 @@ def test_a_connection_is_replaced_for_good_when_a_newer_one_has_worked_for_a_whi
         assert store.has_replaced(0)
         assert not store.has_replaced(store.generation)
         watching.cancel()
+        await store.close()
+
+    run_skipping(run())
+
+
+class Payload(bytes):
+    """A payload that reports when its memory is free."""
+
+    freed = 0
+
+    def __del__(self) -> None:
+        Payload.freed += 1
+
+
+class Stuck(Store):
+    """A store without answers."""
+
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        await asyncio.sleep(VERDICT_SECONDS)
+        raise StoreUnavailable(f"away, for {what}")
+
+
+def test_claims_on_their_way_back_keep_no_payloads() -> None:
+    async def run() -> None:
+        store = Stuck(RedisSource(url="redis://nowhere"), "queue", "worker", metrics := Metrics())
+        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
+        item = Item("id", Payload(b"x"), enqueued_at=0.0, first_enqueued_at=0.0)
+        claims = [Claim("worker/1", item, "worker", claimed_at=0.0, lease_until=30.0)]
+        claimer.give_back(claims, cause="stopped")
+        del item, claims
+        await asyncio.sleep(1.0)
+        assert (concurrency.in_use, Payload.freed) == (1, 1)
+        await claimer.settled(2 * VERDICT_SECONDS)
         await store.close()
 
     run_skipping(run())

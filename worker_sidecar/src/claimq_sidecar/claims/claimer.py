@@ -209,13 +209,14 @@ class Claimer:
         if not claims:
             return
         self._metrics.given_back.labels(cause).inc(len(claims))
-        self._in_background(self._unclaim(claims), len(claims), self._returning, name="unclaim")
+        tokens = [claim.token for claim in claims]  # an outage would keep the payloads in memory
+        self._in_background(self._unclaim(tokens), len(tokens), self._returning, name="unclaim")
 
-    async def _unclaim(self, claims: list[Claim]) -> None:
+    async def _unclaim(self, tokens: list[str]) -> None:
         try:
-            await self._store.call(lambda queue: queue.unclaim(claims))
+            await self._store.call(lambda queue: queue.unclaim(tokens))
         except ClaimqError as error:
-            _log.warning(LogEvent("give_back_failed", claims=len(claims), error=error))
+            _log.warning(LogEvent("give_back_failed", claims=len(tokens), error=error))
 
     async def settled(self, within: float) -> None:
         """Waits, at most ``within`` seconds, until returned claims have arrived and no claim is unknown."""

@@ -4,8 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from testkit.memory_cgroup import MemoryCgroup
 from testkit.server import Server
 from testkit.sidecars import Sidecar
+from testkit.tiers import MISSING
+
+LIMIT = 256 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +29,23 @@ def waiting_claims(valkey: Server) -> Callable[[], int]:
         return int(reply.split(b"blocked_clients:")[1].split()[0])
 
     return count
+
+
+@pytest.fixture
+def cgroup() -> Iterator[MemoryCgroup]:
+    """Memory as the sidecar's container has it unless the manifest says otherwise."""
+    try:
+        made = MemoryCgroup(LIMIT)
+    except RuntimeError as error:
+        pytest.skip(f"{MISSING}{error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def limited(valkey: Server, cgroup: MemoryCgroup) -> Iterator[Sidecar]:
+    """A sidecar in it."""
+    sidecar = Sidecar(valkey.url)
+    sidecar.wrapper = cgroup.wrapper
+    with sidecar:
+        yield sidecar

@@ -1,10 +1,8 @@
 """The worst input that the API allows, to a sidecar with the memory that its manifest gives it: it survives."""
 
-import contextlib
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -14,58 +12,11 @@ from claimq.model import State
 from claimq.policy import Policy
 from testkit.memory_cgroup import MemoryCgroup
 from testkit.server import Server
-from testkit.sidecars import Answer, Sidecar, UnixConnection
-from testkit.tiers import MISSING
-from testkit.waiting import PATIENCE, eventually_sync
+from testkit.sidecars import Answer, Sidecar, at_once, post
+from testkit.waiting import eventually_sync
 
 MB = 1024 * 1024
-LIMIT = 256 * MB
 LONGEST = 15 * MB
-
-
-@pytest.fixture
-def cgroup() -> Iterator[MemoryCgroup]:
-    """Memory as the sidecar's container has it unless the manifest says otherwise."""
-    try:
-        made = MemoryCgroup(LIMIT)
-    except RuntimeError as error:
-        pytest.skip(f"{MISSING}{error}")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def limited(valkey: Server, cgroup: MemoryCgroup) -> Iterator[Sidecar]:
-    """A sidecar in it, with a queue of large payloads."""
-    sidecar = Sidecar(valkey.url)
-    sidecar.wrapper = cgroup.wrapper
-    with sidecar:
-        yield sidecar
-
-
-def at_once(count: int, ask: Callable[[], int]) -> list[int]:
-    """The statuses of requests that are made at the same time; 0 for a connection that was closed instead."""
-    statuses: list[int] = []
-
-    def run() -> None:
-        try:
-            statuses.append(ask())
-        except (OSError, EOFError):
-            statuses.append(0)
-
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert len(statuses) == count
-    return statuses
-
-
-def post(sidecar: Sidecar, path: str, body: bytes) -> int:
-    """The status of one request."""
-    with contextlib.closing(UnixConnection(sidecar.socket)) as connection:
-        return connection.ask("POST", path, body).status
 
 
 WIDE = "\U0001f600".encode()

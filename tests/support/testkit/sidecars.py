@@ -8,7 +8,9 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -279,3 +281,28 @@ class Sidecar(Started):
         if self.process is not None:
             self.process.kill9()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def post(sidecar: Sidecar, path: str, body: bytes) -> int:
+    """The status of one request."""
+    with closing(UnixConnection(sidecar.socket)) as connection:
+        return connection.ask("POST", path, body).status
+
+
+def at_once(count: int, ask: Callable[[], int]) -> list[int]:
+    """The statuses of requests that are made at the same time; 0 for a connection that was closed instead."""
+    statuses: list[int] = []
+
+    def run() -> None:
+        try:
+            statuses.append(ask())
+        except (OSError, EOFError):
+            statuses.append(0)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(statuses) == count
+    return statuses

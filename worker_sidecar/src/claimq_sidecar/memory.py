@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 SMALL: Final = 64 * 1024
 """Bodies up to this size have their own budget, so that large ones do not delay verdicts and renewals."""
@@ -111,6 +111,8 @@ class Share:
 
     def __init__(self) -> None:
         self._taken: list[tuple[Budget, int]] = []
+        self._kept_for = 0
+        self._has_ended = False
 
     @property
     def size(self) -> int:
@@ -135,9 +137,21 @@ class Share:
                 kept.append((budget, keep))
         self._taken = kept
 
+    def keep_for(self, work: asyncio.Future[Any]) -> None:
+        """Delays ``end`` until this work has ended too, which goes on after the request with what it has sent."""
+        self._kept_for += 1
+        work.add_done_callback(self._end_work)
+
+    def _end_work(self, _: object) -> None:
+        self._kept_for -= 1
+        if self._has_ended:
+            self.end()
+
     def end(self) -> None:
-        """Releases everything."""
-        self.shrink(0)
+        """Releases everything. More may be reserved after it, unless work goes on."""
+        self._has_ended = True
+        if not self._kept_for:
+            self.shrink(0)
 
 
 class Bodies:

@@ -110,12 +110,12 @@ class Sidecar:
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
         joined = await self._join(verdicts, request, share, stops)
         if joined is None:
-            answers = await self.verdicts.answer_all(verdicts)
+            answers = await self.verdicts.answer_all(verdicts, share)
             share.end()  # the items that follow are stored
             return answers, await self.claim(request, connection, share)
         is_delivered = False
         try:
-            answers = await self.verdicts.answer("done", verdicts["done"], joined.call)
+            answers = await self.verdicts.answer("done", verdicts["done"], share, joined.call)
             self._claimer.note_claims(joined.claims, share)
             is_delivered = True
             claims = self._deliver(joined.claims, session, connection)

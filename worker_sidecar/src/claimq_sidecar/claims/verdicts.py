@@ -16,6 +16,7 @@ from claimq_sidecar.claims.calls import Answer, Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
+from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
 
@@ -36,10 +37,13 @@ class Verdicts:
         self._recent = RecentVerdicts()
         self._attempts: dict[str, asyncio.Task[dict[str, Answer]]] = {}
 
-    async def answer(self, verb: str, request: VerdictRequest, work: Work | None = None) -> list[Answer]:
+    async def answer(
+        self, verb: str, request: VerdictRequest, share: Share | None = None, work: Work | None = None
+    ) -> list[Answer]:
         """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
 
-        ``work``: the call to make instead of the library's ``done``.
+        ``share``: the memory of the request, which an attempt keeps that goes on without it. ``work``: the call to make
+        instead of the library's ``done``.
         """
         await self.wait_for_attempts(request.tokens)
         answers: dict[str, Answer] = {}
@@ -47,16 +51,16 @@ class Verdicts:
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
                 call = work or self._work(verb, tokens, endings)
-                answers |= await self._in_time(self._attempt(verb, tokens, call))
+                answers |= await self._in_time(self._attempt(verb, tokens, call), share)
         return [answers[token] for token in request.tokens]
 
-    async def answer_all(self, requests: Mapping[str, VerdictRequest]) -> list[Answer]:
+    async def answer_all(self, requests: Mapping[str, VerdictRequest], share: Share) -> list[Answer]:
         """Applies verdicts of several kinds, by verb; returns the outcomes verb by verb.
 
         If a call fails, this raises after all have ended: those that have succeeded are recognized when the request is
         repeated.
         """
-        asked = [self.answer(verb, request) for verb, request in requests.items()]
+        asked = [self.answer(verb, request, share) for verb, request in requests.items()]
         found = await asyncio.gather(*asked, return_exceptions=True)
         answers: list[Answer] = []
         while found:
@@ -168,9 +172,11 @@ class Verdicts:
                 del not_replicated  # see _in_time
         return {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
 
-    async def _in_time(self, task: asyncio.Task[dict[str, Answer]]) -> dict[str, Answer]:
+    async def _in_time(self, task: asyncio.Task[dict[str, Answer]], share: Share | None) -> dict[str, Answer]:
         done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if not done:
+            if share is not None:
+                share.keep_for(task)
             raise StoreUnavailable(
                 "the server does not respond; the verdict is still being retried, repeat the request to get its outcome"
             )

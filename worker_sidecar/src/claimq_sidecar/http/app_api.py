@@ -101,13 +101,15 @@ class AppApi:
     async def _verdicts(self, exchange: Exchange) -> None:
         requests = verdict_requests(await exchange.body())
         await self._expect_followers(exchange, requests.values())
-        await exchange.reply_json(outcomes_of(await self._sidecar.verdicts.answer_all(requests)))
+        answers = await self._sidecar.verdicts.answer_all(requests, exchange.share)
+        await exchange.reply_json(outcomes_of(answers))
 
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
             request = verdict_request(verb, await exchange.body())
             await self._expect_followers(exchange, [request])
-            await exchange.reply_json(outcomes_of(await self._sidecar.verdicts.answer(verb, request)))
+            answers = await self._sidecar.verdicts.answer(verb, request, exchange.share)
+            await exchange.reply_json(outcomes_of(answers))
 
         return handle
 

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 
 from testkit.memory_cgroup import MemoryCgroup
 from testkit.server import Server
-from testkit.sidecars import Sidecar, at_once, post
+from testkit.sidecars import Sidecar, UnixConnection, at_once, post
+from testkit.waiting import eventually_sync
 
 WIDE_ERROR = "\U0001f600" + "x" * 7 * 1024 * 1024
 """A text of which each character takes four bytes of memory."""
+SESSIONS = 900
+LONGEST_NAME = 289
 
 
 @pytest.fixture
@@ -30,3 +34,37 @@ def test_verdicts_that_are_retried_for_minutes(cut_off: Sidecar, cgroup: MemoryC
         statuses = at_once(len(bodies), lambda: post(cut_off, "/v1/fail", bodies.pop()))
         assert set(statuses) <= {0, 429, 503}, (statuses, cgroup.peak_mb)
     assert (cgroup.kills, cut_off.running.is_running) == (0, True), cgroup.peak_mb
+
+
+def connected(sidecar: Sidecar) -> UnixConnection:
+    """A connection, also while many others are being accepted."""
+    connection = UnixConnection(sidecar.socket)
+    try:
+        connection.connect()
+    except BlockingIOError:
+        raise AssertionError("the backlog is full") from None
+    return connection
+
+
+@pytest.mark.parametrize(("path", "length"), [("/v1/session", 1), ("/v1/stream", LONGEST_NAME)])
+def test_sessions_that_take_over_claims(
+    cut_off: Sidecar, cgroup: MemoryCgroup, path: str, length: int
+) -> None:
+    with ExitStack() as opened:
+        connections = [
+            opened.enter_context(closing(eventually_sync(lambda: connected(cut_off))))
+            for _ in range(SESSIONS)
+        ]
+        numbers = iter(range(SESSIONS))
+
+        def ask() -> int:
+            number = next(numbers)
+            connection = connections[number]
+            tokens = [f"{'w' * length}/{number:03}{other:06}" for other in range(1000)]
+            connection.request("POST", path, json.dumps({"tokens": tokens}))
+            return connection.getresponse().status
+
+        statuses = at_once(SESSIONS, ask)
+        assert (cgroup.kills, cut_off.running.is_running) == (0, True), cgroup.peak_mb
+        assert set(statuses) <= {0, 200, 429}
+        assert 200 in statuses

@@ -11,6 +11,8 @@ SMALL: Final = 64 * 1024
 """Bodies up to this size have their own budget, so that large ones do not delay verdicts and renewals."""
 BODY_FACTOR: Final = 4
 """Memory of a body by its size, until its response: the body, its payloads, and the command to the store."""
+TOKEN_BYTES: Final = 256
+"""A token that a session takes over needs at least as much memory as so many bytes of a body: it is in flight then."""
 CLAIM_FACTOR: Final = 6
 """Memory of claimed payloads by their size, while they are received and the response is built."""
 REPLY_FACTOR: Final = 3

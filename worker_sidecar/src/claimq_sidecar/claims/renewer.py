@@ -8,6 +8,7 @@ import logging
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Verdict
 from claimq_sidecar.claims.in_flight import InFlight
+from claimq_sidecar.claims.notify import Notifier
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_spec.log_lines import LogEvent
 
@@ -26,6 +27,8 @@ class Renewer:
         self._verdicts = verdicts
         self._period: float | None = None
         self._sooner = asyncio.Event()
+        self.answered = Notifier()
+        """Notifies when the server has answered a renewal of all leases."""
 
     def note_lease(self, lease: float) -> None:
         """A session has a claim with a lease of this length from now on."""
@@ -59,6 +62,7 @@ class Renewer:
             return False
         except ClaimqError:
             return True
+        self.answered.notify()
         lost = sum(outcome.verdict is Verdict.LOST for outcome in outcomes)
         if lost:
             _log.warning(LogEvent("claims_lost", claims=lost))

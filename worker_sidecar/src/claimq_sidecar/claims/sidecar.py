@@ -19,7 +19,7 @@ from claimq_sidecar.claims.drain import Drain, Step
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
 from claimq_sidecar.claims.next_claim import NextClaim
-from claimq_sidecar.claims.notify import Notifier, first_of
+from claimq_sidecar.claims.notify import Notifier, first_of, unless
 from claimq_sidecar.claims.renewer import Renewer
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
 from claimq_sidecar.claims.verdicts import Verdicts
@@ -215,11 +215,12 @@ class Sidecar:
 
     # Sessions.
     async def open_session(
-        self, connection: Connection, tokens: Sequence[str], window: Concurrency | None = None
+        self, connection: Connection, tokens: Sequence[str], share: Share, window: Concurrency | None = None
     ) -> tuple[Session, list[str]]:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
         ``tokens``: claims to adopt, of a client that has lost its connection or whose sidecar was restarted.
+        ``share``: their memory. It stays reserved while the server does not say which of them exist.
         ``window``: how many claims it may have when items are delivered to it.
         """
         session = self.sessions.open(connection.pid)
@@ -238,6 +239,8 @@ class Sidecar:
         try:
             outcomes = await self.verdicts.renew(tokens)
         except ClaimqError:  # unknown; the next renewal finds out
+            renewed = unless(self._renewer.answered.wait(), session.closed)
+            share.keep_for(asyncio.ensure_future(renewed))
             return session, []
         return session, [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
 
@@ -274,8 +277,10 @@ class Sidecar:
         await first_of(None, drain, connection.gone, self.leaving)
         return []
 
-    def close_session(self, session: Session) -> None:
-        """Returns the session's claims now that its connection has ended: as a crash, in a drain as an interruption."""
+    def close_session(self, session: Session, share: Share) -> None:
+        """Returns the session's claims now that its connection has ended: as a crash, in a drain as an interruption.
+        ``share`` is kept for them.
+        """
         self.sessions.close(session)
         self.in_flight.end_limit(session.id)
         tokens = self.in_flight.of_session(session.id)
@@ -284,7 +289,7 @@ class Sidecar:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
             cause = "drained" if crash is None else "crashed"
             why = f"{session.who} ended its session in a drain"
-            self._in_background(self._give_back(tokens, cause=cause, crash=crash, why=why))
+            share.keep_for(self._in_background(self._give_back(tokens, cause=cause, crash=crash, why=why)))
 
     async def _give_back(
         self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
@@ -296,10 +301,11 @@ class Sidecar:
         except ClaimqError as error:
             _log.warning(LogEvent("give_back_refused", cause=cause, claims=len(tokens), error=error))
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = in_background(work, name="give back claims")
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
+        return task
 
     # The drain.
     def begin_drain(self, *, signalled: bool = False, final: bool = True) -> None:

@@ -15,7 +15,7 @@ from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.requests import session_tokens, stream_request, window_request
 from claimq_sidecar.http.responses import Draining, Session, Stream, Window, claims_body
 from claimq_sidecar.http.router import Exchange
-from claimq_sidecar.memory import Budget, Share
+from claimq_sidecar.memory import TOKEN_BYTES, Budget, Share
 
 HEARTBEAT_SECONDS = 10.0
 """Longest time between two lines."""
@@ -130,18 +130,20 @@ class OpenSessions:
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
         tokens = session_tokens(await exchange.body())
-        exchange.share.end()
-        session, lost = await self._sidecar.open_session(exchange.connection, tokens)
-        first = self._first_line(session, lost if tokens else None)
-        await self._respond(exchange, session, first, "base64")
+        await self._open_session(exchange, tokens, None, "base64")
 
     async def stream(self, exchange: Exchange) -> None:
         """Opens a session whose response delivers items."""
         tokens, wanted, encoding = stream_request(await exchange.body())
+        await self._open_session(exchange, tokens, self._sidecar.window(wanted), encoding)
+
+    async def _open_session(
+        self, exchange: Exchange, tokens: tuple[str, ...], window: int | None, encoding: str
+    ) -> None:
+        await exchange.expect_bytes(len(tokens) * TOKEN_BYTES)
+        counted = None if window is None else Concurrency(window)
+        session, lost = await self._sidecar.open_session(exchange.connection, tokens, exchange.share, counted)
         exchange.share.end()
-        window = self._sidecar.window(wanted)
-        counted = Concurrency(window)
-        session, lost = await self._sidecar.open_session(exchange.connection, tokens, counted)
         first = self._first_line(session, lost if tokens else None, window)
         await self._respond(exchange, session, first, encoding)
 
@@ -156,7 +158,7 @@ class OpenSessions:
             tokens = [token for token in tokens if token not in returned]
         await exchange.reply_json(Window(window, tokens))
 
-    def _first_line(self, session: OpenSession, lost: list[str] | None, window: int | None = None) -> Session:
+    def _first_line(self, session: OpenSession, lost: list[str] | None, window: int | None) -> Session:
         sidecar = self._sidecar
         values = (
             session.id,
@@ -178,7 +180,7 @@ class OpenSessions:
         finally:
             self._sidecar.give_back_unread(connection.clear_handed())
             changes.take_back_next()
-            self._sidecar.close_session(session)
+            self._sidecar.close_session(session, exchange.share)
             del self._open[session.id]
             await changes.end()
 

@@ -122,8 +122,11 @@ class Exchange:
 
         Raises a Refusal if there is none in time.
         """
-        sizes = (len(item.payload) for item in items if isinstance(item.payload, bytes))
-        missing = sum(sizes) - self.share.size // BODY_FACTOR
+        await self.expect_bytes(sum(len(item.payload) for item in items if isinstance(item.payload, bytes)))
+
+    async def expect_bytes(self, size: int) -> None:
+        """Reserves as much memory as for a body of this size. Raises a Refusal if there is none in time."""
+        missing = size - self.share.size // BODY_FACTOR
         if missing > 0:
             await self._take_room(missing)
 

@@ -34,7 +34,7 @@ local function look(q, policy, want)
   local found = {at = {}, away = {}, tokens = {}, more = false}
   local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
-  local since, channels = q.server_since or tonumber(q.seen[13]) or 0, {}
+  local since, channels = q.server_since or number_in(q.seen[13], 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
   local seen = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(channels))
   for i = 1, #page, 2 do

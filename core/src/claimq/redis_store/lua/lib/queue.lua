@@ -125,6 +125,14 @@ local function expect_hash(key) redis.call('HLEN', key) end
 
 local HAS_LEVELS, HAS_EXCLUSIVE = 16, 17
 
+-- A number of stats, which any client may have set: 0 if it is out of these bounds. Instants up to LAST_MS (in 2223) and numbers up to LAST_NUMBER are so far
+-- below 2^53 that the tokens of one call differ.
+local FAR_BACK_MS, FAR_AHEAD_MS, LAST_MS, LAST_NUMBER = -1e13, 6e12, 8e12, 9e15
+local function number_in(text, least, most)
+  local number = tonumber(text)
+  return number and number >= least and number <= most and number or 0
+end
+
 -- The table q: one queue, as one call sees it, from the reply of HMGET in open(). Keys that a script does not name are left out of it
 -- (redis_store/scripts.py): with more than 32 fields it takes twice the memory.
 local function new_queue(main_key, base, seen, time)
@@ -147,13 +155,13 @@ local function new_queue(main_key, base, seen, time)
     wake = base .. 'wake',            -- list: at most one wake token
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
     seen = seen,                      -- what open() read of stats; seen[HAS_LEVELS]: whether the queue has levels (lib/levels.lua)
-    seq = (tonumber(seen[1]) or 0) + 1,  -- number of this transition
+    seq = number_in(seen[1], 0, LAST_NUMBER) + 1,  -- number of this transition
     now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
-    offset = tonumber(seen[2]) or 0,  -- of the queue's clock from the server's (ms)
-    seen_at = tonumber(seen[3]) or 0,  -- when a call noted last that the queue was served (ms)
+    offset = number_in(seen[2], FAR_BACK_MS, FAR_AHEAD_MS),  -- of the queue's clock from the server's (ms)
+    seen_at = number_in(seen[3], 0, LAST_MS),  -- when a call noted last that the queue was served (ms)
     client_items = tonumber(seen[5]) or 0,  -- items in all clients' lists
     main_in_ring = seen[6] == '1',
-    totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = tonumber(seen[11]) or 0},
+    totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = number_in(seen[11], 0, LAST_NUMBER)},
     largest = tonumber(seen[14]) or 0,  -- bytes of the largest item that was stored or claimed
     incarnation = seen[15] or '',     -- names this data on this server process; "" before its first claim
     expired_by = 0,                   -- leases that end later have not ended (ms)
@@ -167,6 +175,7 @@ end
 
 local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
 local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
+local GRACE_MS = 10000       -- the longest period of grace
 
 -- Sets the queue's clock from the server's, which q.now has.
 local function read_clock(q)
@@ -180,7 +189,7 @@ local function read_clock(q)
   elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
     -- Leases that had ended before the gap get no other: a queue that is looked at seldom would otherwise never end one.
     local expiry = redis.call('HGET', q.config, 'busy_expiry_ms')
-    q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), 10000)
+    q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), GRACE_MS)
     q.grace_from, q.stepped = q.seen_at, true
   end
 end
@@ -198,7 +207,8 @@ local function open(main_key)
   if seen[12] ~= tostring(redis) then
     q.server_since, q.stepped, q.incarnation = seen[12] and q.now or 0, true, ''
   end
-  q.expired_by = q.now >= (q.grace_until or tonumber(seen[4]) or 0) and q.now or q.grace_from or tonumber(seen[10]) or 0
+  local grace_until = q.grace_until or number_in(seen[4], 0, q.now + GRACE_MS)
+  q.expired_by = q.now >= grace_until and q.now or q.grace_from or number_in(seen[10], 0, q.now)
   return q
 end
 

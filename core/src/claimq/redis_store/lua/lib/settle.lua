@@ -27,7 +27,7 @@ local COUNTER = {fail = 'fails', permanent = 'fails', drop = 'fails', crash = 'c
 local function settle(q, policy, item, kind, error, worker, delay, detail)
   local meta = item.meta
   if kind == 'interrupt' then
-    meta.interrupts, meta.place = (meta.interrupts or 0) + 1, meta.place or item.number
+    meta.interrupts, meta.place = (meta.interrupts or 0) + 1, meta.place or math.min(item.number, LAST_NUMBER)
     if error ~= '' then remember(item, q.now, kind, error, worker) end
     if not meta.spent then return 'unclaimed' end
     meta.given_up = (meta.given_up or 0) + 1

@@ -62,3 +62,22 @@ async def test_an_interrupted_claim_with_a_large_number_leaves_its_item_readable
 async def _claims(queue: ReliableQueue, payloads: str) -> list[Claim]:
     await queue.enqueue_many(list(payloads))
     return await queue.claim(len(payloads), wait=0)
+
+
+@pytest.mark.parametrize("counter", ["many", "1.5", "9223372036854775807"])
+async def test_a_counter_that_cannot_be_added_to_begins_again(
+    server: Server, queue: ReliableQueue, counter: str
+) -> None:
+    for name in ("client_items", "adopted", "failed", "fails", "lost", "requeued"):
+        server.call("HSET", STATS, name, counter)
+    await queue.enqueue("a", client="ann")
+    server.call("LPUSH", "cq:{q}:main", "bare")
+    held = await queue.claim(2, wait=0)
+    assert sorted(texts(held)) == ["a", "bare"]
+    assert verdicts(await queue.fail(held[0], "no", permanent=True)) == ["failed"]
+    assert verdicts(await queue.fail(held[1], "no")) == ["requeued"]
+    (again,) = await queue.claim(2, wait=0)
+    assert verdicts(await queue.done([again, held[0]])) == ["done", "lost"]
+    assert await lengths(queue) == Lengths(failed=1)
+    stats = await queue.stats()
+    assert [stats[name] for name in ("adopted", "failed", "fails", "lost", "requeued")] == [1, 1, 2, 1, 1]

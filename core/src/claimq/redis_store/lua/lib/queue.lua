@@ -236,7 +236,8 @@ local function close(q, counts)
   for name, more in pairs(counts) do
     if more ~= 0 then
       if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
-      else redis.call('HINCRBY', stats, name, more) end
+      -- A counter that another client has set to anything else than a whole number begins again.
+      elseif type(redis.pcall('HINCRBY', stats, name, more)) == 'table' then redis.call('HSET', stats, name, whole(more)) end
     end
   end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end

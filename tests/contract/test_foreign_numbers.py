@@ -1,8 +1,10 @@
 """Numbers that another Redis client has written into a queue's counters, its clock or its policy: no item is lost."""
 
+import math
+
 import pytest
 
-from claimq import Claim, ReliableQueue, Verdict
+from claimq import Claim, NewItem, ReliableQueue, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
 from testkit.script_calls import call
@@ -81,3 +83,17 @@ async def test_a_counter_that_cannot_be_added_to_begins_again(
     assert await lengths(queue) == Lengths(failed=1)
     stats = await queue.stats()
     assert [stats[name] for name in ("adopted", "failed", "fails", "lost", "requeued")] == [1, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("most", ["1.5", "2.999", "0.1"])
+async def test_a_limit_of_failed_items_that_is_no_whole_number_is_rounded_down(
+    server: Server, queue: ReliableQueue, most: str
+) -> None:
+    server.call("HSET", "cq:{q}:config", "failed_max_items", most)
+    await queue.fail(await _claims(queue, "ab"), "no", permanent=True)
+    await queue.enqueue_many([NewItem(text, deadline=1.0) for text in "cd"])
+    await queue.enqueue("e")
+    assert texts(await queue.claim(9, wait=0)) == ["e"]
+    kept = max(math.floor(float(most)), 1)
+    assert await lengths(queue) == Lengths(busy=1, failed=kept)
+    assert (await queue.stats())["failed"] == 4

@@ -88,7 +88,7 @@ local function put_failed(q, policy, item)
   note_size(q, #envelope)
   redis.call('HSET', q.failed_items, field, envelope)
   redis.call('ZADD', q.failed, q.now, field)
-  local over = policy.max_failed and redis.call('ZCARD', q.failed) - policy.max_failed or 0
+  local over = policy.max_failed and redis.call('ZCARD', q.failed) - math.floor(policy.max_failed) or 0
   over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
   if over > 0 and (q.over_bytes or 0) > -FREED_BYTES then
     for _, oldest in ipairs(redis.call('ZRANGE', q.failed, 0, over - 1)) do remove_over(q, oldest) end

@@ -97,3 +97,16 @@ async def test_a_limit_of_failed_items_that_is_no_whole_number_is_rounded_down(
     kept = max(math.floor(float(most)), 1)
     assert await lengths(queue) == Lengths(busy=1, failed=kept)
     assert (await queue.stats())["failed"] == 4
+
+
+@pytest.mark.frozen_clock(True)
+@pytest.mark.parametrize("end", ["-1", "-inf", "+inf", "1e17"])
+async def test_a_lease_that_no_script_has_written_ends(
+    server: Server, queue: ReliableQueue, end: str
+) -> None:
+    (held,) = await _claims(queue, "a")
+    server.call("ZADD", "cq:{q}:leases", end, held.token)
+    await queue.reap()
+    await move_clock(queue, 31)
+    await queue.reap()
+    assert await lengths(queue) == Lengths(main=1)

@@ -10,7 +10,7 @@
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
-local page = redis.call('ZRANGEBYSCORE', q.leases, 0, q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
+local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
 local began_before = (q.server_since or number_in(q.seen[13], 0, q.now)) + policy.expiry + 1000

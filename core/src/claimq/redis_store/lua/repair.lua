@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   a lease, leases without an end, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
@@ -36,6 +36,10 @@ if worker then
     if not redis.call('ZSCORE', leases, token) then without_lease[#without_lease + 1] = token end
   end)
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
+end
+-- Leases that end later than any that a script gives.
+for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. whole(q.now + LONGEST_LEASE_MS), '+inf', 'LIMIT', 0, limit + 1)) do
+  if token ~= KEEPER then without_lease[#without_lease + 1] = token end
 end
 local has_lost_keeper = redis.call('ZCARD', leases) + #without_lease > 0 and not redis.call('ZSCORE', leases, KEEPER)
 local failed, ring = check_failed(q, limit), check_ring(q, limit)

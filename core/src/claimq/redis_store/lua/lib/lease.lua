@@ -7,7 +7,7 @@ local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, 0, q.expired_by) > 0
+  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', q.expired_by) > 0
   local look_at = tonumber(redis.call('ZRANGE', q.present, 0, 0, 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
   elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time

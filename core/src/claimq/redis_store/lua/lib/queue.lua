@@ -116,7 +116,8 @@ local function setting(text, default, least, most)
   if not value or value ~= value then return default end
   return math.max(least, math.min(value, most))
 end
-local function lease_ms(text) return math.floor(setting(text, 30000, 1, 604800000)) end
+local LONGEST_LEASE_MS = 604800000
+local function lease_ms(text) return math.floor(setting(text, 30000, 1, LONGEST_LEASE_MS)) end
 
 -- Type checks: each refuses the call with WRONGTYPE if the key exists and is of another type. They come before the first write of a script.
 local function expect_list(key) redis.call('LLEN', key) end

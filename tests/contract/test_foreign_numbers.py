@@ -100,6 +100,30 @@ async def test_a_limit_of_failed_items_that_is_no_whole_number_is_rounded_down(
 
 
 @pytest.mark.frozen_clock(True)
+@pytest.mark.parametrize("place", ["18446744073709551616", "-1", "1.5", "1e400", "nan", "x"])
+async def test_a_repair_goes_on_wherever_the_last_one_is_said_to_have_ended(
+    server: Server, queue: ReliableQueue, place: str
+) -> None:
+    """Its places in the keys of the queue are fields of stats."""
+    await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(1_000)])
+    await queue.enqueue_many([NewItem("x", client=f"d{n}") for n in range(500)])
+    (held,) = await queue.claim(wait=0)
+    server.call("ZREM", "cq:{q}:leases", held.token)
+    server.call("HSET", "cq:{q}:failed:items", "a", "body")
+    server.call("ZADD", "cq:{q}:failed", 1, "b")
+    server.call("ZADD", "cq:{q}:claims", 1, "1 1 nonce w9")
+    fields = ("cursor", "call", "failed_rank", "failed_cursor", "heads")
+    words = [word for field in fields for word in (f"repair_{field}", place)]
+    server.call("HSET", STATS, "client_items", 7, "repair_worker", "w1", *words)
+    server.call("HSET", STATS, "repair_clients", f"{place} 1 1 1")
+    for _ in range(5):
+        await queue.reap()
+    assert verdicts(await queue.renew(held)) == ["renewed"]
+    assert await lengths(queue) == Lengths(main=1_499, busy=1, failed=1)
+    assert server.call("ZCARD", "cq:{q}:claims") == 1
+
+
+@pytest.mark.frozen_clock(True)
 @pytest.mark.parametrize("end", ["-1", "-inf", "+inf", "1e17"])
 async def test_a_lease_that_no_script_has_written_ends(
     server: Server, queue: ReliableQueue, end: str
@@ -110,3 +134,45 @@ async def test_a_lease_that_no_script_has_written_ends(
     await move_clock(queue, 31)
     await queue.reap()
     assert await lengths(queue) == Lengths(main=1)
+
+
+async def test_a_claim_call_of_more_items_than_a_call_claims_does_not_stop_a_repair(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await _claims(queue, "a")
+    server.call("ZADD", "cq:{q}:claims", 1, "1 1000000 nonce w1")
+    server.call("ZADD", "cq:{q}:claims", *(word for n in range(600) for word in (2, f"{n} 1 nonce w1")))
+    for _ in range(8):
+        await queue.reap()
+    assert server.call("ZCARD", "cq:{q}:claims") == 1
+
+
+async def test_a_cursor_of_exclusive_keys_that_is_none_begins_again(
+    server: Server, queue: ReliableQueue
+) -> None:
+    server.call("HSET", STATS, "exclusive_cursor", "18446744073709551616")
+    for start in range(0, 64, 16):
+        await queue.enqueue_many([NewItem("x", exclusive_key=f"k{n}") for n in range(start, start + 16)])
+        await queue.done(await queue.claim(16, wait=0))
+    keys = server.call("HLEN", "cq:{q}:exclusive")
+    assert isinstance(keys, int)
+    assert keys < 40
+
+
+async def test_a_kept_reply_that_no_script_has_written_does_not_stop_its_lane(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.done(await _claims(queue, "a"))
+    (calls,) = (key for key in _keys(server) if key.startswith("cq:{q}:calls:"))
+    lanes = server.call("HKEYS", calls)
+    assert isinstance(lanes, list)
+    for lane in lanes:
+        assert isinstance(lane, bytes)
+        server.call("HSET", calls, lane, "?")
+    assert verdicts(await queue.done(await _claims(queue, "b"))) == ["done"]
+
+
+def _keys(server: Server) -> list[str]:
+    keys = server.call("KEYS", "cq:*")
+    assert isinstance(keys, list)
+    return [key.decode() for key in keys if isinstance(key, bytes)]

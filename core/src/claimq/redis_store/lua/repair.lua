@@ -23,14 +23,14 @@ local expiry = lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms'))
 expect_zset(leases)
 
 -- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.
-local rank_of_page = tonumber(at[3]) or 0
+local rank_of_page = rank_in(at[3])
 local page = redis.call('ZRANGE', claims, rank_of_page, rank_of_page + limit - 1, 'WITHSCORES')
 local ended, _, looked = look_through(q, page, false)
 local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + looked - #ended
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
-local worker, cursor, without_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], rank and at[2] or '0', {}
+local worker, cursor, without_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], cursor_in(rank and at[2]), {}
 if worker then
   cursor = scan(q, q.base .. 'busy:' .. worker, cursor, limit, function(token)
     if not redis.call('ZSCORE', leases, token) then without_lease[#without_lease + 1] = token end

@@ -11,7 +11,7 @@ local function kept_reply(q)
   local number, refreshed, reply_at = string.match(last, '^(%d+) (%d+) ()')
   q.refreshed = refreshed
   if number == ARGV[3] then return string.sub(last, reply_at) end
-  if tonumber(number) > tonumber(ARGV[3]) then return 'STALE' end
+  if number and tonumber(number) > tonumber(ARGV[3]) then return 'STALE' end
   return nil
 end
 

@@ -10,7 +10,7 @@ local function look_through(q, page, stop_at_live)
       local busy = q.base .. 'busy:' .. worker
       held[busy] = held[busy] or redis.call('HLEN', busy)
       if held[busy] > 0 then
-        for n = 0, tonumber(count) - 1 do
+        for n = 0, math.min(tonumber(count), CALL_ITEMS) - 1 do
           tokens = tokens + 1
           if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2 end
           if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n) .. '.' .. nonce) == 1 then live = true; break end

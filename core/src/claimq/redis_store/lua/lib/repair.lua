@@ -1,5 +1,9 @@
 -- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
 
+-- Where the last call ended, by fields of stats, which any client may have set.
+local function rank_in(text) return math.floor(number_in(text, 0, LAST_NUMBER)) end
+local function cursor_in(text) return text and #text < 20 and string.match(text, '^%d+$') or '0' end
+
 -- Goes on scanning a hash at a cursor, for about `count` fields; the cursor where it ended ('0': at the end). Without their values: a step of Valkey 9
 -- returns seven fields or more. Redis before 7.4 and Valkey 7 return values in any case, so there it ends when there is no more room, or after `count` steps:
 -- a hash that has lost most of its fields is not always made smaller, and a step may find none.
@@ -23,7 +27,7 @@ end
 local function check_failed(q, limit)
   local failed, stored, found = q.failed, q.failed_items, {bodies = {}, places = {}}
   local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
-  found.rank, found.cursor = tonumber(at[1]) or 0, at[2] or '0'
+  found.rank, found.cursor = rank_in(at[1]), cursor_in(at[2])
   local page = redis.call('ZRANGE', failed, found.rank, found.rank + limit - 1)
   for _, name in ipairs(page) do
     if redis.call('HEXISTS', stored, name) == 0 then found.places[#found.places + 1] = name end
@@ -55,7 +59,7 @@ local function count_clients(q, found, has_all)
   for i = 7, 10 do gone = gone + (tonumber(at[i]) or 0) end
   local cursor, counted, came_before, gone_before = string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
   for i = 2, 6 do came = came + (tonumber(at[i]) or 0) end
-  local page = redis.pcall('ZSCAN', q.heads, cursor or '0', 'COUNT', COUNTED_CLIENTS)
+  local page = redis.pcall('ZSCAN', q.heads, cursor_in(cursor), 'COUNT', COUNTED_CLIENTS)
   if page.err then return end  -- an earlier release's users may not run it
   local items = tonumber(counted) or 0
   for i = 1, #page[2], 2 do
@@ -78,7 +82,7 @@ end
 -- looked at, their items are counted in steps, and the ring is looked at only if it is too short and has no more than 10,000.
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
-  local size, at = redis.call('LLEN', clients), tonumber(redis.call('HGET', q.stats, 'repair_heads')) or 0
+  local size, at = redis.call('LLEN', clients), rank_in(redis.call('HGET', q.stats, 'repair_heads'))
   found.at, found.next_at = at, 0
   local known = redis.call('ZCARD', heads) + (q.main_in_ring and 1 or 0)
   if size > 1000 then

@@ -2,7 +2,8 @@
 
 import pytest
 
-from claimq import NewItem, ReliableQueue
+from claimq import NewItem, ReliableQueue, State
+from testkit.clock import move_clock
 from testkit.looking import texts
 from testkit.script_calls import claim_once, run
 from testkit.server import Server
@@ -143,3 +144,38 @@ def _length(server: Server, part: str) -> int:
     length = server.call("LLEN" if part == "clients" else "ZCARD", f"cq:{{q}}:{part}")
     assert isinstance(length, int)
     return length
+
+
+@pytest.mark.parametrize("way", ["enqueue", "requeue", "due"])
+async def test_a_client_whose_ring_and_index_are_lost_returns_with_its_next_item(
+    queue: ReliableQueue, server: Server, way: str
+) -> None:
+    """Nothing else names its list. No command of the documented rights lists the keys of a queue."""
+    await queue.enqueue_many([NewItem(text, client="ann") for text in "abc"])
+    (claim,) = await queue.claim(1, wait=0)
+    await queue.enqueue("d", client="ann", delay=5)
+    await queue.enqueue("e", client="bob")
+    server.call("DEL", "cq:{q}:clients", "cq:{q}:heads")
+    await queue.enqueue("f", client="bob")
+    if way == "enqueue":
+        await queue.enqueue("g", client="ann")
+    if way == "requeue":
+        await queue.requeue(claim)
+    if way == "due":
+        await move_clock(queue, 6)
+    for _ in range(2):
+        await queue.reap()
+    new = {"enqueue": "g", "requeue": "a", "due": "d"}[way]
+    assert sorted(texts(await queue.claim(9, wait=0))) == sorted(f"bcef{new}")
+    assert await queue.length() == 0
+
+
+async def test_a_lost_index_alone_is_made_again_and_no_client_is_in_the_ring_twice(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=client) for client in "aabb"])
+    server.call("DEL", "cq:{q}:heads")
+    for client in "ab":
+        await queue.enqueue("x", client=client)
+        await queue.reap()
+    assert (_length(server, "clients"), _length(server, "heads")) == (2, 2)

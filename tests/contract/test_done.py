@@ -6,6 +6,8 @@ import claimq
 from claimq import Claim, ReliableQueue, State
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.script_calls import call as call_script
+from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -157,3 +159,35 @@ async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
     assert stats.get("done", 0) == (2 if script == "done" else 0)
     assert stats.get("fails", 0) == (2 if script == "give_back" else 0)
     assert sum((await queue.lengths()).values()) == (1 if script == "done" else 3)
+
+
+@pytest.mark.parametrize("script", ["done", "done_claim"])
+async def test_an_item_that_leaves_busy_without_a_lease_is_done(
+    server: Server, queue: ReliableQueue, script: str
+) -> None:
+    """Its lease was lost. What remains in busy is not called lost either: that claim is still the one."""
+    one, two, three = await held(queue)
+    server.call("ZREM", "cq:{q}:leases", one.token, two.token)
+    tokens = ["w1/1.AAAAAAAA", one.token, two.token, one.token, three.token]
+    if script == "done":
+        outcomes = await call_script(queue, "done", 1, "w1", len(tokens), *tokens)
+    else:
+        known = server.call("HGET", "cq:{q}:stats", "incarnation")
+        words = ("w1", 1, "nonce-12", known, 1, "w1", len(tokens), *tokens)
+        outcomes = await call_script(queue, "done_claim", *words)
+    assert outcomes[1].decode().split()[-5:] == ["lost", "done", "done", "lost", "done"]
+    assert await lengths(queue) == Lengths()
+    assert server.call("HLEN", "cq:{q}:busy:w1") == 0
+    stats = await queue.stats()
+    assert (stats["done"], stats["lost"]) == (3, 2)
+
+
+async def test_after_a_loss_of_leases_busy_is_counted_right_from_the_next_claim(
+    server: Server, queue: ReliableQueue
+) -> None:
+    (one,) = await held(queue, "a")
+    await queue.enqueue("b")
+    server.call("DEL", "cq:{q}:leases")
+    known = server.call("HGET", "cq:{q}:stats", "incarnation")
+    await call_script(queue, "done_claim", "w1", 1, "nonce-12", known, 1, "w1", 1, one.token)
+    assert await lengths(queue) == Lengths(busy=1)

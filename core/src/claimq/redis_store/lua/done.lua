@@ -12,6 +12,7 @@ if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q,
 local groups = read_claims(q, 4)
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
+for _, group in ipairs(groups) do expect_hash(group.busy) end
 local verdicts, lost = end_held(q, groups)
 if lost == #verdicts then return {'OK', verdict_text(verdicts, left)} end
 close(q, {done = #verdicts - lost, lost = lost})

@@ -16,7 +16,6 @@ if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
 local c = before_claim(q, worker)
-check_permission(q.base, 'ZMSCORE')
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 if q.seen[HAS_EXCLUSIVE] then  -- the keys of the items that are done are free

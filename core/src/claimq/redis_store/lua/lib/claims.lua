@@ -79,27 +79,19 @@ local function verdict_text(verdicts, left)
   return left == 0 and text or text .. string.rep(' later', left)
 end
 
--- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all
--- are removed at once; the leases are read only if some were not there, to learn which.
+-- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all are
+-- removed at once; one by one only if some had no lease: then their items in busy say which of them were held.
 local function end_held(q, groups)
-  local verdicts, lost, seen, leased = {}, 0, nil, q.leases
-  redis.call('ZCARD', leased)  -- or WRONGTYPE
-  check_permission(q.base, 'ZMSCORE')
-  if #groups > 1 then for _, group in ipairs(groups) do redis.call('HLEN', group.busy) end end
-  for g = 1, #groups do
-    local group, before = groups[g], #verdicts
-    local tokens = group.tokens
-    local ended, leases = #tokens > 0 and redis.call('HDEL', group.busy, unpack(tokens)) or 0, nil
-    if ended < #tokens then leases, seen = redis.call('ZMSCORE', leased, unpack(tokens)), seen or {} end
+  local verdicts, lost = {}, 0
+  for _, group in ipairs(groups) do
+    local busy, tokens, before = group.busy, group.tokens, #verdicts
+    local are_leased = #tokens > 0 and redis.call('ZREM', q.leases, unpack(tokens)) == #tokens
+    if are_leased then redis.call('HDEL', busy, unpack(tokens)) end
     for i = 1, #tokens do
       local verdict = 'done'
-      if leases then
-        if not leases[i] or seen[tokens[i]] then verdict, lost = 'lost', lost + 1 end
-        seen[tokens[i]] = true
-      end
+      if not are_leased and redis.call('HDEL', busy, tokens[i]) == 0 then verdict, lost = 'lost', lost + 1 end
       verdicts[before + i] = verdict
     end
-    if ended > 0 then redis.call('ZREM', leased, unpack(tokens)) end
   end
   return verdicts, lost
 end

@@ -314,3 +314,18 @@ def _info(server: Server, section: str) -> str:
     text = server.call("INFO", section)
     assert isinstance(text, bytes)
     return text.decode()
+
+
+async def test_an_item_of_a_worker_that_is_not_known_any_more_returns(
+    server: Server, queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    """The log of claim calls names its worker."""
+    await held(other_worker, "a")
+    server.call("DEL", "cq:{q}:leases", "cq:{q}:workers")
+    await queue.enqueue("b")
+    await queue.done(await queue.claim(wait=0))
+    for _ in range(4):
+        await queue.reap()
+    await move_clock(queue, 31)
+    await queue.reap()
+    assert await waiting(queue) == ["a"]

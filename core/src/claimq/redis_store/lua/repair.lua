@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, leases without an end, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   a lease, workers that hold claims and are not known, leases without an end, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
@@ -25,7 +25,11 @@ expect_zset(leases)
 -- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.
 local rank_of_page = rank_in(at[3])
 local page = redis.call('ZRANGE', claims, rank_of_page, rank_of_page + limit - 1, 'WITHSCORES')
-local ended, _, looked = look_through(q, page, false)
+local ended, _, looked, held = look_through(q, page, false)
+local unknown = {}
+for name, count in pairs(held) do
+  if count > 0 and not redis.call('ZSCORE', workers, name) then unknown[#unknown + 1] = name end
+end
 local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + looked - #ended
 
 -- Items in busy without a lease, one worker's hash after the other.
@@ -53,6 +57,7 @@ local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. 
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
+for _, name in ipairs(unknown) do redis.call('ZADD', workers, whole(q.now), name) end
 if has_lost_keeper then redis.call('ZADD', leases, '+inf', KEEPER) end
 for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
@@ -65,7 +70,7 @@ if adopted then
   note_size(q, #adopted)
 end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
-  + (has_lost_keeper and 1 or 0)
+  + (has_lost_keeper and 1 or 0) + #unknown
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or #without_lease + repaired_count > 0 then
   close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})

@@ -1,6 +1,6 @@
 -- The log of claim calls: a sorted set of "FIRST COUNT NONCE WORKER" by the instant of the call. Calls that have ended stay in it until repair
 -- forgets them. Looks through a page of it (members and scores) and returns the ended ones, the instant of the first other one (or nil), and
--- how many it looked at: it stops when it has looked at 2,000 tokens, and takes the call that it stops at for a live one.
+-- how many it looked at, and how many items in busy each of their workers has: it stops when it has looked at 2,000 tokens, and takes the call that it stops at for a live one.
 local function look_through(q, page, stop_at_live)
   local ended, live_at, tokens, held = {}, nil, 0, {}
   for i = 1, #page, 2 do
@@ -8,11 +8,11 @@ local function look_through(q, page, stop_at_live)
     local live = false
     if first then  -- a member of another form is not from these scripts, and counts as ended
       local busy = q.base .. 'busy:' .. worker
-      held[busy] = held[busy] or redis.call('HLEN', busy)
-      if held[busy] > 0 then
+      held[worker] = held[worker] or redis.call('HLEN', busy)
+      if held[worker] > 0 then
         for n = 0, math.min(tonumber(count), CALL_ITEMS) - 1 do
           tokens = tokens + 1
-          if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2 end
+          if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2, held end
           if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n) .. '.' .. nonce) == 1 then live = true; break end
         end
       end
@@ -22,5 +22,5 @@ local function look_through(q, page, stop_at_live)
       if stop_at_live then break end
     else ended[#ended + 1] = page[i] end
   end
-  return ended, live_at, #page / 2
+  return ended, live_at, #page / 2, held
 end

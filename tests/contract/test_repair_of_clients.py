@@ -179,3 +179,22 @@ async def test_a_lost_index_alone_is_made_again_and_no_client_is_in_the_ring_twi
         await queue.enqueue("x", client=client)
         await queue.reap()
     assert (_length(server, "clients"), _length(server, "heads")) == (2, 2)
+
+
+@pytest.mark.parametrize("verb", ["flush", "delete"])
+async def test_clients_that_the_ring_has_lost_are_removed_with_the_others(
+    queue: ReliableQueue, server: Server, verb: str
+) -> None:
+    for begin in range(0, 1200, 600):
+        items = [
+            NewItem("x", client=f"c{n}", priority="low" if n % 2 else "normal")
+            for n in range(begin, begin + 600)
+        ]
+        await queue.enqueue_many(items)
+    server.call("DEL", "cq:{q}:clients")
+    await queue.enqueue("x", client="late")
+    removed = await (queue.flush() if verb == "flush" else queue.delete())
+    assert removed is not None
+    assert removed[State.MAIN] == 1201
+    assert server.call("KEYS", "cq:{q}:main*") == server.call("KEYS", "cq:{q}:low*") == []
+    assert await queue.length() == 0

@@ -9,6 +9,19 @@ local function size_or_0(reply) return type(reply) == 'number' and reply or 0 en
 -- Adds the bytes that the server frees at once with a key of so many items; it frees those of more than 64 parts in the background.
 local function free_key(q, plan, count) plan.freed = plan.freed + math.min(count, 64) * q.largest end
 
+-- The next clients of the ring (`size` of them) and, behind its last, those that it has lost; whether these are all.
+local function next_clients(q, ring)
+  local turn, next_ones, known = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), {}, {}
+  for i = #turn, 1, -1 do next_ones[#next_ones + 1], known[turn[i]] = turn[i], true end
+  next_ones.size = #turn
+  local heads = redis.pcall('ZRANGE', q.heads, 0, FLUSH_CLIENTS)
+  next_ones.has_all = #turn == ring and (heads.err or #heads <= FLUSH_CLIENTS)
+  for _, client in ipairs(#turn == ring and heads or {}) do
+    if not known[client] then next_ones[#next_ones + 1] = client end
+  end
+  return next_ones
+end
+
 -- What this call removes: claims {busy, token}, clients, keys; the count of items in each state; whether nothing is left after it. Reads only.
 local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
@@ -22,17 +35,18 @@ local function plan_flush(q)
     plan.claims[#plan.claims + 1] = {busy = busy, token = token}
     plan.freed = plan.freed + size_or_0(redis.pcall('HSTRLEN', busy, token))
   end
-  local turn, of_clients = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), 0
-  for i = #turn, 1, -1 do
+  local turn, of_clients = next_clients(q, ring), 0
+  for i, client in ipairs(turn) do
     if plan.freed >= FREED_BYTES then break end
-    plan.clients[#plan.clients + 1] = turn[i]
-    for _, list in ipairs(turn[i] ~= '-' and lists_of(q, turn[i]) or {}) do
+    plan.clients[i] = client
+    for _, list in ipairs(client ~= '-' and lists_of(q, client) or {}) do
       local length = size_or_0(redis.pcall('LLEN', list))
       of_clients = of_clients + length
       free_key(q, plan, length)
     end
   end
-  local has_all_clients = #plan.clients == ring
+  local has_all_clients = turn.has_all and #plan.clients == #turn
+  plan.turns = math.min(#plan.clients, turn.size)
   plan.is_last = #plan.claims == held and has_all_clients
   plan.of_clients = has_all_clients and q.client_items or of_clients
   plan.counts[1], plan.counts[2] = plan.of_clients, #plan.claims
@@ -63,7 +77,7 @@ local function flush(q, plan)
       if not plan.is_last then redis.call('ZREM', q.heads, client) end
     else redis.call('HSET', q.stats, 'main_in_ring', '0') end
   end
-  if #plan.clients > 0 then redis.call('LTRIM', q.clients, 0, -(#plan.clients + 1)) end
+  if plan.turns > 0 then redis.call('LTRIM', q.clients, 0, -(plan.turns + 1)) end
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
     for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end

@@ -110,3 +110,23 @@ async def test_a_client_of_other_characters_breaks_no_search(server: Server, que
     assert (await queue.find("there")) is not None
     assert await queue.find("absent") is None
     assert (await queue.memory_usage()).queue_bytes > 0
+
+
+@pytest.mark.parametrize("others", [0, 5, 1200])
+async def test_peek_has_each_item_once_while_its_client_is_in_the_ring_twice(
+    server: Server, queue: ReliableQueue, others: int
+) -> None:
+    for start in range(0, others, 600):
+        await queue.enqueue_many(
+            [NewItem(f"o{n}", client=f"c{n}") for n in range(start, min(start + 600, others))]
+        )
+    await queue.enqueue_many([NewItem(f"a{n}", client="ann") for n in range(3)])
+    server.call("LPUSH", "cq:{q}:clients", "ann")
+    for count in (1, 2, others + 1, others + 2, others + 9):
+        found = await waiting_of(queue, count)
+        assert len(set(found)) == len(found) == min(count, others + 3)
+    assert set(await waiting_of(queue, others + 9)) == {"a0", "a1", "a2", *(f"o{n}" for n in range(others))}
+
+
+async def waiting_of(queue: ReliableQueue, count: int) -> list[str]:
+    return texts(await queue.peek(count))

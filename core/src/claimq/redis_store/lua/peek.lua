@@ -12,6 +12,7 @@ local skip, round, place, is_empty_turn = string.match(ARGV[1], '^(%d+) ?(%d*) ?
 local count, got = count_of(ARGV[2], 1), {}
 skip = tonumber(skip)
 local ring_size = redis.call('LLEN', q.clients)
+local known = {}  -- clients of this turn: one may be in the ring twice
 
 -- Adds an item; whether there is room for another. depth: how many items stand before it in its list.
 local function add(envelope, depth)
@@ -41,8 +42,8 @@ end
 local function go_over()
   local names, found = turn(place, PLACES), false
   for i, client in ipairs(names) do
-    local is_there = count_in(q, client) > round
-    found, place = found or is_there, place + 1
+    local is_there = not known[client] and count_in(q, client) > round
+    known[client], found, place = true, found or is_there, place + 1
     if is_there and skip > 0 then skip = skip - 1
     elseif is_there and not add(item_at(client, round), round) then break end
   end
@@ -64,11 +65,13 @@ if round ~= '' or ring_size > CALL_ITEMS and skip + count > ring_size then
 end
 if skip + count <= ring_size then  -- each client in the ring has an item, unless its list was removed
   for i, client in ipairs(turn(skip, count)) do
-    local envelope = item_at(client, 0)
+    local envelope = not known[client] and item_at(client, 0)
     if not envelope then  -- from here on places of the ring are counted, not items
       round, place, skip = 0, skip + i - 1, 0
+      if place > 0 then is_empty_turn = '0' end
       return go_over()
     end
+    known[client] = true
     if not add(envelope, 0) then break end
   end
   return reply_after(skip)
@@ -76,7 +79,8 @@ end
 
 local ring, longest = {}, 0
 for _, client in ipairs(turn(0, ring_size + 1)) do
-  local length = count_in(q, client)
+  local length = known[client] and 0 or count_in(q, client)
+  known[client] = true
   if length > 0 then ring[#ring + 1] = {client = client, length = length} end
   longest = math.max(longest, length)
 end

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from claimq import Claim, NewItem, ReliableQueue, Verdict
+from claimq import Claim, NewItem, ReliableQueue, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
 from testkit.script_calls import call
@@ -176,3 +176,32 @@ def _keys(server: Server) -> list[str]:
     keys = server.call("KEYS", "cq:*")
     assert isinstance(keys, list)
     return [key.decode() for key in keys if isinstance(key, bytes)]
+
+
+@pytest.mark.parametrize(("score", "instant"), [("inf", 2**53 / 1000), ("1e300", 2**53 / 1000), ("-inf", 0)])
+async def test_an_instant_that_is_no_number_of_milliseconds_is_the_first_or_the_last_one(
+    server: Server, queue: ReliableQueue, score: str, instant: float
+) -> None:
+    await queue.enqueue("d", delay=60)
+    await queue.enqueue_many(["f", "b"])
+    failed, busy = await queue.claim(2, wait=0)
+    await queue.fail(failed, "no", permanent=True)
+    for key, member in (("failed", failed.item.id), ("workers", "w1")):
+        server.call("ZADD", f"cq:{{q}}:{key}", score, member)
+    server.call("ZADD", "cq:{q}:leases", score.replace("inf", "1e300"), busy.token)
+    server.call("ZADD", "cq:{q}:delayed", score, *_members(server, "delayed"))
+    (one,), (two,) = await queue.items(State.DELAYED), await queue.items(State.BUSY)
+    (three,), (worker,) = await queue.items(State.FAILED), await queue.workers()
+    assert (one.due_at, two.lease_until, three.failed_at, worker.last_seen_at) == (instant,) * 4
+
+
+async def test_a_counter_that_is_none_is_read_as_none(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue("a")
+    server.call("HSET", STATS, "adopted", "many", "seq", "1.5")
+    assert ((await queue.stats())["adopted"], (await queue.snapshot()).seq) == (0, 0)
+
+
+def _members(server: Server, part: str) -> list[bytes]:
+    members = server.call("ZRANGE", f"cq:{{q}}:{part}", 0, -1)
+    assert isinstance(members, list)
+    return [member for member in members if isinstance(member, bytes)]

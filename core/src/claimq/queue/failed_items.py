@@ -14,7 +14,7 @@ from claimq.codec import read_envelope
 from claimq.errors import StoreFull, StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
-from claimq.queue.queue_part import QueuePart
+from claimq.queue.queue_part import QueuePart, instant_ms
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
@@ -325,7 +325,7 @@ def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
         read_envelope(envelope),
         State.FAILED,
         name=name.decode("utf-8", "replace"),
-        failed_at=float(failed_at) / 1000,
+        failed_at=instant_ms(failed_at) / 1000,
     )
 
 

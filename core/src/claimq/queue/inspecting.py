@@ -11,12 +11,11 @@ from claimq.arguments import choice, is_page, text
 from claimq.codec import check_name, read_envelope
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems, read_fields
-from claimq.queue.queue_part import seconds_until
+from claimq.queue.queue_part import instant_ms, seconds_until
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
 _STRETCH = 1000
-_LAST_MS = 2**53
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
 
@@ -53,10 +52,10 @@ class Inspecting(FailedItems):
         stats = read_fields(reply[11:])
         return Snapshot(
             now=now / 1000,
-            seq=int(stats.get("seq", 0)),
+            seq=_counter(stats.get("seq")),
             lengths=lengths,
             ages=ages,
-            counters={name: int(stats.get(name, 0)) for name in COUNTERS},
+            counters={name: _counter(stats.get(name)) for name in COUNTERS},
             next_due_in=seconds_until(reply[8], now),
             paused=bool(reply[9]),
             due_soon=int(reply[10]),
@@ -156,7 +155,7 @@ class Inspecting(FailedItems):
     def _located(
         state: State, name: bytes, score: bytes, raw: bytes, claimed: Mapping[str, float]
     ) -> Located:
-        at = float(score) / 1000
+        at = instant_ms(score) / 1000
         token = name.decode("utf-8", "replace")
         if state is State.DELAYED:
             return Located(read_envelope(raw), state, due_at=at)
@@ -236,7 +235,7 @@ class Inspecting(FailedItems):
             rows = await self._connection.run("workers", [self._keys.main], [skip, BATCH])
             for raw, seen, held in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
                 name = raw.decode("utf-8", "replace")
-                found[name] = WorkerInfo(name, held, float(seen) / 1000)
+                found[name] = WorkerInfo(name, held, instant_ms(seen) / 1000)
             if len(rows) < 3 * BATCH:
                 break
         return sorted(found.values(), key=lambda info: (-info.busy, info.worker))
@@ -286,8 +285,15 @@ def _state(state: State | str) -> State:
 
 
 def _ms(raw: bytes | str) -> int | None:
-    """An instant in ms. A score that another Redis client stored may be infinite: that is the first or the last one."""
-    return int(min(max(float(raw), 0), _LAST_MS)) if raw else None
+    return int(instant_ms(raw)) if raw else None
+
+
+def _counter(text: str | None) -> int:
+    """A field of stats; 0 if it is missing, or no whole number: another Redis client may have set it."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
 
 
 def _age(now: int, since: bytes | str) -> float | None:

@@ -18,6 +18,7 @@ from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 
 P = TypeVar("P", bound="QueuePart")
+_LAST_MS = 2**53
 
 
 class QueuePart:
@@ -107,6 +108,12 @@ def with_operations_of(kind: type[P], queue: QueuePart) -> P:
     part = kind.__new__(kind)
     part.__dict__ = queue.__dict__
     return part
+
+
+def instant_ms(score: bytes | str) -> float:
+    """A score that is an instant, in ms. One that another Redis client stored may be infinite: that is the first or the
+    last one."""
+    return min(max(float(score), 0), _LAST_MS)
 
 
 def seconds_until(due: bytes | str, now: int) -> float | None:

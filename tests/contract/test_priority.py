@@ -15,6 +15,7 @@ from claimq import (
     Reason,
     ReliableQueue,
     State,
+    StoreMisused,
     Verdict,
 )
 from claimq.queue.internals import internals
@@ -296,3 +297,18 @@ def _first(server: Server) -> bytes:
     reply = server.call("LINDEX", "cq:{q}:main", 0)
     assert isinstance(reply, bytes)
     return reply
+
+
+@pytest.mark.parametrize("client", ["ann", None])
+async def test_a_list_of_a_priority_that_is_none_refuses_the_claim_by_its_name(
+    queue: ReliableQueue, server: Server, client: str | None
+) -> None:
+    await queue.enqueue("x", client=client, priority="high")
+    await queue.enqueue("y", client=client)
+    list_ = "cq:{q}:high" + (f":{client}" if client else "")
+    server.call("DEL", list_)
+    server.call("SET", list_, "x")
+    with pytest.raises(StoreMisused, match="another type"):
+        await queue.claim(2, wait=0)
+    server.call("DEL", list_)
+    assert texts(await queue.claim(2, wait=0)) == ["y"]

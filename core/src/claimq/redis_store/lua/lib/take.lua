@@ -131,7 +131,9 @@ end
 -- On demand: few queues have levels.
 local function take_by_priority(q, client, want)
   local key = q.base .. 'levels'
-  local levels, got = read_levels(q, client, redis.call('HMGET', key, client)[1]), {}
+  local levels, wrong = read_levels(q, client, redis.call('HMGET', key, client)[1])
+  if not levels then error(wrong) end
+  local got = {}
   if #levels == 1 and want > 1 then return take_many(q, levels[1].list, want) end
   local count, before = levels.count, levels.count
   q.are_plain = false

@@ -327,6 +327,12 @@ async def flush(world: World) -> Call:
     return world.first.flush
 
 
+@scenario(STATS_AND_CALLS + "main leases delayed failed clients workers")
+async def flush_of_main(world: World) -> Call:
+    await _fill(world.first, "ann")
+    return world.first.flush
+
+
 @scenario(STATS_AND_CALLS + "main:ann clients heads levels")
 async def flush_client(world: World) -> Call:
     await _fill(world.first, "ann", "bob")

@@ -1,12 +1,15 @@
 """Numbers that another Redis client has written into a queue's counters, its clock or its policy: no item is lost."""
 
+import asyncio
 import math
 
 import pytest
 
+import claimq
 from claimq import Claim, NewItem, ReliableQueue, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
+from testkit.plugin import ServerFactory
 from testkit.script_calls import call
 from testkit.server import Server
 
@@ -205,3 +208,11 @@ def _members(server: Server, part: str) -> list[bytes]:
     members = server.call("ZRANGE", f"cq:{{q}}:{part}", 0, -1)
     assert isinstance(members, list)
     return [member for member in members if isinstance(member, bytes)]
+
+
+async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: ServerFactory) -> None:
+    """On a server of its own: to read the number of such a token took minutes."""
+    server = start_server()
+    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+        server.call("ZADD", "cq:{q}:leases", 1, f"w1/{'1' * 200_000}/", 1, "w1/2/")
+        assert (await store.queue("q", worker="w1").reap()).repaired == 2

@@ -210,6 +210,14 @@ def _members(server: Server, part: str) -> list[bytes]:
     return [member for member in members if isinstance(member, bytes)]
 
 
+async def test_an_enqueue_returns_a_sequence_number_of_many_digits(
+    server: Server, queue: ReliableQueue
+) -> None:
+    server.call("HSET", STATS, "seq", "300000000000000")
+    reply = await call(queue, "enqueue", 1, 0, "-", "", "id-", 1, 1, "payload")
+    assert reply[1].startswith(b"300000000000001 ")
+
+
 async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: ServerFactory) -> None:
     """On a server of its own: to read the number of such a token took minutes."""
     server = start_server()

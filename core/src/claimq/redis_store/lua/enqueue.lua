@@ -24,6 +24,6 @@ for _, q in ipairs(queues) do
   end
   reply[#reply + 1] = whole(waiting(q))
 end
-local text = queues[1].seq .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ') .. strictest(queues)
+local text = whole(queues[1].seq) .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ') .. strictest(queues)
 keep_reply(queues[1], text)
 return {'OK', text}

@@ -198,3 +198,20 @@ async def test_clients_that_the_ring_has_lost_are_removed_with_the_others(
     assert removed[State.MAIN] == 1201
     assert server.call("KEYS", "cq:{q}:main*") == server.call("KEYS", "cq:{q}:low*") == []
     assert await queue.length() == 0
+
+
+async def test_a_lost_ring_of_more_than_ten_thousand_clients_is_made_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """A repair reads a ring of up to 10,000 clients; to a longer one it adds clients that may be in it."""
+    for begin in range(0, 10_500, 500):
+        await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(begin, begin + 500)])
+    server.call("DEL", "cq:{q}:clients")
+    server.call("ZADD", "cq:{q}:heads", 1, "gone", 10**12 + 1, "gone-too")
+    await queue.enqueue("x", client="late")
+    for _ in range(50):
+        await run(queue, "repair", 256)
+    ring = server.call("LRANGE", "cq:{q}:clients", 0, -1)
+    assert isinstance(ring, list)
+    assert len(set(map(str, ring))) == _length(server, "heads") == 10_501
+    assert len(ring) <= 10_501 + 256

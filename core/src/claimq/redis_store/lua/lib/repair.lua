@@ -79,7 +79,9 @@ end
 
 -- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all. At most `limit`
 -- clients are to join or to be forgotten; what the lists hold is known once there are no more. Where there are more than 1,000 clients only `limit` heads are
--- looked at, their items are counted in steps, and the ring is looked at only if it is too short and has no more than 10,000.
+-- looked at, their items are counted in steps, and the ring is looked at only if it is too short. It is not read if it has more than 10,000: a client may
+-- then join it twice, which gives it more turns until its list is empty.
+local READ_RING = 10000
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
   local size, at = redis.call('LLEN', clients), rank_in(redis.call('HGET', q.stats, 'repair_heads'))
@@ -90,14 +92,14 @@ local function check_ring(q, limit)
     if found.most and q.client_items > found.most then found.items = found.most
     elseif found.least and q.client_items < found.least then found.items = found.least end
   end
-  if size > 10000 or (size > 1000 and size >= known) then return found end
+  if size > 1000 and size >= known then return found end
   local in_ring, items, are_few = {}, 0, size <= 1000 and known <= 1000
   local are_all = are_few
-  for _, client in ipairs(redis.call('LRANGE', clients, 0, -1)) do
+  for _, client in ipairs(size <= READ_RING and redis.call('LRANGE', clients, 0, -1) or {}) do
     if size <= 1000 and client ~= '-' and not in_ring[client] then items = items + count_in(q, client) end
     in_ring[client] = true
   end
-  found.lost_main = q.main_in_ring and not in_ring['-']
+  found.lost_main = size <= READ_RING and q.main_in_ring and not in_ring['-']
   local page = redis.call('ZRANGE', heads, are_few and 0 or at, are_few and -1 or at + limit - 1)
   for _, client in ipairs(page) do
     if not in_ring[client] then

@@ -88,6 +88,16 @@ async def test_a_counter_that_cannot_be_added_to_begins_again(
     assert [stats[name] for name in ("adopted", "failed", "fails", "lost", "requeued")] == [1, 1, 2, 1, 1]
 
 
+@pytest.mark.parametrize("total", ["inf", "nan", "1e300", "-7"])
+async def test_a_total_that_is_no_count_begins_again(
+    server: Server, queue: ReliableQueue, total: str
+) -> None:
+    server.call("HSET", STATS, "enqueued", total, "claimed", total, "done", total)
+    await queue.done(await _claims(queue, "ab"))
+    stats = await queue.stats()
+    assert [stats[name] for name in ("enqueued", "claimed", "done")] == [2, 2, 2]
+
+
 @pytest.mark.parametrize("most", ["1.5", "2.999", "0.1"])
 async def test_a_limit_of_failed_items_that_is_no_whole_number_is_rounded_down(
     server: Server, queue: ReliableQueue, most: str

@@ -236,8 +236,10 @@ local function close(q, counts)
   local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
     if more ~= 0 then
-      if totals[name] then known[#known + 1] = name; known[#known + 1] = whole(totals[name] + more)
       -- A counter that another client has set to anything else than a whole number begins again.
+      if totals[name] then
+        local total = totals[name] + more
+        known[#known + 1] = name; known[#known + 1] = whole(total >= more and total <= LAST_NUMBER and total or more)
       elseif type(redis.pcall('HINCRBY', stats, name, more)) == 'table' then redis.call('HSET', stats, name, whole(more)) end
     end
   end

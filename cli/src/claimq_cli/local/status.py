@@ -11,7 +11,7 @@ from typing import Any
 from claimq.model import ServerReport, Snapshot
 from claimq_cli.local.plan import WorkerSeen
 from claimq_spec.manifest import QueueSpec
-from claimq_spec.scaling import NOT_AUTO, Decision, Limit
+from claimq_spec.scaling import NOT_AUTO, Decision, Limit, ScalingRule
 
 _OF_MAXIMUM = (Limit.MAX_REPLICAS, Limit.LONG_ITEMS)
 
@@ -56,16 +56,20 @@ def status(seen: Observation) -> dict[str, Any]:
     """``conditions`` and ``redis`` of the status that the operator would write."""
     warnings = () if seen.report is None else seen.report.warnings
     return {
-        "conditions": [{"type": name, "status": str(value)} for name, value in _conditions(seen).items()],
+        "conditions": [
+            {"type": name, "status": "Unknown" if value is None else str(value)}
+            for name, value in _conditions(seen).items()
+        ],
         "redis": {"warnings": [f"{one.code}: {one.message}" for one in warnings]},
     }
 
 
-def _conditions(seen: Observation) -> dict[str, bool]:
+def _conditions(seen: Observation) -> dict[str, bool | None]:
+    """None: only the server could say so."""
     is_reachable = seen.snapshot is not None
     warnings = () if seen.report is None or not is_reachable else seen.report.warnings
     is_stalled = seen.is_misused or any(one.code == "Full" for one in warnings)
-    is_suspended = seen.spec.suspend or (seen.snapshot is not None and seen.snapshot.paused)
+    is_suspended = seen.spec.suspend or (None if seen.snapshot is None else seen.snapshot.paused)
     counts = seen.worker_counts
     has_workers = counts["desired"] == 0 or counts["ready"] > 0
     is_failing = any(one.waits_to_restart(seen.now) for one in seen.workers)
@@ -74,7 +78,7 @@ def _conditions(seen: Observation) -> dict[str, bool]:
         "RedisReachable": is_reachable,
         "WorkersAvailable": has_workers,
         "ScalingActive": seen.decision.rule not in NOT_AUTO,
-        "ScalingLimited": seen.limit is not None,
+        "ScalingLimited": None if seen.decision.rule is ScalingRule.UNKNOWN else seen.limit is not None,
         "Stalled": is_stalled,
         "Suspended": is_suspended,
     }

@@ -110,15 +110,15 @@ class Reconciler:
         server = await self._server.maintain(resource)
         observed = observe(context.cache, resource, server, self._refusal)
         planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
-        update_metrics(
-            context.metrics, observed, planned
-        )  # before requests that fail while the API server is down
+        # Before requests that fail while the API server is down.
+        update_metrics(context.metrics, observed, planned)
         failure: ClusterError | None = None
         try:
             await self._apply(planned, observed, loop.time())
             self._memory = planned.memory
         except ClusterError as error:
-            # Only requests for children may fail, as with a webhook that does not answer: the status goes on.
+            # Perhaps only requests for children fail, as with a webhook that does not answer: the status and the Events
+            # are written all the same, without the change of replicas, which was not applied.
             failure, planned = error, replace(planned, replicas=None)
         await self._write_status(planned.status, resource, loop.time())
         await emit_events(context, self._event_state, observed, planned, server.maintained)

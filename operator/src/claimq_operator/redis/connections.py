@@ -37,6 +37,8 @@ from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
 
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
+API_SECONDS = 15.0
+"""How long an API server that is down is not asked again for a Secret that is known. Each request takes as long."""
 REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
 _LARGEST_REPLY = 2 * 1024 * 1024
@@ -83,6 +85,8 @@ class RedisConnections:
         self._hosts = hosts
         self._certificates = Certificates(directory)
         self._secrets: dict[Key, tuple[float, Json]] = {}
+        self._not_read_before = float("-inf")
+        """Until when Secrets that are known are not read again, since the API server was down."""
         self._servers: dict[RedisSettings, SharedServer] = {}
         self._used: dict[Key, RedisSettings] = {}
         self._named: dict[Key, set[Key]] = {}
@@ -141,8 +145,9 @@ class RedisConnections:
     def _stored(self, key: Key, files: Mapping[str, bytes]) -> dict[str, str]:
         """Stores the queue's certificates as files. Raises ServerAccessError."""
         used = [settings for other, settings in self._used.items() if other[0] == key[0] and other != key]
+        others, former = {file for one in used for file in one.files}, self._used.get(key)
         try:
-            return self._certificates.paths(files, {file for one in used for file in one.files}, key[0])
+            return self._certificates.paths(files, others, key[0], former.files if former else ())
         except CertificateRejected as error:
             self._sweep()
             raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
@@ -193,7 +198,7 @@ class RedisConnections:
     async def _secret(self, namespace: str, name: str) -> Json:
         now = asyncio.get_running_loop().time()
         known = self._secrets.get((namespace, name))
-        if known is not None and now - known[0] < SECRET_SECONDS:
+        if known is not None and (now - known[0] < SECRET_SECONDS or now < self._not_read_before):
             return known[1]
         try:
             data = part(await self._cluster.get(SECRETS, namespace, name), "data")
@@ -208,6 +213,7 @@ class RedisConnections:
             message = f'the operator may not read the Secret "{name}"; grant it get on secrets in {namespace}'
             raise ServerAccessError(Fault("SecretForbidden", message, needs_action=True)) from error
         except ClusterUnavailable as error:
+            self._not_read_before = asyncio.get_running_loop().time() + API_SECONDS
             if known is not None:
                 return known[1]
             raise ServerAccessError(

@@ -33,8 +33,8 @@ class Limits:
     """How long a connection may last, from its opening to the last byte of the response."""
     metrics: int = 8
     """Responses with metrics that may be in progress at the same time; further ones wait."""
-    metrics_pause: float = 5.0
-    """How long metrics are served again, as a multiple of the time of rendering, which blocks the event loop."""
+    metrics_reuse_factor: float = 5.0
+    """Metrics are served again for so many times as long as rendering them took, which blocks the event loop."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class HttpServer:
         self._limits = limits or Limits()
         self._metrics_slots = asyncio.Semaphore(self._limits.metrics)
         self._rendered: tuple[float, _Response] | None = None
-        """The last metrics, and until when they are served."""
+        """Until when the last metrics are served, by the loop's clock, and the response with them."""
         self._open: dict[asyncio.StreamWriter, None] = {}  # in the order of opening
 
     async def serve(self, host: str, port: int) -> None:
@@ -140,7 +140,7 @@ class HttpServer:
         began = now()
         if self._rendered is None or began >= self._rendered[0]:
             response = self._render()
-            self._rendered = now() + self._limits.metrics_pause * (now() - began), response
+            self._rendered = now() + self._limits.metrics_reuse_factor * (now() - began), response
         return self._rendered[1]
 
     def _render(self) -> _Response:

@@ -8,7 +8,7 @@ TYPE = "Suspended"
 
 
 def suspended(view: View) -> Condition:
-    """True while no item can be claimed; Unknown while only the server could say so and cannot be used."""
+    """True while no item can be claimed. Unknown while the server cannot be used, unless ``spec.suspend`` is set."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is not None and spec.suspend:
         left = len(view.observed.pods)

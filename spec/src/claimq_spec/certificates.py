@@ -17,13 +17,12 @@ MAX_BYTES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
 """The maximum size of each file in bytes. The CA bundle of a Linux system has 220 KiB."""
 NAMESPACE_BYTES = 1024 * 1024
 """The maximum total size for all queues of one namespace; a file that several queues share counts once."""
-
-
-LARGE_BYTES = 8 * 1024 * 1024
-"""The size of all files above which a namespace may only store up to SMALL_BYTES. The volume in a pod has 16 MiB: the
-other half is for namespaces with few and small certificates, whatever others have stored.
+TOTAL_BYTES = 8 * 1024 * 1024
+"""When the files of all namespaces reach this size, a namespace may only store up to SMALL_NAMESPACE_BYTES in all. The
+volume in a pod has 16 MiB: the other half is for namespaces with few and small certificates.
 """
-SMALL_BYTES = 64 * 1024
+SMALL_NAMESPACE_BYTES = 64 * 1024
+"""The total size that a namespace may store in any case, until the volume is full."""
 _DIRECTORY = "claimq-certificates-"
 
 
@@ -43,11 +42,13 @@ class Certificates:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def paths(self, files: Mapping[str, bytes], others: Collection[str], namespace: str) -> dict[str, str]:
+    def paths(
+        self, files: Mapping[str, bytes], others: Collection[str], namespace: str, own: Collection[str] = ()
+    ) -> dict[str, str]:
         """Stores the entries of ``files`` whose names are in MAX_BYTES, and returns their paths by name.
 
-        ``others``: paths that other queues of the namespace use. Raises CertificateRejected; :meth:`sweep` then removes
-        what was stored.
+        ``others``: paths that other queues of the namespace use; ``own``: those that this queue has used so far. Raises
+        CertificateRejected; :meth:`sweep` then removes what was stored.
         """
         found = {name: self._directory / _file_name(name, files[name]) for name in MAX_BYTES if name in files}
         for name in found:
@@ -58,7 +59,10 @@ class Certificates:
         if of_namespace > NAMESPACE_BYTES:
             raise _too_many(namespace)
         added = sum(len(files[name]) for name, path in found.items() if not path.exists())
-        if added and of_namespace > SMALL_BYTES and added + self._stored_bytes() > LARGE_BYTES:
+        before = sum(_size(path) for path in {*others, *own})
+        # Not where renewed certificates replace others of the queue.
+        grows = added and of_namespace > max(before, SMALL_NAMESPACE_BYTES)
+        if grows and added + self._stored_bytes() > TOTAL_BYTES:
             raise _no_room(namespace)
         for name, path in found.items():
             self._store(path, files[name])
@@ -116,8 +120,9 @@ def _too_many(namespace: str) -> CertificateRejected:
 
 def _no_room(namespace: str) -> CertificateRejected:
     message = (
-        f"the certificates of all namespaces have {format_size(LARGE_BYTES)}, so those of the namespace {namespace} "
-        f"may have at most {format_size(SMALL_BYTES)}; keep only the certificates that are needed in the Secrets"
+        f"the certificates of all namespaces together reach {format_size(TOTAL_BYTES)}, so those of the namespace "
+        f"{namespace} may have at most {format_size(SMALL_NAMESPACE_BYTES)}; keep only the certificates that are "
+        "needed in the Secrets"
     )
     return CertificateRejected("CertificateTooLarge", message)
 

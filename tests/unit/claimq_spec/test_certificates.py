@@ -66,6 +66,9 @@ def test_namespaces_with_much_leave_room_for_small_certificates_of_all_others(tm
     assert stored_bytes(tmp_path) < 15 * 1024 * 1024
     # What a queue has stays, although it is read again.
     assert store.paths({"ca.crt": b"0 0".ljust(CA)}, (), "eve-0") == first
+    assert store.paths({"ca.crt": b"renewed".ljust(CA)}, (), "eve-0", list(first.values())) != first
+    with pytest.raises(CertificateRejected, match="namespace eve-0 "):
+        store.paths({"ca.crt": b"renewed again".ljust(CA)}, (), "eve-0")
 
 
 def test_other_entries_of_a_secret_are_not_stored(tmp_path: Path) -> None:

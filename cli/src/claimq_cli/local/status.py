@@ -65,7 +65,7 @@ def status(seen: Observation) -> dict[str, Any]:
 
 
 def _conditions(seen: Observation) -> dict[str, bool | None]:
-    """None: only the server could say so."""
+    """The state of each condition by its type; None: unknown while the server cannot be used."""
     is_reachable = seen.snapshot is not None
     warnings = () if seen.report is None or not is_reachable else seen.report.warnings
     is_stalled = seen.is_misused or any(one.code == "Full" for one in warnings)

@@ -16,10 +16,12 @@ from claimq_cli.web.login import TooManyChecks, User
 
 _REMEMBERED_SECONDS = 10.0
 _MOST_REMEMBERED = 2000
-"""Of the tokens that were accepted, of those that were not, and of peers."""
+"""Entries that are kept of each kind: accepted tokens, refused tokens, clients."""
 T = TypeVar("T")
 _MOST_AT_ONCE = 16
 """Half of the connections to the API server."""
+_RESERVE = 8
+"""Checks beyond these that tokens may have which were accepted before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class _Budget:
     left: float
     at: float
 
-    def wait(self, now: float) -> float:
+    def seconds_to_wait(self, now: float) -> float:
         """Seconds until a check is allowed; 0 if it is now."""
         self.left = min(self.left + (now - self.at) * self.rate.per_second, self.rate.at_once)
         self.at = now
@@ -48,23 +50,24 @@ class _Budget:
 class TokenChecks:
     """Finds users by tokens. An answer is remembered for 10 seconds, by a hash of the token.
 
-    Unknown tokens are limited for each peer, and for all. A token that was accepted before is checked whatever others
-    send, so that they cannot end the work of a program.
+    Unknown tokens are limited for each client address and for all addresses together. A token that was accepted before
+    is outside these rates, so unknown tokens of others do not use up its checks. At most 16 checks run at once, and 8
+    more of tokens that were accepted before.
     """
 
     def __init__(
         self,
         authenticate: Callable[[str], Awaitable[User | None]],
         *,
-        of_a_peer: Rate = Rate(5.0, 20),
-        altogether: Rate = Rate(40.0, 100),
+        per_peer: Rate = Rate(5.0, 20),
+        in_total: Rate = Rate(40.0, 100),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``authenticate``: the check; None for an unknown token."""
         self._authenticate = authenticate
-        self._of_a_peer = of_a_peer
+        self._per_peer = per_peer
         self._clock = clock
-        self._altogether = _Budget(altogether, altogether.at_once, clock())
+        self._in_total = _Budget(in_total, in_total.at_once, clock())
         self._peers: OrderedDict[str, _Budget] = OrderedDict()
         self._accepted: OrderedDict[str, tuple[float, User]] = OrderedDict()
         self._refused: OrderedDict[str, float] = OrderedDict()
@@ -89,12 +92,12 @@ class TokenChecks:
         return await asyncio.shield(check)
 
     def _admit(self, peer: str, now: float, *, is_known: bool) -> None:
-        if len(self._running) >= _MOST_AT_ONCE:
+        if len(self._running) >= (_MOST_AT_ONCE + _RESERVE if is_known else _MOST_AT_ONCE):
             raise TooManyChecks(1)
         if is_known:
             return
-        budgets = (self._budget_of(peer, now), self._altogether)
-        wait = max(one.wait(now) for one in budgets)
+        budgets = (self._budget_of(peer, now), self._in_total)
+        wait = max(one.seconds_to_wait(now) for one in budgets)
         if wait > 0:
             raise TooManyChecks(math.ceil(wait))
         for one in budgets:
@@ -102,7 +105,7 @@ class TokenChecks:
 
     def _budget_of(self, peer: str, now: float) -> _Budget:
         key = _network_of(peer)
-        found = self._peers.pop(key, None) or _Budget(self._of_a_peer, self._of_a_peer.at_once, now)
+        found = self._peers.pop(key, None) or _Budget(self._per_peer, self._per_peer.at_once, now)
         _remember(self._peers, key, found)
         return found
 

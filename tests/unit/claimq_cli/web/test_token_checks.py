@@ -51,7 +51,7 @@ async def refused(checks: TokenChecks, tokens: range, peer: str = "10.0.0.1") ->
     return found
 
 
-async def test_unknown_tokens_of_a_peer_are_checked_up_to_a_rate() -> None:
+async def test_unknown_tokens_per_peer_are_checked_up_to_a_rate() -> None:
     server = ApiServer()
     checks = server.checks()
     assert await refused(checks, range(500)) == [1] * 480
@@ -66,6 +66,22 @@ async def test_a_client_with_many_tokens_does_not_keep_others_out() -> None:
     checks = server.checks()
     await refused(checks, range(500))
     assert await checks("ann's", "10.0.0.2") == User("ann")
+
+
+async def test_checks_of_unknown_tokens_leave_room_for_one_that_was_accepted() -> None:
+    server = ApiServer()
+    checks = server.checks()
+    assert await checks("ann's", "10.0.0.2") == User("ann")
+    server.now += 11.0
+    server.answers.clear()  # the API server is slow
+    unknown = [asyncio.create_task(checks(f"unknown {number}", "10.0.0.1")) for number in range(16)]
+    await asyncio.sleep(0)
+    known = asyncio.create_task(checks("ann's", "10.0.0.2"))
+    with pytest.raises(TooManyChecks):
+        await checks("unknown, too", "10.0.0.3")
+    server.answers.set()
+    assert await known == User("ann")
+    assert await asyncio.gather(*unknown) == [None] * 16
 
 
 async def test_the_addresses_of_one_network_of_ipv6_are_one_peer() -> None:
@@ -152,7 +168,7 @@ async def test_an_api_server_that_hangs_is_asked_16_times_at_once() -> None:
 def slow_logins() -> Logins:
     """Two checks at once, and then one in four seconds."""
     server = ApiServer()
-    checks = TokenChecks(server.review, of_a_peer=Rate(0.25, 2), clock=lambda: server.now)
+    checks = TokenChecks(server.review, per_peer=Rate(0.25, 2), clock=lambda: server.now)
     return Logins(checks, hint="")
 
 

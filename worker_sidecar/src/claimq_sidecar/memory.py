@@ -12,7 +12,7 @@ SMALL: Final = 64 * 1024
 BODY_FACTOR: Final = 4
 """Memory of a body by its size, until its response: the body, its payloads, and the command to the store."""
 TOKEN_BYTES: Final = 256
-"""A token that a session takes over needs at least as much memory as so many bytes of a body: it is in flight then."""
+"""Each token that a session takes over counts as at least this many bytes of a body: it becomes a claim in flight."""
 CLAIM_FACTOR: Final = 6
 """Memory of claimed payloads by their size, while they are received and the response is built."""
 REPLY_FACTOR: Final = 3
@@ -140,7 +140,7 @@ class Share:
         self._taken = kept
 
     def keep_for(self, work: asyncio.Future[Any]) -> None:
-        """Delays ``end`` until this work has ended too, which goes on after the request with what it has sent."""
+        """Keeps the bytes reserved after ``end`` until this work has ended, which continues after its request."""
         self._kept_for += 1
         work.add_done_callback(self._end_work)
 

@@ -5,6 +5,11 @@ from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
 
 
+def never(_: str) -> bool:
+    """No verdict is in progress."""
+    return False
+
+
 def claim(number: int, lease: float = 30.0) -> Claim:
     return Claim(f"w/{number}", Item(str(number), b"", 0.0, 0.0), "w", 1000.0, 1000.0 + lease)
 
@@ -29,7 +34,7 @@ def test_each_claim_uses_one_slot() -> None:
     claims = InFlight(concurrency)
     claims.add([claim(1, lease=1.0), claim(2), claim(3)], None, 0.0)
     assert concurrency.in_use == 3
-    claims.expire(1.0)
+    claims.expire(1.0, never)
     claims.lost(["w/2", "w/1"])
     claims.remove(["w/1", "w/2"])
     assert concurrency.in_use == 1
@@ -54,17 +59,17 @@ def test_only_claims_of_sessions_are_renewed() -> None:
 def test_a_claim_without_a_session_expires_with_its_lease() -> None:
     claims = no_claims()
     claims.add([claim(1, lease=3.0), claim(2, lease=3.0)], None, 10.0)
-    assert claims.expire(12.9) == []
+    assert claims.expire(12.9, never) == []
     claims.renewed(["w/2", "w/9"], 12.0, 5.0)
-    assert claims.expire(13.0) == ["w/1"]
-    assert claims.expire(16.9) == []
-    assert claims.expire(17.0) == ["w/2"]
+    assert claims.expire(13.0, never) == ["w/1"]
+    assert claims.expire(16.9, never) == []
+    assert claims.expire(17.0, never) == ["w/2"]
 
 
 def test_a_claim_of_a_session_does_not_expire() -> None:
     claims = no_claims()
     claims.add([claim(1, lease=1.0)], "s", 0.0)
-    assert claims.expire(1000.0) == []
+    assert claims.expire(1000.0, never) == []
 
 
 def test_after_the_processing_timeout_a_claim_is_overdue_and_not_renewed() -> None:

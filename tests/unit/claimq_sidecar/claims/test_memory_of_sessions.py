@@ -68,7 +68,7 @@ def new_sidecar() -> Sidecar:
     return Sidecar(SidecarSettings(RedisSource(url="redis://nowhere"), "queue", "worker", Path("socket")))
 
 
-def test_until_the_server_has_answered(queue: Queue) -> None:
+def test_a_session_that_takes_over_claims_keeps_memory_until_the_server_answers(queue: Queue) -> None:
     async def run() -> None:
         sidecar = new_sidecar()
         renewing = asyncio.ensure_future(sidecar.renew())
@@ -86,7 +86,22 @@ def test_until_the_server_has_answered(queue: Queue) -> None:
     run_skipping(run())
 
 
-def test_until_they_have_been_returned_after_the_end_of_the_session(queue: Queue) -> None:
+def test_a_session_whose_claims_have_ended_keeps_no_memory(queue: Queue) -> None:
+    async def run() -> None:
+        sidecar = new_sidecar()
+        renewing = asyncio.ensure_future(sidecar.renew())
+        _, share = await opened(sidecar)
+        await asyncio.sleep(0.1)  # the renewer knows of it
+        sidecar.in_flight.remove(["worker/1"])
+        await asyncio.sleep(60.0)
+        assert share.size == 0
+        renewing.cancel()
+        await sidecar.store.close()
+
+    run_skipping(run())
+
+
+def test_a_closed_session_keeps_memory_until_its_claims_have_been_returned(queue: Queue) -> None:
     async def run() -> None:
         sidecar = new_sidecar()
         session, share = await opened(sidecar)

@@ -133,9 +133,11 @@ class InFlight:
             (claim.lease for claims in self._by_session.values() for claim in claims.values()), default=None
         )
 
-    def expire(self, now: float, is_ending: Callable[[str], bool] = lambda _: False) -> list[str]:
-        """Removes and returns the claims without a session whose leases have ended: other workers may get them. Those
-        with a verdict in progress stay: an item that is claimed in the same call takes over their slot.
+    def expire(self, now: float, is_ending: Callable[[str], bool]) -> list[str]:
+        """Removes and returns the claims without a session whose leases have ended: other workers may get them.
+
+        ``is_ending``: whether a verdict on a token is in progress. Such a claim stays, since an item that is claimed in
+        the same call takes over its slot.
         """
         expired = [
             token

@@ -28,7 +28,7 @@ class Renewer:
         self._period: float | None = None
         self._sooner = asyncio.Event()
         self.answered = Notifier()
-        """Notifies when the server has answered a renewal of all leases."""
+        """Notifies when the server has answered a renewal of all leases, or there are none."""
 
     def note_lease(self, lease: float) -> None:
         """A session has a claim with a lease of this length from now on."""
@@ -55,6 +55,7 @@ class Renewer:
         """Renews all leases; returns false if the server did not respond."""
         tokens = self._in_flight.to_renew(asyncio.get_running_loop().time())
         if not tokens:
+            self.answered.notify()
             return True
         try:
             outcomes = await self._verdicts.renew(tokens)

@@ -220,7 +220,7 @@ class Sidecar:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
         ``tokens``: claims to adopt, of a client that has lost its connection or whose sidecar was restarted.
-        ``share``: their memory. It stays reserved while the server does not say which of them exist.
+        ``share``: their memory. It stays reserved until the server has answered which of them exist.
         ``window``: how many claims it may have when items are delivered to it.
         """
         session = self.sessions.open(connection.pid)
@@ -279,7 +279,7 @@ class Sidecar:
 
     def close_session(self, session: Session, share: Share) -> None:
         """Returns the session's claims now that its connection has ended: as a crash, in a drain as an interruption.
-        ``share`` is kept for them.
+        ``share``: what is reserved for its request stays reserved until the claims are back.
         """
         self.sessions.close(session)
         self.in_flight.end_limit(session.id)

@@ -42,8 +42,8 @@ class Verdicts:
     ) -> list[Answer]:
         """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
 
-        ``share``: the memory of the request, which an attempt keeps that goes on without it. ``work``: the call to make
-        instead of the library's ``done``.
+        ``share``: the memory of the request; an attempt that continues after the request keeps it reserved. ``work``:
+        the call to make instead of the library's ``done``.
         """
         await self.wait_for_attempts(request.tokens)
         answers: dict[str, Answer] = {}

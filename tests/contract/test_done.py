@@ -165,7 +165,7 @@ async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
 async def test_an_item_that_leaves_busy_without_a_lease_is_done(
     server: Server, queue: ReliableQueue, script: str
 ) -> None:
-    """Its lease was lost. What remains in busy is not called lost either: that claim is still the one."""
+    """Their leases were lost, but the items were still in busy, so the claims were still held."""
     one, two, three = await held(queue)
     server.call("ZREM", "cq:{q}:leases", one.token, two.token)
     tokens = ["w1/1.AAAAAAAA", one.token, two.token, one.token, three.token]

@@ -208,7 +208,9 @@ async def test_an_instant_that_is_no_number_of_milliseconds_is_the_first_or_the_
     assert (one.due_at, two.lease_until, three.failed_at, worker.last_seen_at) == (instant,) * 4
 
 
-async def test_a_counter_that_is_none_is_read_as_none(server: Server, queue: ReliableQueue) -> None:
+async def test_a_counter_that_is_not_a_whole_number_is_read_as_0(
+    server: Server, queue: ReliableQueue
+) -> None:
     await queue.enqueue("a")
     server.call("HSET", STATS, "adopted", "many", "seq", "1.5")
     assert ((await queue.stats())["adopted"], (await queue.snapshot()).seq) == (0, 0)

@@ -300,7 +300,7 @@ def _first(server: Server) -> bytes:
 
 
 @pytest.mark.parametrize("client", ["ann", None])
-async def test_a_list_of_a_priority_that_is_none_refuses_the_claim_by_its_name(
+async def test_a_key_of_another_type_as_a_list_of_a_priority_refuses_the_claim(
     queue: ReliableQueue, server: Server, client: str | None
 ) -> None:
     await queue.enqueue("x", client=client, priority="high")

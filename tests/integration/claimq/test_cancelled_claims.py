@@ -8,7 +8,7 @@ import pytest
 import claimq
 from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.queue.internals import internals
-from claimq.redis_store.lost_claims import LIMIT
+from claimq.redis_store.lost_claims import LIMIT_CANCELLED
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -200,12 +200,12 @@ async def test_many_claims_that_are_cancelled_in_an_outage_are_not_all_recovered
         other = server.queue("q", worker="w2")
         await other.unclaim(await other.claim(1))  # the server knows the scripts
         proxy.black_hole("replies")
-        claiming = [asyncio.create_task(other.claim(wait=0)) for _ in range(LIMIT + 20)]
+        claiming = [asyncio.create_task(other.claim(wait=0)) for _ in range(LIMIT_CANCELLED + 20)]
         await eventually(lambda: _is_busy(queue, 1), why="the server has carried a claim out")
         for one in claiming:
             one.cancel()
         await asyncio.wait(claiming)
-        assert len(asyncio.all_tasks() - {asyncio.current_task()}) <= LIMIT
+        assert len(asyncio.all_tasks() - {asyncio.current_task()}) <= LIMIT_CANCELLED
         proxy.heal()
         async with asyncio.timeout(PATIENCE):
             await internals(other).lost_claims_recovered()

@@ -2,11 +2,22 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import pytest
 
 import claimq
-from claimq import Item, Policy, RedisSettings, ReliableQueue, State
+from claimq import (
+    Claim,
+    ClaimqError,
+    Item,
+    Outcome,
+    Policy,
+    RedisSettings,
+    ReliableQueue,
+    State,
+    StoreMisused,
+)
 from claimq.queue.lease_keeper import LeaseKeeper
 from testkit.faulty_client import FaultyClient
 from testkit.handlers import Seen, fill
@@ -194,6 +205,48 @@ async def test_an_outage_between_the_calls_of_a_large_chunk_leaves_none_of_it_lo
         proxy.heal()
         consumed = await consuming
     assert (consumed.failed, consumed.lost) == (250, 0)
+
+
+class Counting:
+    """An observer that counts."""
+
+    def __init__(self) -> None:
+        self.settled_count = self.given_back_count = 0
+
+    def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
+        """Not counted."""
+
+    def settled(self, queue: str, outcomes: Sequence[Outcome]) -> None:
+        self.settled_count += len(outcomes)
+
+    def given_back(self, queue: str, claims: Sequence[Claim], cause: str) -> None:
+        self.given_back_count += len(claims)
+
+    def call_failed(self, queue: str, error: ClaimqError) -> None:
+        """Not counted."""
+
+
+async def test_a_refusal_between_the_calls_of_a_large_chunk_counts_what_was_stored(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(queue, 250)
+    drop, calls = queue.drop, list[int]()
+
+    async def refused_later(claims: Sequence[Claim], error: str) -> list[Outcome]:
+        calls.append(len(claims))
+        if len(calls) > 1:
+            raise StoreMisused("no right any more")
+        return await drop(claims, error)
+
+    async def handler(items: list[Item]) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(queue, "drop", refused_later)
+    observer = Counting()
+    with pytest.raises(StoreMisused):
+        await queue.consume(handler, chunk=250, process_all=True, on_failure="drop", observer=observer)
+    assert (calls, observer.settled_count, observer.given_back_count) == ([100, 100], 100, 150)
+    assert await queue.length() == 150
 
 
 async def has_failed(queue: ReliableQueue) -> bool:

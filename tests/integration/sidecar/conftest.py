@@ -33,7 +33,7 @@ def waiting_claims(valkey: Server) -> Callable[[], int]:
 
 @pytest.fixture
 def cgroup() -> Iterator[MemoryCgroup]:
-    """Memory as the sidecar's container has it unless the manifest says otherwise."""
+    """A cgroup with 256 MiB, the default memory limit of the sidecar's container."""
     try:
         made = MemoryCgroup(LIMIT)
     except RuntimeError as error:
@@ -44,7 +44,7 @@ def cgroup() -> Iterator[MemoryCgroup]:
 
 @pytest.fixture
 def limited(valkey: Server, cgroup: MemoryCgroup) -> Iterator[Sidecar]:
-    """A sidecar in it."""
+    """A sidecar in that cgroup."""
     sidecar = Sidecar(valkey.url)
     sidecar.wrapper = cgroup.wrapper
     with sidecar:

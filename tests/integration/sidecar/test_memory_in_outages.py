@@ -25,7 +25,9 @@ def cut_off(limited: Sidecar, valkey: Server) -> Iterator[Sidecar]:
     valkey.sigcont()
 
 
-def test_verdicts_that_are_retried_for_minutes(cut_off: Sidecar, cgroup: MemoryCgroup) -> None:
+def test_large_verdicts_that_are_retried_in_an_outage_stay_within_the_memory(
+    cut_off: Sidecar, cgroup: MemoryCgroup
+) -> None:
     bodies: list[bytes] = []
     for number in range(4):
         for other in range(2):
@@ -47,7 +49,7 @@ def connected(sidecar: Sidecar) -> UnixConnection:
 
 
 @pytest.mark.parametrize(("path", "length"), [("/v1/session", 1), ("/v1/stream", LONGEST_NAME)])
-def test_sessions_that_take_over_claims(
+def test_sessions_that_take_over_claims_in_an_outage_stay_within_the_memory(
     cut_off: Sidecar, cgroup: MemoryCgroup, path: str, length: int
 ) -> None:
     with ExitStack() as opened:

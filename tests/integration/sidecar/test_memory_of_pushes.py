@@ -116,7 +116,7 @@ def test_all_slots_are_used_while_the_app_works_on_them(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("items")
-def test_an_app_that_does_not_read_its_requests(
+def test_an_app_that_does_not_read_its_requests_does_not_exhaust_the_memory(
     valkey: Server,
     queue: BlockingQueue,
     cgroup: MemoryCgroup,

@@ -64,11 +64,11 @@ class Claiming(QueuePart):
         250 that have failed or been given back (fewer where their errors are long).
 
         If this is cancelled, the items that it claimed go back to the head of main. So do the items of a claim that
-        ended with StoreUnavailable, once the server answers again. If the process dies, or 1,000 cancelled claims of
-        the queue (100 that ended with StoreUnavailable) wait for the server, the lease decides. Raises
-        StoreUnavailable (after retries for ``retry_for``), StoreMisused, ValueError. Costs one round trip if an item
-        waits, two after a wait, and one more at a connection's first claim on the queue; O(count log busy) on the
-        server, whatever the queue's length.
+        ended with StoreUnavailable, once the server answers again. If the process dies, the lease decides. It also
+        decides if 1,000 claims of the queue are already being recovered (100 for a claim that ended with
+        StoreUnavailable). Raises StoreUnavailable (after retries for ``retry_for``), StoreMisused, ValueError. Costs
+        one round trip if an item waits, two after a wait, and one more at a connection's first claim on the queue;
+        O(count log busy) on the server, whatever the queue's length.
         """
         return (await self._claim(count, wait)).claims
 

@@ -56,7 +56,7 @@ class QueueCalls:
     claim: Callable[[int, float], Awaitable[Claimed]]
     lost_claims_recovered: Callable[[], Coroutine[Any, Any, None]]
     in_background: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-    patience: float
+    end_timeout: float
     """Seconds without an answer after which a run that has ended makes no more calls."""
 
 

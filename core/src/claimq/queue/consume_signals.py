@@ -21,8 +21,8 @@ _before: WeakKeyDictionary[asyncio.AbstractEventLoop, _Handlers] = WeakKeyDictio
 
 @asynccontextmanager
 async def ended_by_signals(run: ConsumeRun) -> AsyncGenerator[None]:
-    """Within the context, SIGINT and SIGTERM end the run, and with it the others of its event loop. The last run puts
-    the handlers of before back."""
+    """Within the context, SIGINT and SIGTERM end the run, and with it the others of its event loop. When the last run
+    ends, the program's own handlers are restored."""
     loop = asyncio.get_running_loop()
     runs = _runs.setdefault(loop, [])
     if not runs:
@@ -37,7 +37,8 @@ async def ended_by_signals(run: ConsumeRun) -> AsyncGenerator[None]:
 
 
 def _install(loop: asyncio.AbstractEventLoop, runs: list[ConsumeRun]) -> _Handlers:
-    """Returns the handlers of before, but for those of the event loop itself, which it replaces, and of C programs."""
+    """Installs the handlers, and returns those that :func:`_remove` restores: the program's own. Handlers of the event
+    loop, which these replace, and handlers that were set in C cannot be restored."""
     before: _Handlers = {}
     for number in _SIGNALS:
         handler = signal.getsignal(number)

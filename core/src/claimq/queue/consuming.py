@@ -70,9 +70,10 @@ class Consuming(Claiming, Settling):
         ``observer`` is called with claims and verdicts, for example a :class:`claimq.metrics.ConsumerMetrics`.
 
         Outages of the server are waited out; a lease that ran out in between counts in ``lost``. After a stop or a
-        cancellation the leases decide once the server has not answered for ``retry_for`` and a reply timeout. Raises
-        StoreMisused, and StoreUnavailable if the server object is closed. If the process is killed, its items can be
-        claimed again within six seconds, or when their leases end (docs/operations.md#working).
+        cancellation the leases decide once the server has not answered for ``verdict_retry_for`` (by default
+        ``retry_for``) plus ``reply_timeout``. Raises StoreMisused, and StoreUnavailable if the server object is closed.
+        If the process is killed, its items can be claimed again within six seconds, or when their leases end
+        (docs/operations.md#working).
         """
         arguments.count("concurrency", concurrency, least=1)
         arguments.count("chunk", chunk, least=1)

@@ -38,33 +38,35 @@ class InHand:
         """Grows with every change of this object, and when a loop begins to wait for a claim."""
         self._changed = asyncio.Event()
         self._clock = asyncio.get_running_loop().time
-        self._give_up_at: float | None = None
+        self._deadline: float | None = None
 
     def end(self) -> None:
-        """Ends the run."""
+        """Ends the run: sets ``stop``, and starts the deadline of the calls that are left."""
         if not self.stop.is_set():
             self.stop.set()
-            self.put_off_giving_up()
+            self.extend_deadline()
 
-    def put_off_giving_up(self) -> None:
-        """Gives the calls of a run that has ended their whole time again: the server has answered, or one is new."""
+    def extend_deadline(self) -> None:
+        """After the end of the run, starts its deadline again: the server has answered, or a new call is needed."""
         if self.stop.is_set():
-            self._give_up_at = self._clock() + self.calls.patience
+            self._deadline = self._clock() + self.calls.end_timeout
 
-    async def answer(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Makes a call that ends claims. After the end of the run all of these share one deadline, and then raise
-        StoreUnavailable."""
+    async def call_within_deadline(
+        self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Makes a call that ends claims. After the end of the run all such calls share one deadline; a call that misses
+        it raises StoreUnavailable."""
         try:
-            if self._give_up_at is not None and self._clock() > self._give_up_at:
+            if self._deadline is not None and self._clock() > self._deadline:
                 raise TimeoutError
-            async with asyncio.timeout_at(self._give_up_at):
+            async with asyncio.timeout_at(self._deadline):
                 result = await call(*args, **kwargs)
         except TimeoutError as error:
             raise StoreUnavailable("the run has ended, and the server has not answered since") from error
         except NotReplicated:
-            self.put_off_giving_up()
+            self.extend_deadline()
             raise
-        self.put_off_giving_up()
+        self.extend_deadline()
         return result
 
     def take(self, claims: list[Claim]) -> None:
@@ -117,7 +119,7 @@ class InHand:
         """
         before = self._last_give_back
         self.release(claims)
-        self.put_off_giving_up()
+        self.extend_deadline()
         if self.reports is not None:
             self.reports.given_back(claims, cause)
 
@@ -125,7 +127,7 @@ class InHand:
             if before is not None:
                 await asyncio.wait({before})
             try:
-                await self.answer(self.queue.unclaim, claims)
+                await self.call_within_deadline(self.queue.unclaim, claims)
             except ClaimqError as error:
                 self.call_failed(error)
                 if not isinstance(error, StoreUnavailable):

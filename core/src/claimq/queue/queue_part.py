@@ -111,8 +111,8 @@ def with_operations_of(kind: type[P], queue: QueuePart) -> P:
 
 
 def instant_ms(score: bytes | str) -> float:
-    """A score that is an instant, in ms. One that another Redis client stored may be infinite: that is the first or the
-    last one."""
+    """The instant that a score stands for, in ms, at least 0 and at most 2**53: another Redis client may have stored
+    any score, also an infinite one."""
     return min(max(float(score), 0), _LAST_MS)
 
 

@@ -52,7 +52,7 @@ class SharedVerdicts:
             self._done += claims
         else:
             self._failed.append((claims, error))
-        self._in_hand.put_off_giving_up()
+        self._in_hand.extend_deadline()
         now = self._clock()
         if self._sending is None:
             self._sending = self._in_hand.calls.in_background(self._send())
@@ -101,7 +101,7 @@ class SharedVerdicts:
         most = BATCH if error is None else MOVES
         while left:
             try:
-                outcomes += await self._in_hand.answer(self._verdict, left[:most], error)
+                outcomes += await self._in_hand.call_within_deadline(self._verdict, left[:most], error)
                 left = left[most:]
             except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
                 self._in_hand.call_failed(unconfirmed)
@@ -122,8 +122,9 @@ class SharedVerdicts:
                 if isinstance(refused, ClaimqError):
                     self._in_hand.call_failed(refused)
                 self._on_defect(refused)
-                self._in_hand.give_back(list(claims), "refused")
-                return
+                self._in_hand.give_back(left, "refused")
+                claims = claims[: len(claims) - len(left)]  # those of earlier calls have their verdicts
+                break
         self._in_hand.settled(claims, outcomes)
         self._count(claims, outcomes, error)
 

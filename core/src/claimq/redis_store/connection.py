@@ -352,8 +352,8 @@ class Connection(Lanes):
         """Waits for the recovery of cancelled claims, then closes the clients that this object made. A client of the
         caller stays open.
 
-        Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout. A cancellation ends
-        the wait.
+        Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout. If this
+        is cancelled, it stops waiting and closes the clients all the same.
         """
         longest = self.settings.retry_for + self.settings.reply_timeout
         try:

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from claimq.redis_store.scripts import Arg, Call
 from claimq.tokens import make_token
 
-LIMIT, LIMIT_IN_OUTAGE = 1000, 100
-"""Recoveries of one queue at a time: as many as claims can wait, and those of claims that ended with an outage. A claim
-beyond them is left to its lease."""
+LIMIT_CANCELLED, LIMIT_UNAVAILABLE = 1000, 100
+"""How many recoveries of one queue may be running when another begins: for a claim that was cancelled, and for one that
+ended with StoreUnavailable. A claim beyond the limit is left to its lease."""
 RETRY_FOR = 600.0
 """Seconds for which a recovery is retried through an outage; after that the lease decides."""
 
@@ -59,7 +59,7 @@ class LostClaims:
         waiting for it.
         """
         count = len(self._running.get(lost.main_key, ()))
-        limit = LIMIT_IN_OUTAGE if in_outage else LIMIT
+        limit = LIMIT_UNAVAILABLE if in_outage else LIMIT_CANCELLED
         if count >= limit or (in_outage and self._connection.is_closed):
             self._connection.give_lane(lost.call)
             return

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
@@ -20,13 +20,12 @@ from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
 from claimq.worker.errors import ItemNotSettled, Refused, SidecarUnavailable
 from claimq.worker.in_hand import InHand
-from claimq.worker.item import ClaimedItem, listed, tokens_of
+from claimq.worker.item import AnyItem, ClaimedItem, listed, tokens_of
 from claimq.worker.loop import Loop
 from claimq.worker.session import Session
 from claimq.worker.steps import Steps
 from claimq.worker.stopping import Stopping
 
-AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 _log = logging.getLogger("claimq.worker")
 _LOST = "another worker has it or will, unless the sidecar was killed right after it had applied the verdict"
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic
 
 from claimq.model import Outcome, Verdict
-from claimq.worker.item import ClaimedItem
+from claimq.worker.item import AnyItem
 
-AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 _log = logging.getLogger("claimq.worker")
 
 

@@ -177,5 +177,5 @@ def listed(items: AnyItem | str | Iterable[AnyItem | str]) -> list[AnyItem | str
 
 
 def tokens_of(items: Iterable[ClaimedItem | str]) -> list[str]:
-    """Their tokens."""
+    """The tokens of items; a token stands for itself."""
     return [item if isinstance(item, str) else item.token for item in items]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic
 
-from claimq.worker.item import ClaimedItem
+from claimq.worker.item import AnyItem
 
-AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 _QUICK_SECONDS = 0.01
 
 

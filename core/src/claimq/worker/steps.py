@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from claimq.errors import ClaimqError
 from claimq.model import Outcome
@@ -14,10 +14,8 @@ from claimq.worker import wire
 from claimq.worker.backends import Backend, Waiter
 from claimq.worker.connection import Connections
 from claimq.worker.errors import Refused, SidecarUnavailable
-from claimq.worker.item import ClaimedItem
+from claimq.worker.item import AnyItem
 from claimq.worker.stopping import Stopping
-
-AnyItem = TypeVar("AnyItem", bound=ClaimedItem)
 
 
 @dataclass(slots=True, eq=False)

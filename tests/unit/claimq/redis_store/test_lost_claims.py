@@ -47,7 +47,7 @@ def test_a_recovery_that_is_cancelled_before_it_began_leaves_nothing_behind() ->
 
 
 @pytest.mark.parametrize(
-    ("in_outage", "limit"), [(True, lost_claims.LIMIT_IN_OUTAGE), (False, lost_claims.LIMIT)]
+    ("in_outage", "limit"), [(True, lost_claims.LIMIT_UNAVAILABLE), (False, lost_claims.LIMIT_CANCELLED)]
 )
 async def test_recoveries_of_a_queue_run_one_after_another_and_are_bounded(
     in_outage: bool, limit: int

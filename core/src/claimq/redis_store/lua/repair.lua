@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, workers that hold claims and are not known, leases without an end, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
+--   a lease, workers that have claims and are missing in workers, leases that end too late, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
 --   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
 --   busy:WORKER, failed:items, config, levels, exclusive, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256)
--- Replies: {"OK", leases given to items that had none, 0|1 whether more claim calls may have ended}
+-- Replies: {"OK", leases given to items that had none or one that ends too late, 0|1 whether more claim calls may have ended}
 -- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
 local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once blocked the server for up to 30 ms
 local q = open(KEYS[1])
@@ -34,18 +34,18 @@ local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + l
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
-local worker, cursor, without_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], cursor_in(rank and at[2]), {}
+local worker, cursor, to_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], cursor_in(rank and at[2]), {}
 if worker then
   cursor = scan(q, q.base .. 'busy:' .. worker, cursor, limit, function(token)
-    if not redis.call('ZSCORE', leases, token) then without_lease[#without_lease + 1] = token end
+    if not redis.call('ZSCORE', leases, token) then to_lease[#to_lease + 1] = token end
   end)
   if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
 end
--- Leases that end later than any that a script gives.
+-- Leases that end later than any lease that a script gives: they get a new end, like items without a lease.
 for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. whole(q.now + LONGEST_LEASE_MS), '+inf', 'LIMIT', 0, limit + 1)) do
-  if token ~= KEEPER then without_lease[#without_lease + 1] = token end
+  if token ~= KEEPER then to_lease[#to_lease + 1] = token end
 end
-local has_lost_keeper = redis.call('ZCARD', leases) + #without_lease > 0 and not redis.call('ZSCORE', leases, KEEPER)
+local has_lost_keeper = redis.call('ZCARD', leases) + #to_lease > 0 and not redis.call('ZSCORE', leases, KEEPER)
 local failed, ring = check_failed(q, limit), check_ring(q, limit)
 local idle = {}
 for _, name in ipairs(quiet) do
@@ -59,7 +59,7 @@ sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(l
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
 for _, name in ipairs(unknown) do redis.call('ZADD', workers, whole(q.now), name) end
 if has_lost_keeper then redis.call('ZADD', leases, '+inf', KEEPER) end
-for _, token in ipairs(without_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
+for _, token in ipairs(to_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
 for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
@@ -72,7 +72,7 @@ end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
   + (has_lost_keeper and 1 or 0) + #unknown
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
-if adopted or #without_lease + repaired_count > 0 then
-  close(q, {repaired = #without_lease + repaired_count, adopted = adopted and 1 or 0})
+if adopted or #to_lease + repaired_count > 0 then
+  close(q, {repaired = #to_lease + repaired_count, adopted = adopted and 1 or 0})
 else touch(q) end
-return {'OK', #without_lease, #ended >= limit and 1 or 0}
+return {'OK', #to_lease, #ended >= limit and 1 or 0}

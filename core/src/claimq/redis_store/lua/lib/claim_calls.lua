@@ -1,6 +1,7 @@
 -- The log of claim calls: a sorted set of "FIRST COUNT NONCE WORKER" by the instant of the call. Calls that have ended stay in it until repair
--- forgets them. Looks through a page of it (members and scores) and returns the ended ones, the instant of the first other one (or nil), and
--- how many it looked at, and how many items in busy each of their workers has: it stops when it has looked at 2,000 tokens, and takes the call that it stops at for a live one.
+-- forgets them. This looks through a page of the log (members and scores). It returns the calls that have ended, the instant of the first one that
+-- has not (or nil), how many calls it looked at, and a table: worker -> number of its items in busy. It stops after 2,000 tokens, and then counts
+-- the call where it stops as live.
 local function look_through(q, page, stop_at_live)
   local ended, live_at, tokens, held = {}, nil, 0, {}
   for i = 1, #page, 2 do

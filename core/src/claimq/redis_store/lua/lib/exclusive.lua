@@ -50,7 +50,7 @@ end
 local function sweep_keys(q, count)
   local at, gone = string.match(redis.call('HGET', q.stats, 'exclusive_cursor') or '', '^%d+$') or '0', {}
   local page = redis.pcall('HSCAN', q.base .. 'exclusive', at, 'COUNT', count)
-  if page.err then page = {'0', {}} end  -- another client may have written anything there
+  if page.err then page = {'0', {}} end  -- the cursor is invalid: another client has changed it; begin again
   for i = 1, #page[2], 2 do
     local key, entry = page[2][i], read_key(q, page[2][i + 1])
     if key ~= NO_KEY and not entry.is_busy and entry.due <= q.now then gone[#gone + 1] = key end

@@ -9,7 +9,8 @@ local function size_or_0(reply) return type(reply) == 'number' and reply or 0 en
 -- Adds the bytes that the server frees at once with a key of so many items; it frees those of more than 64 parts in the background.
 local function free_key(q, plan, count) plan.freed = plan.freed + math.min(count, 64) * q.largest end
 
--- The next clients of the ring (`size` of them) and, behind its last, those that it has lost; whether these are all.
+-- The clients to remove next: those whose turn is next in the ring (field `size`: how many), and after the last one of the ring those that only
+-- heads names. Field `has_all`: whether no client is left after them.
 local function next_clients(q, ring)
   local turn, next_ones, known = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), {}, {}
   for i = #turn, 1, -1 do next_ones[#next_ones + 1], known[turn[i]] = turn[i], true end
@@ -22,7 +23,7 @@ local function next_clients(q, ring)
   return next_ones
 end
 
--- What this call removes: claims {busy, token}, clients, keys; the count of items in each state; whether nothing is left after it. Reads only.
+-- What this call removes: claims {busy, token}, clients, turns (entries of the ring), keys; the count of items in each state; whether nothing is left after it. Reads only.
 local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
   local held, ring = busy_count(q), redis.call('LLEN', q.clients)

@@ -73,7 +73,8 @@ local function lease(q, c, envelopes, nonce)
   if q.keys then write_keys(q, before, behind) end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
-  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.claims) end  -- nothing was held: all logged calls have ended (0: the leases were lost)
+  -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and repair needs the log.
+  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.claims) end
   redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
   if q.left > 0 then leave_wake_token(q) end
   local asks_for_repair = c.calls > 256 and c.calls % 128 == 0  -- not with each claim while all of the logged calls are live

@@ -8,7 +8,8 @@ local function length_of(q, client)
   end
   if not lengths[client] then
     lengths[client] = length_of_list(key_of(q, client)) + (q.seen[HAS_LEVELS] and in_levels(q, client) or 0)
-    if client ~= '-' and (not q.ring or q.seq % 16 == 0) then  -- the first client of each call, and all of every sixteenth
+    -- Whether heads has the client is checked for the first client of each call, and for every client of each sixteenth call.
+    if client ~= '-' and (not q.ring or q.seq % 16 == 0) then
       q.ring = q.ring or redis.call('LLEN', q.clients)
       local is_known = redis.call('ZSCORE', q.heads, client)  -- or WRONGTYPE
       if not is_known and lengths[client] > 0 then q.unknown = q.unknown or {}; q.unknown[client] = true end
@@ -55,7 +56,7 @@ local function tail(q, client, envelopes, list)
     q.entering = q.entering or {}
     q.entering[#q.entering + 1] = client
   end
-  if q.unknown and q.unknown[client] then redis.call('ZADD', q.heads, whole(q.now), client) end  -- the ring has lost it, too: repair goes by heads
+  if q.unknown and q.unknown[client] then redis.call('ZADD', q.heads, whole(q.now), client) end  -- heads has lost the client; repair puts clients of heads back into the ring
   local key, largest = list or key_of(q, client), q.largest
   for i = 1, #envelopes do
     if #envelopes[i] > largest then largest, q.has_grown = #envelopes[i], true end

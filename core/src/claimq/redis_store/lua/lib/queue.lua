@@ -170,7 +170,7 @@ local function new_queue(main_key, base, seen, time)
 end
 -- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), has_grown (write
 --   largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
---   in its list, read once), ring (length of clients), unknown (clients that have items and no head), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
+--   in its list, read once), ring (length of clients), unknown (clients that have items and are missing in heads), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
 --   old_ids, own_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
 --   keys, waiting, ending (lib/exclusive.lua), put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
 

@@ -1,6 +1,6 @@
 -- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
 
--- Where the last call ended, by fields of stats, which any client may have set.
+-- Where the last call ended, from fields of stats, which any client may have set; 0 if a field is invalid.
 local function rank_in(text) return math.floor(number_in(text, 0, LAST_NUMBER)) end
 local function cursor_in(text) return text and #text < 20 and string.match(text, '^%d+$') or '0' end
 
@@ -79,8 +79,8 @@ end
 
 -- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all. At most `limit`
 -- clients are to join or to be forgotten; what the lists hold is known once there are no more. Where there are more than 1,000 clients only `limit` heads are
--- looked at, their items are counted in steps, and the ring is looked at only if it is too short. It is not read if it has more than 10,000: a client may
--- then join it twice, which gives it more turns until its list is empty.
+-- looked at, their items are counted in steps, and clients are put back only if the ring is shorter than heads. A ring of more than 10,000 is not read: a
+-- client may then be put back although it is there, which gives it two turns until its list is empty.
 local READ_RING = 10000
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}

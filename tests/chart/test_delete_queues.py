@@ -43,7 +43,8 @@ class Api:
         page = found[begin : begin + int(query.get("limit", len(found)))]
         self.largest_list = max(self.largest_list, len(page))
         end = begin + len(page)
-        return {"metadata": {"continue": str(end)} if end < len(found) else {}, "items": page}
+        metadata = {"continue": str(end)} if end < len(found) else {}
+        return {"metadata": metadata, "items": page or None}  # as lists of metadata are
 
 
 def unverified(**_: object) -> None:

@@ -47,7 +47,7 @@ def listed(path: str, selector: str = "") -> Iterator[dict[str, Any]]:
     """Name, namespace and deletion time of all objects, read in pages; none if there is no such path."""
     query = {"limit": str(PAGE), "labelSelector": selector, "continue": ""}
     while found := ask("GET", f"{path}?{urllib.parse.urlencode(query)}"):
-        for one in found["items"]:
+        for one in found["items"] or []:  # null in an empty list of metadata
             kept = ("name", "namespace", "deletionTimestamp")
             yield {name: one["metadata"][name] for name in kept if name in one["metadata"]}
         query["continue"] = found["metadata"].get("continue") or ""

@@ -51,3 +51,16 @@ async def test_another_error_is_no_answer() -> None:
 
     with pytest.raises(LookupError):
         await eventually(probe)
+
+
+def test_it_also_reports_what_it_had_found_before() -> None:
+    found = iter(["first"])
+
+    def probe() -> bool:
+        raise AssertionError(next(found, "then"))
+
+    with pytest.raises(AssertionError) as caught:
+        eventually_sync(probe, within=0.1)
+    last, before = str(caught.value).splitlines()
+    assert last.endswith("last: AssertionError('then')")
+    assert before.endswith(" s: AssertionError('first')")

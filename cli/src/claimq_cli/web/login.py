@@ -14,6 +14,7 @@ from pathlib import Path
 
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.local_user import local_user
+from claimq_cli.web.remembered import remember
 
 COOKIE = "claimq_session"
 _IDLE_SECONDS = 12 * 3600.0
@@ -140,9 +141,8 @@ class Logins:
         own = [one for one, known in self._sessions.items() if known.user == user.name]
         for oldest in own[: max(0, len(own) + 1 - _MOST_OF_A_USER)]:
             del self._sessions[oldest]
-        session = self._sessions[key] = Session(user)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        session = Session(user)
+        remember(self._sessions, key, session, _MOST_SESSIONS)
         return session
 
     def _find(self, key: str) -> Session | None:

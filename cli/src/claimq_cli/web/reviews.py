@@ -17,6 +17,7 @@ from typing import cast
 
 from claimq_cli.web.access import Right
 from claimq_cli.web.login import Session, User
+from claimq_cli.web.remembered import remember
 from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, Json, part
 
 _REMEMBERED_SECONDS = 20.0
@@ -114,10 +115,7 @@ class ReviewedAccess:
         at, answer = self._known.get(key, (0.0, False))
         if time.monotonic() - at > _REMEMBERED_SECONDS:
             answer = await self._review(user, right, namespace, name)
-            self._known[key] = (time.monotonic(), answer)
-            self._known.move_to_end(key)
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
+            remember(self._known, key, (time.monotonic(), answer), _MOST_REMEMBERED)
         return answer
 
     async def _review(self, user: User, right: Right, namespace: str, name: str) -> bool:

@@ -10,14 +10,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from claimq_cli.web.login import TooManyChecks, User
+from claimq_cli.web.remembered import remember
 
 _REMEMBERED_SECONDS = 10.0
 _MOST_REMEMBERED = 2000
 """Entries that are kept of each kind: accepted tokens, refused tokens, clients."""
-T = TypeVar("T")
 _MOST_AT_ONCE = 16
 """Half of the connections to the API server."""
 _RESERVE = 8
@@ -105,8 +104,8 @@ class TokenChecks:
 
     def _budget_of(self, peer: str, now: float) -> _Budget:
         key = _network_of(peer)
-        found = self._peers.pop(key, None) or _Budget(self._per_peer, self._per_peer.at_once, now)
-        _remember(self._peers, key, found)
+        found = self._peers.get(key) or _Budget(self._per_peer, self._per_peer.at_once, now)
+        remember(self._peers, key, found, _MOST_REMEMBERED)
         return found
 
     async def _check(self, key: str, token: str) -> User | None:
@@ -115,22 +114,15 @@ class TokenChecks:
         self._accepted.pop(key, None)
         self._refused.pop(key, None)
         if user is None:
-            _remember(self._refused, key, until)
+            remember(self._refused, key, until, _MOST_REMEMBERED)
         else:
-            _remember(self._accepted, key, (min(until, user.expires_at or until), user))
+            remember(self._accepted, key, (min(until, user.expires_at or until), user), _MOST_REMEMBERED)
         return user
 
     def _ended(self, key: str, check: asyncio.Task[User | None]) -> None:
         del self._running[key]
         if not check.cancelled():
             check.exception()  # the requests that waited for it may be gone
-
-
-def _remember(found: OrderedDict[str, T], key: str, value: T) -> None:
-    """Adds an entry, and drops the oldest ones beyond the limit."""
-    found[key] = value
-    while len(found) > _MOST_REMEMBERED:
-        found.popitem(last=False)
 
 
 def _network_of(peer: str) -> str:

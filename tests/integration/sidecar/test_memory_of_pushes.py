@@ -94,19 +94,25 @@ def items(queue: BlockingQueue) -> None:
         queue.enqueue(b"\xff" * LARGEST)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.usefixtures("items")
-def test_all_slots_are_used_while_the_app_works_on_them(
+@pytest.fixture(params=MODES)
+def start_pushing(
+    request: pytest.FixtureRequest,
     valkey: Server,
-    queue: BlockingQueue,
+    items: None,
     cgroup: MemoryCgroup,
     start_sidecar: StartSidecar,
     tmp_path: Path,
-    mode: str,
+) -> Callable[[str], Sidecar]:
+    """Starts a sidecar with a push timeout in the cgroup. It pushes all items at once to ``tmp_path / "app"``."""
+    settings = {"push_socket": str(tmp_path / "app"), "push_mode": request.param, "concurrency": str(COUNT)}
+    return lambda timeout: start_sidecar(valkey.url, wrapper=cgroup.wrapper, push_timeout=timeout, **settings)
+
+
+def test_all_slots_are_used_while_the_app_works_on_them(
+    queue: BlockingQueue, cgroup: MemoryCgroup, start_pushing: Callable[[str], Sidecar], tmp_path: Path
 ) -> None:
     with SlowApp(tmp_path / "app", reads=True) as app:
-        settings = {"push_socket": str(tmp_path / "app"), "push_mode": mode, "concurrency": str(COUNT)}
-        sidecar = start_sidecar(valkey.url, wrapper=cgroup.wrapper, push_timeout="1h", **settings)
+        sidecar = start_pushing("1h")
         for _ in range(COUNT):
             assert app.arrived.acquire(timeout=60), (cgroup.kills, cgroup.peak_mb)
         assert (cgroup.kills, sidecar.running.is_running) == (0, True), cgroup.peak_mb
@@ -114,19 +120,11 @@ def test_all_slots_are_used_while_the_app_works_on_them(
         eventually_sync(lambda: queue.stats()["done"] == COUNT)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.usefixtures("items")
 def test_an_app_that_does_not_read_its_requests_does_not_exhaust_the_memory(
-    valkey: Server,
-    queue: BlockingQueue,
-    cgroup: MemoryCgroup,
-    start_sidecar: StartSidecar,
-    tmp_path: Path,
-    mode: str,
+    queue: BlockingQueue, cgroup: MemoryCgroup, start_pushing: Callable[[str], Sidecar], tmp_path: Path
 ) -> None:
     with SlowApp(tmp_path / "app", reads=False):
-        settings = {"push_socket": str(tmp_path / "app"), "push_mode": mode, "concurrency": str(COUNT)}
-        sidecar = start_sidecar(valkey.url, wrapper=cgroup.wrapper, push_timeout="15s", **settings)
+        sidecar = start_pushing("15s")
 
         def has_timed_out() -> bool:
             try:

@@ -92,3 +92,8 @@ def test_only_what_differs_between_runs_is_left_out(tmp_path: Path) -> None:
     )
     assert normalized(done, tmp_path) == normalized(f"{done} from default namespace", tmp_path)
     assert normalized(done, tmp_path) == ["Last Started: AT", "pod/checksums-worker-POD AGE", 'q "c" deleted']
+
+
+@pytest.mark.parametrize("name", ["6679747686-n6d29", "6c8f9d7b54-4567s", "59d8c7b5f4-2544h"])
+def test_each_name_of_a_pod_is_left_out(name: str, tmp_path: Path) -> None:
+    assert normalized(f"pod/checksums-worker-{name}", tmp_path) == ["pod/checksums-worker-POD"]

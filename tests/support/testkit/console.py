@@ -29,6 +29,8 @@ _READS = re.compile(
 """Commands that are repeated until they print what the page shows."""
 _LEFT_OUT = "..."
 _VARIABLE = (
+    # Before numbers: one name of a hundred has nothing but digits between its hyphens.
+    (r"-[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b", "-POD"),
     (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\b", "AT"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "AT"),
     (r"\b\d+(\.\d+)? (ms|s|min|h)\b", "DURATION"),
@@ -39,7 +41,6 @@ _VARIABLE = (
     (r"-\d+\.[0-9a-f]{8}\.\d+(/\d+\.[\w-]+)?", "-WORKER"),
     (r"\b\d{10}(\.\d+)?\b", "UNIX-TIME"),
     (r"\b[\w-]+@[\w.-]+", "USER"),
-    (r"-[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b", "-POD"),
     # Before 1.34 kubectl does not print the namespace.
     (r"(?m) deleted from \S+ namespace$", " deleted"),
     (r"[ ─]+", " "),

@@ -11,7 +11,7 @@ from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.similar_names import did_you_mean
 from claimq_spec.duration import format_duration, parse_duration
-from claimq_spec.quantity import format_size, parse_size
+from claimq_spec.size import format_size, parse_size
 
 NONE = "none"
 """The value of a field that is not set: no limit, no timeout."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from claimq_spec.quantity import format_size
+from claimq_spec.size import format_size
 
 MAX_BYTES = {"ca.crt": 256 * 1024, "tls.crt": 64 * 1024, "tls.key": 64 * 1024}
 """The maximum size of each file in bytes. The CA bundle of a Linux system has 220 KiB."""

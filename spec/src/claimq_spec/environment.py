@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from claimq_spec.duration import format_duration, parse_duration
-from claimq_spec.quantity import parse_size
+from claimq_spec.size import parse_size
 
 _NO_LIMIT = ", or omit it for no limit"
 

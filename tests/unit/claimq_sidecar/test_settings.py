@@ -6,7 +6,7 @@ import pytest
 
 from claimq_sidecar.settings import PushSettings, SidecarSettings, unknown_variables
 from claimq_spec.environment import InvalidSettings
-from claimq_spec.manifest import PushMode
+from claimq_spec.push import PushMode
 
 GOOD = {"CLAIMQ_REDIS_URL": "redis://u:topsecret@localhost:6379/0", "CLAIMQ_QUEUE": "thumbnails"}
 

@@ -14,7 +14,7 @@ from claimq_spec.crd.cel_rule import CelRule, joined, literal
 from claimq_spec.crd.definition import STATUS, custom_resource_definition
 from claimq_spec.duration import parse_duration
 from claimq_spec.manifest import RULES, Declared, Kind, QueueSpec, ScalingSpec, parse_manifest, walk
-from claimq_spec.quantity import parse_size
+from claimq_spec.size import parse_size
 from testkit.tree import script
 
 VERSION = custom_resource_definition()["spec"]["versions"][0]

@@ -9,6 +9,8 @@ import gc
 import os
 import signal
 import sys
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import NoReturn
 
 
@@ -23,9 +25,21 @@ def main() -> int:
     from claimq_sidecar.http.listening import open_early
 
     app_socket = open_early(os.environ)
+    _import_uvicorn()
     from claimq_sidecar.app import main as run  # which takes longer
 
     return run(app_socket)
+
+
+def _import_uvicorn() -> None:
+    """Imports the package without its ``__init__``, which would import its command line: 2 MB of an idle sidecar.
+
+    Its modules need one name of the package (``uvicorn/lifespan``), and ours none.
+    """
+    package = find_spec("uvicorn")
+    if package is not None:
+        module = sys.modules["uvicorn"] = module_from_spec(package)
+        module.__dict__["Config"] = import_module("uvicorn.config").Config
 
 
 def _exit(*_: object) -> NoReturn:

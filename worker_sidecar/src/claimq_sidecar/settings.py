@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.address import variables
-from claimq.address.redis_url import parse_url
+from claimq.address.redis_url import parse_url, with_topology
 from claimq.codec import check_name
 from claimq.redis_store.settings import RedisSettings
 from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
 from claimq_spec.log_lines import LEVELS
-from claimq_spec.manifest import PUSH_PATH, PushMode, RedisSpec, SentinelSpec
 from claimq_spec.names import HEALTH_PORT, SOCKET, SOCKET_MODE
+from claimq_spec.push import PUSH_PATH, PushMode
 
 _LONGEST_SOCKET_PATH = 107
 _PUSH_VARIABLES = sorted(name for name in variables.ALL if name.startswith("CLAIMQ_PUSH_"))
@@ -36,7 +36,8 @@ class RedisSource:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
-    sentinel: SentinelSpec | None = None
+    sentinel_master: str | None = None
+    sentinel_username: str | None = None
     sentinel_password_file: Path | None = None
     cluster: bool = False
 
@@ -53,8 +54,8 @@ class RedisSource:
             None if self.sentinel_password_file is None else _secret(self.sentinel_password_file)
         )
         return RedisSettings(
-            RedisSpec(sentinel=self.sentinel, cluster=self.cluster).address(url or "") or "",
-            sentinel_username=None if self.sentinel is None else self.sentinel.user,
+            with_topology(url or "", master=self.sentinel_master, cluster=self.cluster),
+            sentinel_username=self.sentinel_username,
             sentinel_password=sentinel_password,
             username=self.username,
             password=password,
@@ -263,7 +264,8 @@ class _Reader(Environment):
             ca_file=self._readable(variables.REDIS_CA_FILE),
             cert_file=self._readable(variables.REDIS_CERT_FILE),
             key_file=self._readable(variables.REDIS_KEY_FILE),
-            sentinel=self._sentinel(),
+            sentinel_master=self._sentinel_master(),
+            sentinel_username=self.text(variables.REDIS_SENTINEL_USERNAME),
             sentinel_password_file=self._file(variables.REDIS_SENTINEL_PASSWORD_FILE),
             cluster=self.boolean(variables.REDIS_CLUSTER, default=False),
         )
@@ -296,15 +298,10 @@ class _Reader(Environment):
         except OSError:
             return  # _readable() has reported it
 
-    def _sentinel(self) -> SentinelSpec | None:
-        """The Sentinel settings of an address, as spec.redis.sentinel of the manifest."""
-        master, user = (
-            self.text(variables.REDIS_SENTINEL_MASTER),
-            self.text(variables.REDIS_SENTINEL_USERNAME),
-        )
-        if master is None and user is None:
-            return None
-        return SentinelSpec(master_name=master or "", user=user)
+    def _sentinel_master(self) -> str | None:
+        """The name of the master; empty if there is only a user of the Sentinels: then the URL must have the name."""
+        master = self.text(variables.REDIS_SENTINEL_MASTER)
+        return master or ("" if self.text(variables.REDIS_SENTINEL_USERNAME) else None)
 
     def _file(self, name: str) -> Path | None:
         path = self._readable(name)

@@ -65,6 +65,21 @@ def split_url(url: str) -> UrlParts:
     return parts
 
 
+def with_topology(url: str, *, master: str | None = None, cluster: bool = False) -> str:
+    """The address of a server behind Sentinels that watch ``master``, or of a Redis Cluster: ``redis://a:26379,b:26379/0``
+    with the master ``main`` is ``redis+sentinel://a:26379,b:26379/main/0``. A URL that says so itself stays as it is.
+    """
+    if master is None and not cluster:
+        return url
+    parts = split_url(url)
+    if "+" in parts.scheme or parts.scheme == "unix":
+        return url
+    if master is not None:
+        path = f"/{master}/{parts.path.strip('/') or '0'}"
+        return str(parts._replace(scheme=f"{parts.scheme}+sentinel", path=path))
+    return str(parts._replace(scheme=f"{parts.scheme}+cluster", path=""))
+
+
 def split_address(address: str) -> tuple[str, int | None]:
     """Host ("" for none) and port of HOST:PORT; an IPv6 address is in brackets. Raises ValueError, whose message may
     contain a part of the address."""

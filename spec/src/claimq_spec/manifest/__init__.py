@@ -7,7 +7,7 @@ declarations that :func:`walk` yields.
 from claimq.errors import InvalidSpec, Problem
 from claimq_spec.manifest.declaring import Declared, DeclaredField, Kind, declared_fields, walk
 from claimq_spec.manifest.parsing import KIND, LONGEST_NAME, Manifest, parse_manifest
-from claimq_spec.manifest.push_spec import PUSH_PATH, Delivery, PushMode, PushSpec
+from claimq_spec.manifest.push_spec import Delivery, PushSpec
 from claimq_spec.manifest.queue_spec import (
     DeletionPolicy,
     ExpiryAction,
@@ -43,7 +43,6 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "LONGEST_NAME",
-    "PUSH_PATH",
     "RULES",
     "CaSecretRef",
     "CertSecretRef",
@@ -59,7 +58,6 @@ __all__ = [
     "Manifest",
     "PasswordSecretRef",
     "Problem",
-    "PushMode",
     "PushSpec",
     "QueueSpec",
     "RedisSpec",

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any, cast
 
 from claimq_spec.duration import DURATION_PATTERN, format_duration, parse_duration
-from claimq_spec.quantity import QUANTITY_PATTERN, SIZE_PATTERN, format_size, parse_size
+from claimq_spec.quantity import QUANTITY_PATTERN
+from claimq_spec.size import SIZE_PATTERN, format_size, parse_size
 
 _KEY = "claimq"
 UNLIMITED = "Unlimited"

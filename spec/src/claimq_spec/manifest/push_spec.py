@@ -11,9 +11,8 @@ from typing import ClassVar, Final
 from claimq.address import variables
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest.declaring import boolean, choice, duration, integer, text
+from claimq_spec.push import PUSH_PATH, PushMode
 
-PUSH_PATH: Final = "^/[!-~]*$"
-"""Pattern of a path of the app: what a request line can hold."""
 _PATH_FORM: Final = "a path of printable ASCII characters without spaces that begins with /"
 _OWN_POD: Final = (
     "the app is only reached at the loopback address or the socket of its own pod; give port, or remove it to use the "
@@ -26,14 +25,6 @@ class Delivery(StrEnum):
 
     PULL = "pull"
     PUSH = "push"
-
-
-class PushMode(StrEnum):
-    """The content mode of CloudEvents over HTTP."""
-
-    BINARY = "binary"
-    STRUCTURED = "structured"
-    BATCHED = "batched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from claimq.errors import Problem
 from claimq_spec.duration import LONGEST, format_duration, parse_duration
 from claimq_spec.manifest.command_words import arguments_for, command_for, needs_shell
 from claimq_spec.manifest.declaring import UNLIMITED, Declared, DeclaredField, Kind, declared_fields, walk
-from claimq_spec.quantity import parse_quantity, parse_size
+from claimq_spec.quantity import parse_quantity
+from claimq_spec.size import parse_size
 
 _Spec = TypeVar("_Spec")
 _LONGEST_NUMBER = 10**60

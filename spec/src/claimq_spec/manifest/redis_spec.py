@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
-from claimq.address.redis_url import split_address, split_url
+from claimq.address.redis_url import split_address, split_url, with_topology
 from claimq_spec.manifest.declaring import boolean, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
@@ -251,19 +251,8 @@ class RedisSpec:
 
     def address(self, url: str | None = None) -> str | None:
         """The whole address: ``url`` (or the one from the Secret, given as argument) with what sentinel and
-        cluster add.
-
-        ``redis://a:26379,b:26379/0`` with ``masterName: mymaster`` is ``redis+sentinel://a:26379,b:26379/mymaster/0``.
-        None if there is no URL here and none is given. The user and the password are not added.
+        cluster add. None if there is no URL here and none is given. The user and the password are not added.
         """
         url = url if url is not None else self.url
-        if url is None or (self.sentinel is None and not self.cluster):
-            return url
-        parts = split_url(url)
-        if "+" in parts.scheme or parts.scheme == "unix":
-            return url
-        if self.sentinel is not None:
-            database = parts.path.strip("/") or "0"
-            path = f"/{self.sentinel.master_name}/{database}"
-            return str(parts._replace(scheme=f"{parts.scheme}+sentinel", path=path))
-        return str(parts._replace(scheme=f"{parts.scheme}+cluster", path=""))
+        master = None if self.sentinel is None else self.sentinel.master_name
+        return None if url is None else with_topology(url, master=master, cluster=self.cluster)

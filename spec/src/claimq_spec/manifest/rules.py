@@ -14,13 +14,15 @@ from claimq.address.redis_url import split_url
 from claimq.errors import Problem
 from claimq_spec.duration import format_duration
 from claimq_spec.manifest.pod_template import POD_PATH, pod_problems
-from claimq_spec.manifest.push_spec import Delivery, PushMode
+from claimq_spec.manifest.push_spec import Delivery
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
 from claimq_spec.manifest.scaling_spec import ScalingMode
 from claimq_spec.names import GRACE_MARGIN, HEALTH_PORT, PREFIX
-from claimq_spec.quantity import format_size, parse_quantity
+from claimq_spec.push import PushMode
+from claimq_spec.quantity import parse_quantity
+from claimq_spec.size import format_size
 
 MIB = 1024 * 1024
 LARGEST_PAYLOAD = 64 * MIB

@@ -7,7 +7,7 @@ import pytest
 
 from claimq.model import Claim, Item, Priority
 from claimq_sidecar.push.cloud_events import Events
-from claimq_spec.manifest import PushMode
+from claimq_spec.push import PushMode
 
 
 def claim(payload: bytes = b'{"url": "cat.png"}', **fields: Any) -> Claim:

@@ -11,7 +11,7 @@ import msgspec
 
 from claimq.model import Claim, Item, Priority
 from claimq_sidecar.http.json_text import is_json, to_json
-from claimq_spec.manifest import PushMode
+from claimq_spec.push import PushMode
 
 EVENT_TYPE: Final = "dev.claimq.item"
 JSON: Final = "application/json"

@@ -103,14 +103,14 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
     if header is None:
         return _bare(raw, token)
     item_id, entered_at, name, text = header.groups()
-    meta = _read_meta(text)
-    if meta is None:
-        return _bare(raw, token)
     at = int(entered_at) / 1000
     payload = raw[header.end() :]
     client = None if name == b"-" else name.decode("ascii")
-    if not meta:
+    if text == b"-":
         return Item(item_id.decode("ascii"), payload, at, at, client)
+    meta = _read_meta(text)
+    if meta is None:
+        return _bare(raw, token)
     options = meta.get("options", {})
     deadline, max_requeues = read_limits(options)
     return Item(
@@ -142,8 +142,6 @@ def _bare(payload: bytes, token: str) -> Item:
 
 def _read_meta(text: bytes) -> dict[str, Any] | None:
     """The counters, the history and the options of a header; None if no script can have written it."""
-    if text == b"-":
-        return {}
     if text[:1] != b"{" or len(text) > _LONGEST_META or not _is_plain_json(text):
         return None
     try:

@@ -13,7 +13,7 @@ from claimq.metrics import kind_of
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
-from claimq.tokens import number_of
+from claimq.tokens import numbers_of
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
 from claimq_spec.log_lines import LogEvent
@@ -87,7 +87,7 @@ class Store:
         if self._clock_ahead is None:
             return []
         now = asyncio.get_running_loop().time() + self._clock_ahead
-        return [now - number_of(token) / 1e6 for token in tokens]
+        return [now - number / 1e6 for number in numbers_of(tokens)]
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.

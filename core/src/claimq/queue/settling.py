@@ -56,11 +56,12 @@ class Settling(QueuePart):
                     "enqueue= goes with one claim; for several give Done(claim, enqueue=...) for each"
                 )
             every = [Done(every[0], enqueue)]
-        if any(isinstance(claim, Done) for claim in every):
-            return await self._done_enqueue(
-                [claim if isinstance(claim, Done) else Done(claim, ()) for claim in every]
-            )
-        return await self._settle("done", [claim for claim in every if not isinstance(claim, Done)], [])
+        alone = [claim for claim in every if not isinstance(claim, Done)]
+        if len(alone) == len(every):
+            return await self._settle("done", alone, [])
+        return await self._done_enqueue(
+            [claim if isinstance(claim, Done) else Done(claim, ()) for claim in every]
+        )
 
     async def _done_enqueue(self, pairs: list[Done]) -> list[Outcome]:
         if len(pairs) > BATCH:
@@ -234,13 +235,16 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
-    by_token = dict(zip(groups.sent, verdicts, strict=True))
     # Few words, and many claims.
     known = {word: _read_verdict(word, lease_until) for word in {"lost", *verdicts}}
+    if groups.tokens != groups.sent:
+        by_token = dict(zip(groups.sent, verdicts, strict=True))
+        verdicts = [by_token.pop(token, "lost") for token in groups.tokens]
+    id_of = groups.ids.get
     outcomes: list[Outcome] = []
-    for token in groups.tokens:
-        verdict, delay, renewed = known[by_token.pop(token, "lost")]
-        outcomes.append(Outcome(token, verdict, groups.ids.get(token), delay, renewed))
+    for token, word in zip(groups.tokens, verdicts, strict=True):
+        verdict, delay, renewed = known[word]
+        outcomes.append(Outcome(token, verdict, id_of(token), delay, renewed))
     return outcomes
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.model import Claim
-from claimq.tokens import make_token, may_be_token, worker_of
+from claimq.tokens import are_tokens, make_token, may_be_token, worker_of
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
@@ -43,18 +44,12 @@ class TokenGroups:
     def of(cls, claims: Claims) -> TokenGroups:
         """Groups claims and tokens in the order in which they were given. Raises ValueError for text that is not a
         token, TypeError for anything else."""
-        ids: dict[str, str] = {}
-        tokens: list[str] = []
+        every = listed(claims)
+        ids = {claim.token: claim.item.id for claim in every if isinstance(claim, Claim)}
+        tokens = [claim.token if isinstance(claim, Claim) else claim for claim in every]
         by_worker: dict[str, list[str]] = {}
-        for claim in listed(claims):
-            if isinstance(claim, Claim):
-                token = claim.token
-                ids[token] = claim.item.id
-            else:
-                token = claim
-            tokens.append(token)
-            if worker := _worker(token):
-                by_worker.setdefault(worker, []).append(token)
+        for token in _of_this_release(tokens):
+            by_worker.setdefault(token.partition("/")[0], []).append(token)
         sent: list[str] = []
         words: list[str | int] = [len(by_worker)]
         for worker, own in by_worker.items():
@@ -78,12 +73,19 @@ class TokenGroups:
         return [cls.of(every[start : start + BATCH]) for start in range(0, len(every), BATCH)]
 
 
-def _worker(token: object) -> str | None:
+def _of_this_release(tokens: list[str]) -> list[str]:
+    with suppress(TypeError):  # of anything but text, which the other way names
+        if are_tokens(tokens):
+            return tokens
+    return [token for token in tokens if _is_of_this_release(token)]
+
+
+def _is_of_this_release(token: object) -> bool:
     if not isinstance(token, str):
         raise _not_a_claim(token)
-    worker = worker_of(token)
-    if worker is not None or may_be_token(token):
-        return worker
+    is_token = worker_of(token) is not None
+    if is_token or may_be_token(token):
+        return is_token
     raise ValueError(
         f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} (the token attribute of a Claim)"
     )

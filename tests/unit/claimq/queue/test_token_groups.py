@@ -7,12 +7,12 @@ import pytest
 from claimq.model import Claim, Item
 from claimq.queue.claiming import new_nonce
 from claimq.queue.token_groups import TokenGroups
-from claimq.tokens import make_token, number_of, worker_of
+from claimq.tokens import are_tokens, make_token, number_of, numbers_of, worker_of
 
 NO_TOKENS = [
     "", "nonsense", "/", "w/", "w/x", "w/1", "w/1.", "w/1.AAAAAAA", "w/1.AAAAAAAAA", "w/1.AAAA AAA", "w/.AAAAAAAA",
     "w/x.AAAAAAAA", "w/\u00b2.AAAAAAAA", "/1.AAAAAAAA", "w/1/1.AAAAAAAA", "w 1/1.AAAAAAAA", "w/1.AAAAAAAA\n",
-    "w/12345678901234567.AAAAAAAA",
+    "w/12345678901234567.AAAAAAAA", "w/1.AAAAAAAA\nw/2.AAAAAAAA", "\nw/1.AAAAAAAA",
 ]  # fmt: skip
 
 
@@ -69,6 +69,20 @@ def test_a_token_is_read_as_it_was_made() -> None:
     token = make_token("a.b-1", 1795232291850000, nonce)
     assert (worker_of(token), number_of(token)) == ("a.b-1", 1795232291850000)
     assert len({new_nonce("instance-id_") for _ in range(1000)}) == 1000
+
+
+def test_many_tokens_are_read_at_once_as_one_after_the_other() -> None:
+    tokens = [make_token(f"w-{number % 3}", number, "AAAA_-09") for number in (1, 17, 1795232291850000)]
+    assert are_tokens(tokens)
+    assert numbers_of(tokens) == [number_of(token) for token in tokens]
+    assert are_tokens([])
+    assert numbers_of([]) == []
+
+
+@pytest.mark.parametrize("text", [*NO_TOKENS, "w/1"])
+def test_one_text_that_is_no_token_is_found_among_many(text: str) -> None:
+    assert not are_tokens(["w/1.AAAAAAAA", text, "w/2.AAAAAAAA"])
+    assert not are_tokens([text])
 
 
 def test_what_is_no_token_has_no_worker_and_no_number() -> None:

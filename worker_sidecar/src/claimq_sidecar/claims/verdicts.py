@@ -132,8 +132,7 @@ class Verdicts:
         """Starts an attempt, whose result are the answers by token. It continues when its caller is cancelled or has
         stopped waiting."""
         task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
-        for token in tokens:
-            self._attempts[token] = task
+        self._attempts.update(dict.fromkeys(tokens, task))
         task.add_done_callback(partial(self._end_attempt, tokens))
         return task
 
@@ -150,9 +149,8 @@ class Verdicts:
         except NotReplicated as error:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
-        ended = {
-            outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not Verdict.LOST
-        }
+        is_lost = Verdict.LOST  # looked up once: these are many
+        ended = {outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not is_lost}
         earlier: dict[str, str] = {}
         if remember:
             # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.
@@ -193,10 +191,11 @@ class Verdicts:
 
     async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
         """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""
-        in_progress = {task for token in tokens if (task := self._attempts.get(token)) is not None}
-        if in_progress:
-            await asyncio.wait(in_progress, timeout=ANSWER_SECONDS)
-        if any(token in self._attempts for token in tokens):
+        if self._attempts.keys().isdisjoint(tokens):
+            return
+        in_progress = {self._attempts[token] for token in tokens if token in self._attempts}
+        await asyncio.wait(in_progress, timeout=ANSWER_SECONDS)
+        if not self._attempts.keys().isdisjoint(tokens):
             raise StoreUnavailable(
                 "an earlier verdict on the same claim is still being retried; repeat this one later"
             )

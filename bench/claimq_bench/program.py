@@ -18,6 +18,7 @@ from claimq_bench import (
     pushing,
     reaping,
     scale,
+    script_calls,
     streaming,
     through_sidecar,
 )
@@ -306,10 +307,6 @@ def _add_compared(report: Report, name: str, compared: scale.Compared, most: flo
     report.of_rounds(f"{name}_us", "server time for an item, large", large, unit="us")
 
 
-async def _latency(report: Report, bed: Bed, plan: Plan) -> None:
-    await latency.report(report, bed, samples=plan.latency_samples)
-
-
 async def _reap(report: Report, bed: Bed, plan: Plan) -> None:
     await reaping.report(report, bed, runs=plan.reap_runs)
     await report_kills(report, bed, plan.reap_runs)
@@ -389,7 +386,10 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "waiting": _waiting,
     "busy": _busy,
     "clients": _clients,
-    "latency": _latency,
+    "calls": lambda report, bed, plan: script_calls.report(
+        report, bed, items=plan.single_items // 5, rounds=plan.consume_rounds
+    ),
+    "latency": lambda report, bed, plan: latency.report(report, bed, samples=plan.latency_samples),
     "reap": _reap,
     "sidecar": _sidecar,
     "stream": lambda report, bed, plan: streaming.report(report, bed, items=plan.stream_items),

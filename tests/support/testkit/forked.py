@@ -3,6 +3,7 @@
 A sidecar takes half a second of the processor to import, an operator more than a second; the tests start hundreds.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -52,7 +53,8 @@ class _Running:
 
     def send_signal(self, sig: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, sig)
 
     def _ended(self, timeout: float) -> int | None:
         with self._lock:

@@ -142,9 +142,11 @@ class Process:
 
 def _is_idle(pid: int) -> bool:
     for task in Path(f"/proc/{pid}/task").iterdir():
-        fields = dict(
-            line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line
-        )
+        try:
+            status = (task / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # this thread has just ended
+            return False
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         if fields["State"][0] != "S" or int(fields["SigPnd"], 16) or int(fields["ShdPnd"], 16):
             return False
     return True

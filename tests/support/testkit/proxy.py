@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeVar
 from testkit.links import Fault, Link, Request, Weather, is_script
 from testkit.places import new_directory
 from testkit.started import Started
+from testkit.waiting import PATIENCE
 
 T = TypeVar("T")
 Direction = Literal["both", "requests", "replies"]
@@ -160,7 +161,7 @@ class FaultProxy(Started):
             return
         self._await(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
         self._loop.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
@@ -210,8 +211,8 @@ class FaultProxy(Started):
         async def run() -> T:
             return change()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
 
     def _await(self, work: Coroutine[Any, Any, None]) -> None:
         future: concurrent.futures.Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        future.result(10)
+        future.result(PATIENCE)

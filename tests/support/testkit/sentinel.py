@@ -9,8 +9,9 @@ from testkit.server import PortTaken, Server
 from testkit.started import Started
 from testkit.waiting import PATIENCE, eventually_sync
 
-DOWN_AFTER_MS = 2000
-"""A server that a busy machine does not run for half a second is not dead: a second failover would follow the first."""
+DOWN_AFTER_MS = 600_000
+"""Sentinels fail over only when a test asks for it: a server that a busy machine does not run for some seconds is not
+dead."""
 FAILOVER_TIMEOUT_MS = 6000
 QUORUM = 2
 
@@ -93,7 +94,8 @@ class Sentinel(Started):
         return next(server for server in self.servers if server.port in named)
 
     def fail_over(self, within: float = PATIENCE) -> Server:
-        """Kills the primary and returns the new one, when it takes writes and all sentinels agree."""
+        """Kills the primary and lets the sentinels replace it; returns the new one, when it takes writes and all sentinels
+        agree."""
         old = self.primary()
         old.kill9()
         return self._wait_for_successor(old, within)
@@ -101,7 +103,6 @@ class Sentinel(Started):
     def hand_over(self, within: float = PATIENCE) -> Server:
         """Lets the sentinels demote the live primary; returns the new one, when the old one refuses writes."""
         old = self.primary()
-        self.sentinels[0].call("SENTINEL", "FAILOVER", self.name)
         new = self._wait_for_successor(old, within)
         # The sentinels inform the old one too, up to ten seconds later.
         old.call("REPLICAOF", "127.0.0.1", new.port)
@@ -110,6 +111,7 @@ class Sentinel(Started):
 
     def _wait_for_successor(self, old: Server, within: float) -> Server:
         def successor() -> Server | None:
+            self._request_failover(old)
             try:
                 new = self.primary()
             except LookupError:
@@ -120,17 +122,28 @@ class Sentinel(Started):
         assert found is not None
         return found
 
+    def _request_failover(self, old: Server) -> None:
+        """Asks the first sentinel for it, unless it has begun already. AssertionError while no replica has been in touch
+        with it, as after a pause."""
+        fields = self._seen_by(self.sentinels[0])
+        if b"failover_in_progress" in fields[b"flags"] or fields[b"port"] != b"%d" % old.port:
+            return
+        try:
+            self.sentinels[0].call("SENTINEL", "FAILOVER", self.name)
+        except ReplyError as error:
+            raise AssertionError(str(error)) from error
+
     def _is_settled(self) -> bool:
-        """No sentinel is in the middle of a failover, and all are at the same one: another does not follow at once."""
-        epochs: set[object] = set()
-        for one in self.sentinels:
-            reply = one.call("SENTINEL", "MASTER", self.name)
-            assert isinstance(reply, list)
-            fields = dict(zip(reply[::2], reply[1::2], strict=True))
-            if fields[b"flags"] != b"master":
-                return False
-            epochs.add(fields[b"config-epoch"])
-        return len(epochs) == 1
+        """No sentinel is in the middle of a failover, and all are at the same one."""
+        seen = [self._seen_by(one) for one in self.sentinels]
+        return {one[b"flags"] for one in seen} == {b"master"} and len({one[b"config-epoch"] for one in seen}) == 1
+
+    def _seen_by(self, watcher: Server) -> dict[bytes, bytes]:
+        """The fields of the primary as a sentinel sees it."""
+        reply = watcher.call("SENTINEL", "MASTER", self.name)
+        assert isinstance(reply, list)
+        words = [word for word in reply if isinstance(word, bytes)]
+        return dict(zip(words[::2], words[1::2], strict=True))
 
     def close(self) -> None:
         """Kills all of them and removes their directories."""

@@ -94,8 +94,8 @@ class Sentinel(Started):
         return next(server for server in self.servers if server.port in named)
 
     def fail_over(self, within: float = PATIENCE) -> Server:
-        """Kills the primary and lets the sentinels replace it; returns the new one, when it takes writes and all sentinels
-        agree."""
+        """Kills the primary and lets the sentinels replace it; returns the new one, when it takes writes and all
+        sentinels agree."""
         old = self.primary()
         old.kill9()
         return self._wait_for_successor(old, within)
@@ -123,8 +123,8 @@ class Sentinel(Started):
         return found
 
     def _request_failover(self, old: Server) -> None:
-        """Asks the first sentinel for it, unless it has begun already. AssertionError while no replica has been in touch
-        with it, as after a pause."""
+        """Asks the first sentinel for it, unless it has begun already. AssertionError while no replica has been in
+        touch with it, as after a pause."""
         fields = self._seen_by(self.sentinels[0])
         if b"failover_in_progress" in fields[b"flags"] or fields[b"port"] != b"%d" % old.port:
             return
@@ -136,7 +136,9 @@ class Sentinel(Started):
     def _is_settled(self) -> bool:
         """No sentinel is in the middle of a failover, and all are at the same one."""
         seen = [self._seen_by(one) for one in self.sentinels]
-        return {one[b"flags"] for one in seen} == {b"master"} and len({one[b"config-epoch"] for one in seen}) == 1
+        return {one[b"flags"] for one in seen} == {b"master"} and len(
+            {one[b"config-epoch"] for one in seen}
+        ) == 1
 
     def _seen_by(self, watcher: Server) -> dict[bytes, bytes]:
         """The fields of the primary as a sentinel sees it."""

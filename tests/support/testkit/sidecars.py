@@ -24,8 +24,8 @@ from testkit.waiting import PATIENCE, eventually_sync
 
 KEY = "the-key"
 """The lifecycle key of every sidecar of a test, unless the test says otherwise."""
-SERVING = re.compile(r"event=serving .*health_port=(\d+)")
-DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)")
+SERVING = re.compile(r"event=serving .*health_port=(\d+)\s")
+DRAIN_STARTED = re.compile(r"event=drain_started in_flight=(\d+)\s")
 
 
 def is_renewed(queue: BlockingQueue, token: str, lease_until: float | None) -> bool:

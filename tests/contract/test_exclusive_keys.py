@@ -2,22 +2,26 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 
 import claimq
 from claimq import NewItem, Policy, Priority, ReliableQueue, RetryDelay, State, Verdict
 from claimq.model import Claim
 from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
+from testkit.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.plugin import ServerFactory
 from testkit.script_calls import claim_once
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
+from testkit.waiting import PATIENCE
 
 pytestmark = pytest.mark.frozen_clock(True)
 STEP = 0.1
@@ -37,6 +41,13 @@ def known_keys(server: Server) -> int:
     count = server.call("HLEN", HASH)
     assert isinstance(count, int)
     return count
+
+
+@asynccontextmanager
+async def connected(server: Server) -> AsyncGenerator[claimq.Server]:
+    """As the fixture ``store``, where time stands still: in real time, waiting items are soon looked at again."""
+    async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
+        yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
 
 
 async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
@@ -125,7 +136,7 @@ async def test_items_that_wait_are_passed_over_within_the_bytes_of_a_call(
 ) -> None:
     """On a server of its own: a script that does not end would stop all that share it."""
     server = start_server()
-    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+    async with connected(server) as store, asyncio.timeout(PATIENCE):
         queue, other = store.queue("q", worker="w1"), store.queue("q", worker="w2")
         await enqueue(queue, *["a"] * 6, size=600_000)
         await enqueue(queue, "b")
@@ -140,7 +151,7 @@ async def test_a_wrong_count_of_the_items_of_clients_does_not_keep_a_claim_going
     start_server: ServerFactory,
 ) -> None:
     server = start_server()
-    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+    async with connected(server) as store, asyncio.timeout(PATIENCE):
         queue, other = store.queue("q", worker="w1"), store.queue("q", worker="w2")
         await enqueue(queue, "a", "a")
         await other.claim(1, wait=0)

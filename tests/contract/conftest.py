@@ -7,11 +7,11 @@ import pytest
 import redis.asyncio
 
 import claimq
-from claimq import Policy, RedisSettings, ReliableQueue
+from claimq import Policy, ReliableQueue
 from testkit.clock import Near
 from testkit.frozen_clock import BEGIN_MS, FrozenClock
+from testkit.patient import patient
 from testkit.server import Server
-from testkit.waiting import PATIENCE
 
 WorkerQueue = Callable[[str], ReliableQueue]
 
@@ -25,8 +25,7 @@ async def store(request: pytest.FixtureRequest, server: Server) -> AsyncIterator
         async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
             yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
         return
-    settings = RedisSettings(server.url, retry_for=2.0, reply_timeout=PATIENCE, connect_timeout=PATIENCE)
-    async with claimq.connect(settings=settings) as made:
+    async with claimq.connect(settings=patient(server.url, retry_for=2.0)) as made:
         yield made
 
 

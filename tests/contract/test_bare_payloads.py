@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import claimq
-from claimq import NewItem, Policy, RedisSettings, ReliableQueue, State, Verdict
+from claimq import NewItem, Policy, ReliableQueue, State, Verdict
 from testkit.clock import Near, move_clock
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -170,7 +171,7 @@ async def test_a_claim_that_waits_finds_a_bare_payload_at_its_next_look(
     server: Server, queue: ReliableQueue
 ) -> None:
     """It gets no wake token: the claim polls every second."""
-    await queue.set_policy(Policy(claim_wait_timeout=5))
+    await queue.set_policy(Policy(claim_wait_timeout=PATIENCE))
     waiting = asyncio.ensure_future(queue.claim())
     await eventually(lambda: b"blpop" in _clients(server), why="the claim waits")
     server.call("LPUSH", MAIN, "late")
@@ -234,7 +235,7 @@ def test_the_scripts_and_the_library_read_every_payload_alike(
     async def round_trip() -> None:
         server.call("FLUSHALL")
         server.call("LPUSH", MAIN, *given_payloads)
-        async with claimq.connect(settings=RedisSettings(url=server.url)) as store:
+        async with claimq.connect(settings=patient(server.url)) as store:
             queue = store.queue("q", worker="w1")
             before = await queue.peek(20)
             taken: list[claimq.Item] = []

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import claimq
-from claimq import Policy, RedisSettings, ReliableQueue, StoreMisused
+from claimq import Policy, ReliableQueue, StoreMisused
 from testkit import roles
 from testkit.looking import texts
+from testkit.patient import patient
 from testkit.server import Server
-from testkit.waiting import PATIENCE, eventually
+from testkit.waiting import eventually
 
 PROMPT = 60.0  # a bound that only a wait without end breaks; the benchmarks measure
 """Seconds: far more than a wake takes on a busy machine, far less than the poll of a second."""
@@ -174,8 +175,7 @@ async def test_a_refused_claim_that_waited_takes_the_token_and_the_reaper_puts_i
     server: Server, queue: ReliableQueue
 ) -> None:
     roles.give(server, "limited", ["+@all"], keys="~cq:*")
-    settings = RedisSettings(roles.url(server, "limited"), retry_for=2.0, reply_timeout=PATIENCE)
-    async with claimq.connect(settings=settings) as store:
+    async with claimq.connect(settings=patient(roles.url(server, "limited"), retry_for=2.0)) as store:
 
         async def took_the_token() -> bool:
             """Tried again if the claim was refused between two waits, so not by the token."""

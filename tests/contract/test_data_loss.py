@@ -6,6 +6,7 @@ import claimq
 from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdict
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
+from testkit.patient import patient
 from testkit.plugin import FLAVOURS, ServerFactory
 from testkit.server import DURABLE, Server
 from testkit.waiting import eventually
@@ -133,7 +134,7 @@ async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     await lose_all(server, queue, how)
     server.call("DEL", f"cq:{{q}}:calls:{connection.instance}")
     await store.queue("q", worker="another").enqueue("new")
-    async with claimq.connect(server.url) as another:
+    async with claimq.connect(settings=patient(server.url)) as another:
         claims = await another.queue("q", worker="w2").claim(wait=0)
         await another.queue("q", worker="w2").unclaim(claims)
     said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
@@ -152,7 +153,7 @@ async def test_a_first_claim_that_arrives_after_the_loss_claims_nothing(
     server.call("FLUSHALL")
     await queue.enqueue("new")
     if others == "claimed":
-        async with claimq.connect(server.url) as another:
+        async with claimq.connect(settings=patient(server.url)) as another:
             claims = await another.queue("q", worker="w2").claim(wait=0)
             await another.queue("q", worker="w2").unclaim(claims)
     said = await store._connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", ""])
@@ -183,7 +184,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
     durable: Server,
 ) -> None:
     """Its withdrawal may be among what the replacement lost: a failover, a restart, an older backup."""
-    async with claimq.connect(durable.url) as store:
+    async with claimq.connect(settings=patient(durable.url)) as store:
         queue, connection = store.queue("q", worker="w1"), store._connection
         await queue.enqueue_many(["a", "b"])
         await queue.claim(wait=0)
@@ -199,7 +200,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
 async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends(durable: Server) -> None:
-    async with claimq.connect(durable.url) as store:
+    async with claimq.connect(settings=patient(durable.url)) as store:
         queue = store.queue("q", worker="w1")
         await queue.set_policy(Policy(busy_expiry=20, requeue_limit=0))
         await queue.enqueue_many(["forgotten", "renewed", "waiting"])
@@ -229,7 +230,7 @@ async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
 async def test_a_claim_of_the_present_server_counts_as_a_crash_when_it_ends(durable: Server) -> None:
-    async with claimq.connect(durable.url) as store:
+    async with claimq.connect(settings=patient(durable.url)) as store:
         queue = store.queue("q", worker="w1")
         await queue.enqueue("a")
         durable.kill9()
@@ -330,7 +331,7 @@ async def test_a_server_that_looks_like_the_last_one_counts_a_lost_verdict_as_a_
     durable: Server,
 ) -> None:
     """As where memory addresses are not randomized. What is not stored here is the worker's verdict."""
-    async with claimq.connect(durable.url) as store:
+    async with claimq.connect(settings=patient(durable.url)) as store:
         queue = store.queue("q", worker="w1")
         await queue.set_policy(Policy(busy_expiry=20))
         await queue.enqueue("a")

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import claimq
-from claimq import Claim, NewItem, RedisSettings, ReliableQueue
+from claimq import Claim, NewItem, ReliableQueue
 from testkit.looking import texts, waiting
+from testkit.patient import patient
 from testkit.server import Server
 
 
@@ -133,7 +134,7 @@ class Turns:
 
 async def _take(server: Server, steps: list[tuple[str, str | None, int]], most: int) -> None:
     server.call("FLUSHALL")
-    async with claimq.connect(settings=RedisSettings(url=server.url)) as store:
+    async with claimq.connect(settings=patient(server.url)) as store:
         turns = Turns(server, store.queue("q", worker="w1"), most)
         for kind, client, count in steps:
             await getattr(turns, kind)(client, count)

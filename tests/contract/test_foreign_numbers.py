@@ -9,9 +9,11 @@ import claimq
 from claimq import Claim, NewItem, ReliableQueue, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.script_calls import call
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 STATS = "cq:{q}:stats"
 LARGE = ["9007199254740992", "1e400", "nan"]
@@ -233,6 +235,6 @@ async def test_an_enqueue_returns_a_sequence_number_of_many_digits(
 async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: ServerFactory) -> None:
     """On a server of its own: to read the number of such a token took minutes."""
     server = start_server()
-    async with claimq.connect(server.url) as store, asyncio.timeout(60):
+    async with claimq.connect(settings=patient(server.url)) as store, asyncio.timeout(PATIENCE):
         server.call("ZADD", "cq:{q}:leases", 1, f"w1/{'1' * 200_000}/", 1, "w1/2/")
         assert (await store.queue("q", worker="w1").reap()).repaired == 2

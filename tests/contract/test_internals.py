@@ -2,11 +2,12 @@
 
 import pytest
 
-from claimq import NewItem, Policy, RedisSettings, ReliableQueue, connect
+from claimq import NewItem, Policy, ReliableQueue, connect
 from claimq.model import State
 from claimq.policy import RetryDelay
 from claimq.queue.internals import internals
 from testkit.clock import move_clock
+from testkit.patient import patient
 from testkit.server import Server
 
 FIRST = "worker ended: exit code 3; pod p, node n, image i, run 1"
@@ -161,8 +162,7 @@ async def test_tokens_claimed_before_a_time_are_found_without_their_items(
     at = (await queue.snapshot()).now
     await move_clock(queue, 10.0)
     await queue.claim(2, wait=0)
-    settings = RedisSettings(server.url, largest_reply=50_000)
-    async with connect(settings=settings) as store:
+    async with connect(settings=patient(server.url, largest_reply=50_000)) as store:
         reader = internals(store.queue("q", worker="operator"))
         assert await reader.tokens_claimed_before("w1", at) == before
         assert await reader.tokens_claimed_before("w1", at - 20.0) == []

@@ -12,6 +12,7 @@ from claimq import NewItem, RedisSettings, ReliableQueue
 from claimq.queue.next_claims import next_claims
 from claimq.redis_store.connection import Connection
 from testkit.looking import Lengths, lengths, verdicts
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -21,7 +22,7 @@ SMALL, LARGE = "s" * 500, "l" * 2000
 @pytest.fixture
 async def limited(server: Server) -> AsyncIterator[ReliableQueue]:
     """The queue of a program that takes items of at most 1,000 bytes."""
-    async with claimq.connect(settings=RedisSettings(server.url, largest_item=1000)) as store:
+    async with claimq.connect(settings=patient(server.url, largest_item=1000)) as store:
         yield store.queue("q", worker="w1")
 
 

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 import claimq
-from claimq import RedisSettings, StoreMisused
+from claimq import StoreMisused
 from testkit import roles
 from testkit.contents import Contents, changes, contents
+from testkit.patient import patient
 from testkit.scenario_world import World
 from testkit.scenarios import SCENARIOS
 from testkit.server import Server
-from testkit.waiting import PATIENCE
 
 USER = "limited"
 OTHER_KEYS = "~cq:{other}:*"
@@ -36,8 +36,7 @@ def _rights() -> Iterator[tuple[str, list[str]]]:
 @pytest.fixture
 async def world(server: Server) -> AsyncIterator[World]:
     roles.give(server, USER, ["+@all"], keys="~cq:*")
-    settings = RedisSettings(url=roles.url(server, USER), retry_for=2.0, reply_timeout=PATIENCE)
-    async with claimq.connect(settings=settings) as store:
+    async with claimq.connect(settings=patient(roles.url(server, USER), retry_for=2.0)) as store:
         first, second = store.queue("q", worker="w1"), store.queue("q", worker="w2")
         yield World(server, store, first, second, store.queue("other", worker="w1"))
 

@@ -10,6 +10,7 @@ import pytest
 import claimq
 from claimq import FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, StoreMisused
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.patient import patient
 from testkit.server import Server
 
 ODD = Policy(
@@ -32,7 +33,7 @@ async def test_a_policy_is_read_back_as_it_was_set_by_every_connection(
     server: Server, queue: ReliableQueue
 ) -> None:
     await queue.set_policy(ODD)
-    async with claimq.connect(server.url) as another:
+    async with claimq.connect(settings=patient(server.url)) as another:
         assert await another.queue("q").policy() == ODD
 
 
@@ -120,7 +121,7 @@ async def test_a_change_that_ends_a_suspension_wakes_a_waiting_claimer(
 ) -> None:
     await queue.set_policy(Policy(suspended=True))
     await queue.enqueue("a")
-    waiting_claim = asyncio.ensure_future(other_worker.claim(wait=30))
+    waiting_claim = asyncio.ensure_future(other_worker.claim(wait=None))
     await queue.update_policy(suspended=False)
     assert texts(await waiting_claim) == ["a"]
 

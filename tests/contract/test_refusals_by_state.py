@@ -14,7 +14,6 @@ from claimq import (
     NewItem,
     Outcome,
     Policy,
-    RedisSettings,
     ReliableQueue,
     State,
     StoreFull,
@@ -23,8 +22,8 @@ from claimq import (
 )
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
+from testkit.patient import patient
 from testkit.server import Server
-from testkit.waiting import PATIENCE
 
 Verb = Callable[[ReliableQueue, list[str]], Awaitable[object]]
 VERDICTS: dict[str, Callable[[ReliableQueue, list[str]], Awaitable[list[Outcome]]]] = {
@@ -231,10 +230,7 @@ async def test_a_read_only_replica_refuses_every_call_and_nothing_has_changed(
     await queue.fail(tokens[1], "broken", permanent=True)
     server.call("REPLICAOF", "127.0.0.1", "1")
     before = contents(server)
-    settings = RedisSettings(
-        url=server.url, retry_for=0.001, reply_timeout=PATIENCE, connect_timeout=PATIENCE
-    )
-    async with claimq.connect(settings=settings) as store:
+    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
         impatient = store.queue("q", worker="w1")
         calls = [verb(impatient, tokens[:1]) for verb in (VERDICTS | OTHERS).values()]
         calls += [

@@ -10,6 +10,7 @@ import claimq
 from claimq import RedisSettings, ReliableQueue, connect
 from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.connection import Connection
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -88,7 +89,7 @@ async def test_a_token_without_work_is_not_put_back(
 
 
 async def test_many_queues_share_a_command_and_only_the_one_with_work_is_called(server: Server) -> None:
-    connection = Recorded(RedisSettings(server.url))
+    connection = Recorded(patient(server.url))
     async with claimq.Server(connection) as store, watch_of(connection) as work:
         queues = [store.queue(f"q{number}") for number in range(200)]
         noticed = [asyncio.Event() for _ in queues]
@@ -103,7 +104,7 @@ async def test_many_queues_share_a_command_and_only_the_one_with_work_is_called(
 
 
 async def test_watches_that_began_at_different_times_come_to_share_a_command(server: Server) -> None:
-    connection = Recorded(RedisSettings(server.url))
+    connection = Recorded(patient(server.url))
     async with claimq.Server(connection) as store, watch_of(connection) as work:
         noticed = asyncio.Event()
         with work.watch(store.queue("a"), noticed.set):
@@ -115,7 +116,7 @@ async def test_watches_that_began_at_different_times_come_to_share_a_command(ser
 
 
 async def test_a_wake_key_of_another_type_concerns_only_its_queue(server: Server) -> None:
-    async with connect(server.url) as store, watch_of(store.connection) as work:
+    async with connect(settings=patient(server.url)) as store, watch_of(store.connection) as work:
         server.call("SET", "cq:{b}:wake", "text")
         noticed = {name: asyncio.Event() for name in "abcde"}
         with ExitStack() as watches:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import claimq.blocking
-from claimq import RedisSettings
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
+from testkit.patient import patient
 from testkit.plugin import report_log
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -34,8 +34,7 @@ def start_sidecar(request: pytest.FixtureRequest) -> Iterator[StartSidecar]:
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     """The queue `q` on the shared Valkey, for looking at it from outside, also while a busy server answers late."""
-    settings = RedisSettings(valkey.url, connect_timeout=30.0, reply_timeout=30.0)
-    with claimq.blocking.connect(settings=settings) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         yield server.queue("q", worker="watcher")
 
 

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 import claimq
-from claimq import RedisSettings, ReliableQueue
+from claimq import ReliableQueue
 from testkit.handlers import Seen
+from testkit.patient import patient
 from testkit.server import Server
 
 
@@ -14,8 +15,7 @@ from testkit.server import Server
 async def store(valkey: Server) -> AsyncIterator[claimq.Server]:
     """A connection to an empty Valkey. It tries for two seconds through an outage, and waits for a reply that is late
     for lack of a processor."""
-    settings = RedisSettings(url=valkey.url, retry_for=2.0, reply_timeout=30.0, connect_timeout=30.0)
-    async with claimq.connect(settings=settings) as made:
+    async with claimq.connect(settings=patient(valkey.url, retry_for=2.0)) as made:
         yield made
 
 

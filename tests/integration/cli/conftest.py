@@ -17,6 +17,7 @@ from claimq_cli.__main__ import main
 from claimq_cli.local.processes import process_table
 from claimq_cli.local.processes.process_table import end_all
 from claimq_cli.local.state_directory import RunState, StateDirectory
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import eventually_sync
@@ -75,7 +76,7 @@ def queue_do(valkey: Server) -> QueueDo:
 
     def run(work: Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]) -> Any:
         async def connected() -> Any:
-            async with claimq_library.connect(valkey.url) as server:
+            async with claimq_library.connect(settings=patient(valkey.url)) as server:
                 return await work(server.queue("q", worker="w"))
 
         return asyncio.run(connected())

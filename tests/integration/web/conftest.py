@@ -16,6 +16,7 @@ from claimq.model import NewItem
 from testkit import tiers
 from testkit.binaries import ServerMissing
 from testkit.browser import launched
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -103,7 +104,7 @@ def page_of_web(start_page: StartPage) -> Page:
 def media(valkey: Server) -> str:
     """The queue `media` with items in every state; each text that an outsider chooses tries to run as a script."""
 
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("media", worker=WORKER)
         for number in range(3):
             queue.enqueue({"n": number, SCRIPT: [SCRIPT, {"deep": SCRIPT}]}, id=f"fail{number}")

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import claimq.blocking
 from testkit.cluster import RedisCluster
+from testkit.patient import patient
 from testkit.sentinel import Sentinel
 from testkit.server import Server
 from testkit.waiting import eventually_sync
@@ -84,7 +85,7 @@ class Recreated(Flushed):
 
     def lose(self) -> None:
         """By the library."""
-        with claimq.blocking.connect(self.url) as store:
+        with claimq.blocking.connect(settings=patient(self.url)) as store:
             store.queue("q").flush()
             store.queue("q").delete()
 

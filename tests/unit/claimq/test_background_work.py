@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from claimq.concurrency.background_work import in_background, run_every
+from testkit.waiting import PATIENCE
 
 
 async def test_a_step_that_meets_a_defect_is_logged_and_runs_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -18,7 +19,7 @@ async def test_a_step_that_meets_a_defect_is_logged_and_runs_again(caplog: pytes
         stop.set()
         return False
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await run_every(0.001, step, name="sweep", stop=stop)
     assert runs == [0, 1]
     assert "sweep: unexpected error" in caplog.text

@@ -10,6 +10,7 @@ from pathlib import Path
 from socket import AF_UNIX
 from typing import Any, Self, cast
 
+from testkit.ports import free_port
 from testkit.started import Started
 
 
@@ -63,7 +64,8 @@ class _UnixServer(_Server):
 
 
 class PushApp(Started):
-    """Listens on a free port, or on a socket. `pushes` are the requests with items, in the order of their ends."""
+    """Listens on a port that no other test gets, or on a socket. `pushes` are the requests with items, in the order of
+    their ends."""
 
     def __init__(self, respond: Respond | None = None, *, port: int = 0, socket: Path | None = None) -> None:
         self.respond = respond or _accept
@@ -75,7 +77,7 @@ class PushApp(Started):
         if socket is not None:
             self._server: _Server = _UnixServer(cast("Any", str(socket)), self._handler())
         else:
-            self._server = _Server(("127.0.0.1", port), self._handler())
+            self._server = _Server(("127.0.0.1", port or free_port()), self._handler())
         self.port: int = 0 if socket else self._server.server_address[1]
 
     def start(self) -> Self:

@@ -51,12 +51,27 @@ class Page:
         method: str = "GET",
         body: str | bytes | None = None,
         headers: dict[str, str] | None = None,
+        is_down: bool = False,
     ) -> Answer:
-        """One request."""
+        """One request. A page that cannot be read is read again, unless the test's server is down: that server or
+        `claimq web` may have stood still for longer than a page waits. So may the test, before it sent the request.
+        """
+
+        def answered() -> Answer:
+            try:
+                answer = self._answer(path, method, body, headers or {})
+            except (ConnectionResetError, BrokenPipeError) as error:
+                raise AssertionError(repr(error)) from error
+            assert is_down or method != "GET" or answer.status != 503, answer.text
+            return answer
+
+        return eventually_sync(answered, why=f"{path} is served")
+
+    def _answer(self, path: str, method: str, body: str | bytes | None, headers: dict[str, str]) -> Answer:
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
         try:
-            connection.request(method, path, body, headers or {})
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, found, response.read().decode())

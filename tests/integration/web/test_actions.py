@@ -14,6 +14,7 @@ import pytest
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -86,7 +87,7 @@ class User:
 @pytest.fixture
 def queue(valkey: Server, media: str) -> Any:
     """`media` of the other tests, and an empty queue `other`."""
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         server.queue("other").pause()
         yield server.queue(media)
 
@@ -314,7 +315,7 @@ def test_selected_failed_items_are_requeued_with_a_record(user: User, queue: Blo
 def test_failed_items_are_moved_or_removed(user: User, queue: BlockingQueue, valkey: Server) -> None:
     user.act("/queues/media/failed", action="move", target="other", error="byte 0")
     eventually_sync(lambda: queue.length("failed") == 2)
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         assert [one.id for one in server.queue("other").peek()] == ["fail0"]
     user.act("/queues/media/failed", action="remove")
     eventually_sync(lambda: queue.length("failed") == 0)
@@ -345,12 +346,12 @@ def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: Bloc
     queue.enqueue_many([NewItem("x", id=f"slow{n:03}", client="slow") for n in range(100)])
     while claims := queue.claim(100, wait=0):
         queue.fail(claims, "slow", permanent=True)
-    form = {"action": "requeue", "client": "slow", "rate": "5"}
+    form = {"action": "requeue", "client": "slow", "rate": "0.5"}
     location = user.post("/queues/media/failed", form).headers["location"]
     eventually_sync(lambda: queue.client_length("slow") >= 1)
     text = user.get(location)
     assert "<dd>running</dd>" in text
-    assert "at most 5.0 items per second" in text
+    assert "at most 0.5 items per second" in text
     user.act(location, action="stop")
     eventually_sync(lambda: "<dd>stopped</dd>" in user.get(location))
     requeued = queue.client_length("slow")

@@ -17,6 +17,7 @@ from claimq_cli.web.queues import ServerQueues
 from claimq_cli.web.reviews import ReviewedAccess
 from claimq_cli.web.website import Site
 from claimq_spec.kubernetes_api.port import Kind
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -74,7 +75,7 @@ class Page:
 @pytest.fixture
 async def page(valkey: Server) -> AsyncIterator[Page]:
     """A page over a queue with a claim of w1."""
-    async with claimq.connect(valkey.url) as server:
+    async with claimq.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("shop.orders", worker="w1")
         await queue.enqueue("a", id="a")
         await queue.claim(1, wait=0)

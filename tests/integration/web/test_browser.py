@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response
 
 import claimq.blocking
 from testkit.browser import PATIENCE_MS, inaccessible
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually_sync
 
@@ -58,7 +59,7 @@ def address(page_of_web: Any, media: str) -> str:
 
 
 def enqueue(server: Server, item_id: str, queue: str = "media") -> None:
-    with claimq.blocking.connect(server.url) as connected:
+    with claimq.blocking.connect(settings=patient(server.url)) as connected:
         connected.queue(queue).enqueue("x", id=item_id)
 
 
@@ -230,7 +231,7 @@ def test_a_user_logs_in_changes_an_item_and_logs_out(acting: Page, valkey: Serve
     acting.get_by_role("button", name="Remove permanently").click()
     acting.get_by_text("waits removed").wait_for()
     acting.get_by_role("link", name="Audit").click()
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         assert [one.action for one in server.queue("media").audit_log()] == ["remove", "cancel"]
     acting.get_by_role("cell", name="remove", exact=True).wait_for()
     acting.get_by_role("button", name="Log out").click()

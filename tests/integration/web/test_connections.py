@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from claimq_cli.web.server import served
+from claimq_cli.web import server
 from testkit.waiting import PATIENCE
 
 UNSENT = b"POST /form HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
@@ -30,13 +30,16 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("request_", [UNSENT, UNREAD, WRITTEN])
-async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(request_: bytes) -> None:
+async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
+    request_: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_REQUEST_SECONDS", PATIENCE)  # also for a head that this process sends late
     with ExitStack() as sockets:
         listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=128))
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of its connections too
         listening.setblocking(False)
         port = listening.getsockname()[1]
-        async with served(app, listening), asyncio.timeout(PATIENCE):
+        async with server.served(app, listening), asyncio.timeout(PATIENCE):
             for _ in range(70):
                 slow = sockets.enter_context(socket.socket())
                 slow.setblocking(False)

@@ -12,6 +12,7 @@ from claimq.errors import StoreUnavailable
 from claimq_cli.web import sampler, website
 from claimq_cli.web.queues import Json, QueuesWithoutObjects
 from claimq_cli.web.website import Site
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -68,7 +69,7 @@ async def site_beside(kind: str, valkey: Server) -> AsyncGenerator[Site]:
     """A page with the queue of the test's server, which has an item, and those of a foreign server."""
     async with (
         foreign_server(kind) as url,
-        claimq.connect(valkey.url) as good,
+        claimq.connect(settings=patient(valkey.url)) as good,
         claimq.connect(settings=claimq.RedisSettings(url, retry_for=0.1)) as foreign,
     ):
         await good.queue("z.good").enqueue("x")

@@ -1,6 +1,7 @@
 """The pages of `claimq web`: what they show, and what they refuse."""
 
 import asyncio
+import contextlib
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ import pytest
 
 import claimq
 from claimq.model import NewItem
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import eventually_sync
@@ -24,7 +26,7 @@ def do(server: Server, name: str, *calls: tuple[str, Any]) -> None:
     """Calls methods of a queue, and adds it to the index."""
 
     async def work() -> None:
-        async with claimq.connect(server.url) as connected:
+        async with claimq.connect(settings=patient(server.url)) as connected:
             queue = connected.queue(name, worker="w")
             for method, arguments in calls:
                 await getattr(queue, method)(*arguments)
@@ -44,8 +46,7 @@ def test_the_overview_has_all_queues_with_their_lengths(page_of_web: Any, media:
 
     def shown() -> str:
         text: str = page_of_web.get().text
-        assert "mail" in text
-        assert "media" in text
+        assert len(rows(text)) == 3
         return text
 
     _, mail, second = rows(eventually_sync(shown))
@@ -58,7 +59,7 @@ def test_the_overview_has_all_queues_with_their_lengths(page_of_web: Any, media:
 
 def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any, valkey: Server) -> None:
     async def fill() -> None:
-        async with claimq.connect(valkey.url) as server:
+        async with claimq.connect(settings=patient(valkey.url)) as server:
             for number in range(120):
                 queue = server.queue(f"q{number:03}")
                 await queue.enqueue_many(["x"] * (1 + number % 7))
@@ -67,10 +68,20 @@ def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any,
     asyncio.run(fill())
     page = start_page()
     eventually_sync(lambda: "120 queues, page 1 of 3" in page.get().text)
-    assert rows(page.get("/?page=3").text)[1].startswith("q100 ")
-    assert len(rows(page.get("/?page=3").text)) == 21
-    assert rows(page.get("/?sort=main").text)[1].startswith("q006 7 ")
-    assert [one.split()[0] for one in rows(page.get("/?text=11&sort=name").text)[1:]] == [
+
+    def table(query: str, length: int) -> list[str]:
+        """The rows of queues of a page, all of which could be read in time."""
+
+        def found() -> list[str]:
+            _, *queues = rows(page.get(query).text)
+            assert len(queues) == length
+            return queues
+
+        return eventually_sync(found)
+
+    assert table("/?page=3", 20)[0].startswith("q100 ")
+    assert table("/?sort=main", 50)[0].startswith("q006 7 ")
+    assert [one.split()[0] for one in table("/?text=11&sort=name", 11)] == [
         "q011", *(f"q11{digit}" for digit in range(10)),
     ]  # fmt: skip
 
@@ -148,7 +159,7 @@ def test_failed_items_are_grouped_and_the_latest_is_first(page_of_web: Any, medi
 
 def test_of_many_failed_items_only_the_latest_are_read(page_of_web: Any, valkey: Server) -> None:
     async def fill() -> None:
-        async with claimq.connect(valkey.url) as server:
+        async with claimq.connect(settings=patient(valkey.url)) as server:
             queue = server.queue("broken", worker="w")
             for begin in range(0, 1500, 500):
                 await queue.enqueue_many([NewItem("x", id=f"i{begin + n}") for n in range(500)])
@@ -213,10 +224,15 @@ def test_an_outage_of_the_server_is_shown_and_ends(start_page: Any, start_server
     page = start_page(url=server.url)
     eventually_sync(lambda: "1 queue" in page.get().text)
     server.kill9()
-    assert page.get("/queues/mail/waiting").status == 503
-    eventually_sync(lambda: page.get().status == 503 or "does not answer" in page.get().text)
+    assert page.get("/queues/mail/waiting", is_down=True).status == 503
+
+    def is_shown() -> bool:
+        answer = page.get(is_down=True)
+        return answer.status == 503 or "does not answer" in answer.text
+
+    eventually_sync(is_shown)
     server.start()
-    eventually_sync(lambda: page.get().status == 200 and "does not answer" not in page.get().text)
+    eventually_sync(lambda: "does not answer" not in page.get().text)
 
 
 def test_every_response_forbids_scripts_frames_and_guesses(page_of_web: Any, media: str) -> None:
@@ -272,7 +288,7 @@ def test_no_page_and_no_output_shows_the_password(start_page: Any, start_server:
     page = start_page(url=server.tcp_url.replace("//", "//:sesame@", 1))
     server.kill9()
     for path in ("/", "/queues/media"):
-        assert "sesame" not in page.get(path).text
+        assert "sesame" not in page.get(path, is_down=True).text
     assert "sesame" not in page.log.read_text()
 
 
@@ -309,7 +325,8 @@ def test_slow_clients_keep_no_others_out(page_of_web: Any) -> None:
     slow: list[socket.socket] = []
     for number in range(200):
         slow.append(socket.create_connection((address.hostname or "", address.port or 0)))
-        slow[-1].sendall([*beginnings, whole][number % 4])
+        with contextlib.suppress(ConnectionError):  # a test that stood still has sent nothing for too long
+            slow[-1].sendall([*beginnings, whole][number % 4])
         if number % 10 == 9:
             assert page_of_web.get().status == 200
     for one in slow:

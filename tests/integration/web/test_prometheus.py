@@ -10,6 +10,7 @@ import claimq.blocking
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_spec.queue_metrics import QueueMetrics
 from testkit import debian, tiers
+from testkit.patient import patient
 from testkit.prometheus import Prometheus, programs
 from testkit.server import Server
 from testkit.waiting import eventually_sync
@@ -67,7 +68,7 @@ def history(now: int) -> str:
 @pytest.fixture
 def page_and_prometheus(valkey: Server, start_page: Any) -> Iterator[tuple[Any, Prometheus]]:
     """A page that was just started, with queues of a few items, and a Prometheus that knows the last hours of one."""
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         for name in ("media.thumbs", "media.others", "mail"):
             queue = server.queue(name)
             queue.enqueue_many(["a", "b"])
@@ -110,10 +111,10 @@ def test_a_page_has_the_curves_of_the_hours_before_its_start(
     def own() -> str:
         text: str = page.get("/queues/media.thumbs?hours=24").text
         assert text.count('<svg class="plot"') == 3
+        assert "Prometheus cannot be reached. The plots have the samples of this page." in text
         return text
 
     text = eventually_sync(own)
-    assert "Prometheus cannot be reached. The plots have the samples of this page." in text
     assert '; highest 2"' in plots(text)["Items"]
 
 

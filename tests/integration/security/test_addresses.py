@@ -10,8 +10,10 @@ import claimq
 from claimq import Verdict
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from testkit.certificates import Certificates
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 
 async def works(settings: claimq.RedisSettings) -> bool:
@@ -32,7 +34,10 @@ async def refusal(settings: claimq.RedisSettings) -> ClaimqError:
 
 async def test_two_databases_of_one_server_know_nothing_of_each_other(server: Server) -> None:
     one, other = server.tcp_url, server.tcp_url.removesuffix("/0") + "/5"
-    async with claimq.connect(one) as first, claimq.connect(other) as second:
+    async with (
+        claimq.connect(settings=patient(one)) as first,
+        claimq.connect(settings=patient(other)) as second,
+    ):
         await first.queue("q").enqueue(b"x")
         assert await second.queue("q").length() == 0
         await second.queue("q").enqueue_many([b"y", b"z"])
@@ -40,10 +45,10 @@ async def test_two_databases_of_one_server_know_nothing_of_each_other(server: Se
 
 
 async def test_a_unix_url_has_its_database_too(server: Server) -> None:
-    async with claimq.connect(f"unix://{server.unix_path}?db=3") as store:
+    async with claimq.connect(settings=patient(f"unix://{server.unix_path}?db=3")) as store:
         await store.queue("q").enqueue(b"x")
     assert b"db3:" in bytes(str(server.call("INFO", "keyspace")), "ascii")
-    assert await works(claimq.RedisSettings(server.url))
+    assert await works(patient(server.url))
 
 
 async def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -62,12 +67,11 @@ def private(start_server: ServerFactory) -> tuple[Server, Certificates]:
 def tls_settings(
     server: Server, ca_file: Path | None, client: Certificates | None = None
 ) -> claimq.RedisSettings:
-    return claimq.RedisSettings(
-        server.tcp_url,
+    return replace(
+        patient(server.tcp_url, retry_for=0.3),
         ca_file=str(ca_file) if ca_file else None,
         cert_file=str(client.client_cert_file) if client else None,
         key_file=str(client.client_key_file) if client else None,
-        retry_for=0.3,
     )
 
 
@@ -83,7 +87,7 @@ async def test_a_client_certificate_where_the_server_asks_for_one(
     server.call("CONFIG", "SET", "tls-auth-clients", "yes")
     assert await works(tls_settings(server, certificates.ca_file, certificates))
     # The server says why and hangs up; now and then its end overtakes its reason, and the call is tried again.
-    error = await refusal(replace(tls_settings(server, certificates.ca_file), retry_for=10.0))
+    error = await refusal(replace(tls_settings(server, certificates.ca_file), retry_for=PATIENCE))
     assert isinstance(error, StoreMisused)
     assert "cert_file" in str(error)
 
@@ -111,10 +115,8 @@ async def test_a_server_under_another_name_than_its_certificate_is_refused(
     private: tuple[Server, Certificates],
 ) -> None:
     server, certificates = private
-    settings = claimq.RedisSettings(
-        f"rediss://127.1:{server.port}/0", ca_file=str(certificates.ca_file), retry_for=0.3
-    )
-    error = await refusal(settings)
+    settings = patient(f"rediss://127.1:{server.port}/0", retry_for=0.3)
+    error = await refusal(replace(settings, ca_file=str(certificates.ca_file)))
     assert isinstance(error, StoreMisused)
     assert "certificate" in str(error)
 
@@ -144,13 +146,10 @@ async def test_the_password_of_the_default_user(start_server: ServerFactory) -> 
     server.call("CONFIG", "SET", "requirepass", "s3cret")
     with pytest.raises(Exception, match="NOAUTH"):
         server.call("GET", "x")
-    right = claimq.RedisSettings(server.url, password="s3cret", retry_for=0.3)
+    right = replace(patient(server.url, retry_for=0.3), password="s3cret")
     assert await works(right)
-    for wrong in (
-        claimq.RedisSettings(server.url, retry_for=5),
-        claimq.RedisSettings(server.url, password="no"),
-    ):
-        error = await refusal(wrong)
+    for wrong in (None, "no"):
+        error = await refusal(replace(patient(server.url), password=wrong))
         assert isinstance(error, StoreMisused)
         assert "password" in str(error)
         assert "s3cret" not in str(error) + repr(right)

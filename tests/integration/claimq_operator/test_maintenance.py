@@ -9,6 +9,7 @@ from claimq.model import State
 from claimq.policy import PolicyFields
 from claimq_operator.kubernetes_api.terminations import Termination
 from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
+from testkit.patient import patient
 from testkit.server import Server
 
 POLICY = PolicyFields(requeue_limit=0, failed=FailedPolicy(requeue_min_age=0.001, max_items=1))
@@ -18,7 +19,7 @@ async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_star
     start_server: Callable[..., Server],
 ) -> None:
     full = start_server("valkey", {"maxmemory-policy": "noeviction"})
-    async with claimq.connect(full.url) as store:
+    async with claimq.connect(settings=patient(full.url)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many(["a", "b", "c"])
         await queue.fail(await queue.claim(2, wait=0), "broken", permanent=True)
@@ -32,7 +33,7 @@ async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_star
 
 
 async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Server) -> None:
-    async with claimq.connect(valkey.url) as store:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
         queue = store.queue("q", worker="w")
         await queue.set_policy(Policy(requeue_limit=9, id_window=60.0, claim_wait_timeout=0.5))
         maintenance = Maintenance()
@@ -45,7 +46,7 @@ async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Ser
 
 async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> None:
     valkey.call("HSET", "cq:{q}:config", "requeue_limit", "many")
-    async with claimq.connect(valkey.url) as store:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
         queue = store.queue("q", worker="w")
         await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=False)
         assert await queue.policy() == Policy(**POLICY)
@@ -59,7 +60,7 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
             f"cid{run}", "pod.", before, False, f"worker ended: OOMKilled; run {run}", ended_at=at
         )
 
-    async with claimq.connect(valkey.url) as store:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
         queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
 
         async def crash() -> float:

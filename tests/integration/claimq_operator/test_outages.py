@@ -6,6 +6,7 @@ import claimq
 from claimq_operator.reconcile.context import Context
 from claimq_spec.kubernetes_api.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from testkit.operator_in_memory import DownApi, MemoryApi, conditions, operator, queue_body, replicas
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
 
@@ -20,7 +21,7 @@ def items_in_metrics(context: Context, state: str = "main") -> float:
 
 async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Server, tmp_path: Path) -> None:
     api = DownApi()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         queue = store.queue("media.thumbs", worker="producer")
         await queue.enqueue_many(map(str, range(20)))
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
@@ -62,7 +63,7 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
     valkey: Server, tmp_path: Path
 ) -> None:
     api = RefusesChanges()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         queue = store.queue("media.thumbs", worker="producer")
         await queue.enqueue_many(map(str, range(20)))
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))

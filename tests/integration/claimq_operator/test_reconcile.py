@@ -19,13 +19,14 @@ from testkit.operator_in_memory import (
     queue_body,
     replicas,
 )
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
 
 
 async def test_a_queue_with_items_gets_children_a_worker_and_a_status(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         await store.queue("media.thumbs", worker="producer").enqueue_many(["a", "b", "c"])
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey)))
         await eventually(lambda: conditions(api).get("Ready") == "True WorkersStarting")
@@ -53,7 +54,7 @@ async def test_an_unreachable_server_is_reported_and_found_again(
 
 async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         queue = store.queue("media.thumbs", worker="producer")
         await queue.enqueue("a")
         body = queue_body(valkey, deletionPolicy="Delete")
@@ -130,7 +131,7 @@ async def test_an_outage_of_redis_leaves_the_number_of_workers_as_it_is(
 ) -> None:
     api, server = MemoryApi(), start_server("valkey")
     async with operator(api, tmp_path) as context:
-        async with claimq.connect(server.url) as store:
+        async with claimq.connect(settings=patient(server.url)) as store:
             await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
         body = queue_body(server, scaling={"itemsPerReplica": 10, "maxReplicas": 20, "targetAge": "1h"})
         context.cache.update_queue(await api.create(QUEUES, body))
@@ -151,7 +152,7 @@ async def test_a_flush_of_the_server_misleads_neither_estimates_nor_number(
     valkey: Server, tmp_path: Path
 ) -> None:
     api = MemoryApi()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         queue = store.queue("media.thumbs", worker="w")
         await queue.enqueue_many(map(str, range(40)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
@@ -175,7 +176,7 @@ async def test_an_outage_of_the_api_server_ends_with_the_number_the_queue_needs(
     valkey: Server, tmp_path: Path
 ) -> None:
     api = DownApi()
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         queue = store.queue("media.thumbs", worker="producer")
         await queue.enqueue_many(map(str, range(20)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
@@ -198,7 +199,7 @@ async def test_a_new_operator_continues_from_the_estimates_in_the_status(
     learned = {"arrivalRate": 2.0, "busySeconds": 1200.0, "ended": 200.0, "startSeconds": 33.0, "starts": 9.0}
     body = queue_body(valkey, scaling={"targetAge": "30s", "maxReplicas": 90})
     body["status"] = {"scaling": {"rule": "Idle", "replicas": 0, "estimates": learned}}
-    async with claimq.connect(valkey.url) as store, operator(api, tmp_path) as context:
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
         await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
         context.cache.update_queue(await api.create(QUEUES, body))
         await eventually(lambda: scaling(api).get("demand"))

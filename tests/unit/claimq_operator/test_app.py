@@ -72,8 +72,10 @@ async def running_operator(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[No
     """The operator's whole process, which leads; ended with SIGTERM."""
     Connections.made = []
     monkeypatch.setattr(app, "KubernetesClient", Connections)
+    # The lease outlasts a process that stands still for a while: an election that has lost it could not go on while the
+    # event loop is blocked.
     settings = OperatorSettings(
-        sidecar_image="s", identity="me", lease_duration=10.0, http_host="127.0.0.1", http_port=0
+        sidecar_image="s", identity="me", lease_duration=40.0, http_host="127.0.0.1", http_port=0
     )
     running = asyncio.ensure_future(app._run(settings))  # pyright: ignore[reportPrivateUsage]  # the whole process is what begins there
     try:

@@ -9,6 +9,7 @@ import pytest
 
 import claimq.blocking
 from testkit.chart import FOLDER, Chart, of_kind
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
@@ -22,20 +23,20 @@ def run(server: Server, timeout: str) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,
         check=False,
     )
 
 
 def test_it_passes_when_a_worker_has_done_the_item(valkey: Server) -> None:
     def work() -> None:
-        with claimq.blocking.connect(valkey.url) as server:
+        with claimq.blocking.connect(settings=patient(valkey.url)) as server:
             queue = server.queue("media.q-test")
-            queue.done(queue.claim(wait=30))
+            queue.done(queue.claim(wait=PATIENCE))
 
     worker = threading.Thread(target=work)
     worker.start()
-    said = run(valkey, "30s")
+    said = run(valkey, f"{PATIENCE:g}s")
     worker.join()
     assert said.returncode == 0, said.stderr
     assert "enqueued an item in media.q-test" in said.stdout

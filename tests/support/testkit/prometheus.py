@@ -32,7 +32,7 @@ def promtool(*arguments: str | Path, given: str | None = None) -> subprocess.Com
         input=given,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

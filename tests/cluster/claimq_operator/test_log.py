@@ -22,7 +22,7 @@ def test_every_log_line_has_the_common_form_and_none_has_a_secret(
     items().enqueue("canary-payload")
     eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable")
     eventually_sync(lambda: {"ScaledUp", "RedisUnreachable"} <= set(world.events()))
-    assert operator.process.terminate(timeout=30) == 0
+    assert operator.process.terminate() == 0
     text = operator.log.read_text()
     lines = read_log(text)
     emitted = {

@@ -218,7 +218,8 @@ def test_a_template_that_the_api_server_refuses_is_answered_by_a_condition(world
 
 def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: Items) -> None:
     world.operator()
-    world.queue(scaling={"minReplicas": 1, "itemsPerReplica": 1, "scaleDown": {"stabilizationWindow": "0s"}})
+    scaling = {"minReplicas": 1, "itemsPerReplica": 1, "scaleDown": {"stabilizationWindow": "0s"}}
+    world.queue(scaling=scaling, busyExpiry="1h")  # nothing renews the claims here
     eventually_sync(lambda: world.replicas() == 1)
     items().enqueue_many(["a", "b", "c"])
     eventually_sync(lambda: world.replicas() == 3)

@@ -206,13 +206,13 @@ def test_an_object_of_another_app_is_not_taken_over(world: World, kind: str) -> 
 
 def test_a_template_that_asks_for_the_node_makes_no_pods_until_a_setting_allows_it(world: World) -> None:
     worker = {"image": "app:1", "template": {"spec": {"hostNetwork": True}}}
-    strict = world.operator()
+    strict = world.operator(CLAIMQ_LEASE_DURATION="3s")
     world.queue(worker=worker, scaling={"mode": "Manual", "replicas": 1})
     eventually_sync(lambda: world.condition("Stalled") == "True TemplateForbidden")
     assert "spec.worker.template.spec.hostNetwork" in message(world, "Stalled", "thumbs")
     assert world.replicas() is None
     strict.process.kill9()
-    world.operator(CLAIMQ_WORKERS_MAY="HostNetwork")
+    world.operator(CLAIMQ_WORKERS_MAY="HostNetwork", CLAIMQ_LEASE_DURATION="3s")
     eventually_sync(lambda: world.replicas() == 1)
 
 

@@ -14,6 +14,7 @@ import claimq.blocking
 from testkit import rights
 from testkit.chart import Chart, of_kind
 from testkit.operator_world import World
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.waiting import eventually_sync
 from testkit.web_user import WebUser
@@ -63,7 +64,33 @@ def token_of(world: World, name: str, permissions: Mapping[str, str]) -> str:
         }
         world.api.create(body)
         world.api.kubectl("create", "rolebinding", role, f"--role={role}", account, *where)
+        for verb in verbs.split(","):
+            wait_until_allowed(world, name, verb, resource)
     return world.api.kubectl("create", "token", name, *where).strip()
+
+
+def wait_until_allowed(world: World, account: str, verb: str, resource: str) -> None:
+    """Until the API server's watches have brought it a service account's new permission. The page remembers a refusal
+    for a while."""
+    kind, _, subresource = resource.partition("/")
+    group = "" if kind == "pods" else "claimq.dev"
+    asked = {
+        "namespace": world.namespace,
+        "verb": verb,
+        "group": group,
+        "resource": kind,
+        "subresource": subresource,
+    }
+    user = f"system:serviceaccount:{world.namespace}:{account}"
+    head = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    body = {**head, "spec": {"user": user, "resourceAttributes": asked}}
+
+    def is_allowed() -> bool:
+        status, review = world.api.request("POST", f"/apis/{head['apiVersion']}/subjectaccessreviews", body)
+        assert status == 201, review
+        return bool(review["status"]["allowed"])
+
+    eventually_sync(is_allowed, why=f"{account} may {verb} {resource}")
 
 
 def roles(world: World) -> list[dict[str, object]]:
@@ -126,12 +153,11 @@ def thumbs(world: World) -> World:
     world.redis.call("ACL", "SETUSER", "ann", "on", f">{PASSWORD}", "~*", "&*", "+@all")
     words = (f"--from-literal=password={PASSWORD}", "--from-literal=hosts=127.0.0.1", "-n", world.namespace)
     world.api.kubectl("create", "secret", "generic", "db", *words)
-    world.queue(
-        "thumbs", redis={"url": world.redis.tcp_url, "user": "ann", "passwordSecretRef": {"name": "db"}}
-    )
+    redis = {"url": world.redis.tcp_url, "user": "ann", "passwordSecretRef": {"name": "db"}}
+    world.queue("thumbs", redis=redis, busyExpiry="1h")  # nothing renews the claims here
     world.operator()
     eventually_sync(lambda: world.condition("RedisReachable").startswith("True"))
-    with claimq.blocking.connect(world.redis.tcp_url) as server:
+    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
         queue = server.queue(f"{world.namespace}.thumbs")
         queue.enqueue("broken.png", id="broken")
         queue.fail(queue.claim(1, wait=0), "no such file", permanent=True)
@@ -195,7 +221,7 @@ def worker_in(world: World, name: str, queue: str = "thumbs") -> str:
         name, queue, phase="Pending"
     )  # an eviction asks no budget about it; no controller runs here
     worker = f"{name}.{pod['metadata']['uid']}.1795232291850"
-    with claimq.blocking.connect(world.redis.tcp_url) as server:
+    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
         thumbs = server.queue(f"{world.namespace}.thumbs", worker=worker)
         thumbs.enqueue("cat.png")
         assert len(thumbs.claim(1, wait=0)) == 1
@@ -242,7 +268,7 @@ def test_an_unknown_token_and_a_request_without_login_are_refused(web: Web) -> N
 def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
     """A ReliableQueue with the name of another tenant's queue must not show it."""
     world = web.world
-    with claimq.blocking.connect(world.redis.tcp_url) as server:
+    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
         server.queue("tenant.orders").enqueue("secret of a tenant", id="order")
     world.queue("thief", queueName="tenant.orders")
     eventually_sync(lambda: world.condition("RedisReachable", "thief") == "False QueueNameForbidden")
@@ -289,7 +315,8 @@ def test_behind_a_proxy_the_headers_name_the_user(thumbs: World, start_web: Star
     bound = ("--role=looks", "--user=idp:ann", "-n", thumbs.namespace)
     thumbs.api.kubectl("create", "rolebinding", "looks", *bound)
     ann = WebUser(web.url, {"X-Forwarded-User": "ann"})
-    assert ann.get(web.path())[0] == 200
+    # The API server authorizes by what its watches have brought so far.
+    eventually_sync(lambda: ann.get(web.path())[0] == 200)
     assert ann.get(f"{web.path()}/failed")[0] == 403
     assert WebUser(web.url, {"X-Forwarded-User": "bob"}).get(web.path())[0] == 404
     assert WebUser(web.url).get(web.path())[0] == 403

@@ -43,7 +43,8 @@ class Operator:
             "CLAIMQ_HTTP_PORT": str(self.port),
             "CLAIMQ_BUSY_PERIOD": "200ms",
             "CLAIMQ_STATUS_PERIOD": "1s",
-            "CLAIMQ_LEASE_DURATION": "3s",
+            # A leader that stands still for a while does not lose the lease, and with it its series.
+            "CLAIMQ_LEASE_DURATION": "30s",
         }
         environment = {**api.environment(), **settings, **environment}
         self.process = ForkedProcess("claimq_operator", log=self.log, env=environment)

@@ -73,7 +73,7 @@ def wait_until_done(url: str, name: str, count: int) -> None:
 
 
 @contextmanager
-def loaded(url: str, name: str, waiting: int = 600) -> Generator[list[int]]:
+def loaded(url: str, name: str, waiting: int = 900) -> Generator[list[int]]:
     """Keeps hundreds of items waiting for as long as it lasts; how many it has enqueued, call by call."""
     is_over, made = threading.Event(), list[int]()
 
@@ -82,7 +82,7 @@ def loaded(url: str, name: str, waiting: int = 600) -> Generator[list[int]]:
             queue = server.queue(name)
             while not is_over.wait(0.2):
                 missing = waiting - queue.snapshot().lengths[State.MAIN]
-                if missing > waiting // 2:
+                if missing > waiting // 10:
                     made.append(len(queue.enqueue_many(f"item {number}" for number in range(missing)).ids))
 
     with ThreadPoolExecutor(1) as pool:

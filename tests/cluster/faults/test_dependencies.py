@@ -174,7 +174,7 @@ def changes_under_load(queue: QueueOnCluster) -> int:
 
 def test_two_operators_that_both_act_do_what_one_does(queue: QueueOnCluster, release: Release) -> None:
     scaling = by_length(10, maxReplicas=3, idleAfter="1s", scaleDown=QUICK)
-    queue.apply(program=ledger.GATED, seconds=0.4, busyExpiry="10s", scaling=scaling)
+    queue.apply(program=ledger.GATED, seconds=0.4, busyExpiry="30s", scaling=scaling)
     queue.open("item", "after it")
     queue.wait("the Deployment is there", lambda: queue.replicas() == 0)
     by_one = changes_under_load(queue)

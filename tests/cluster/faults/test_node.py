@@ -11,7 +11,7 @@ from testkit.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
-LEASE = 10.0
+LEASE = 20.0
 
 
 def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(

@@ -198,18 +198,18 @@ def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
         ):
             pytest.fail("two hold it")
         holder.kill()
-    with locked(file, "another", wait=10):
+    with locked(file, "another", wait=300):
         pass
 
 
 def test_a_forwarded_port_passes_everything_on_and_closes_without_an_answer() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        forwarded(lambda: socket.create_connection(server.getsockname(), 5)) as port,
+        forwarded(lambda: socket.create_connection(server.getsockname(), 300)) as port,
     ):
         answering = threading.Thread(target=_echo_backwards, args=(server,))
         answering.start()
-        with socket.create_connection(("127.0.0.1", port), 5) as client:
+        with socket.create_connection(("127.0.0.1", port), 300) as client:
             client.sendall(b"claimq")
             client.shutdown(socket.SHUT_WR)
             assert client.makefile("rb").read() == b"qmialc"
@@ -218,7 +218,7 @@ def test_a_forwarded_port_passes_everything_on_and_closes_without_an_answer() ->
     def refuse() -> socket.socket:
         raise ConnectionRefusedError
 
-    with forwarded(refuse) as port, socket.create_connection(("127.0.0.1", port), 5) as client:
+    with forwarded(refuse) as port, socket.create_connection(("127.0.0.1", port), 300) as client:
         assert client.recv(1) == b""
 
 

@@ -67,7 +67,7 @@ def scraped(
         }
         with Prometheus(jobs) as server:
             own = sidecar.health("/metrics").body.decode()
-            yield server, operator.get("/metrics")[1], own, generate_latest(program[1]).decode()
+            yield server, operator.metrics_page(), own, generate_latest(program[1]).decode()
     finally:
         sidecar.close()
 

@@ -50,7 +50,7 @@ def test_a_decision_is_shown_by_kubectl_by_the_command_and_as_metrics(world: Wor
     assert operator.metric("claimq_scaling_needed_workers", **of_queue) > 2
     assert operator.metric("claimq_queue_items", state="main", **of_queue) == 400
     world.api.kubectl("delete", "rq", "thumbs", "-n", world.namespace)
-    eventually_sync(lambda: 'name="thumbs"' not in operator.get("/metrics")[1])
+    eventually_sync(lambda: 'name="thumbs"' not in operator.metrics_page())
 
 
 def test_a_queue_that_is_absent_or_has_no_decision_is_one_line(world: World) -> None:

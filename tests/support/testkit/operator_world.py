@@ -62,10 +62,10 @@ class Operator:
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series with these labels; 0 if there is none."""
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        lines = (line for line in self._metrics().splitlines() if line.startswith((name + "{", name + " ")))
+        lines = (line for line in self.metrics_page().splitlines() if line.startswith((name + "{", name + " ")))
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(one in line for one in wanted))
 
-    def _metrics(self) -> str:
+    def metrics_page(self) -> str:
         """The page of metrics; a request that a slow machine did not answer is no page without series."""
         found: list[str] = []
 

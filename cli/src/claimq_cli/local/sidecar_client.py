@@ -21,7 +21,7 @@ async def get(address: Path | int, path: str, *, timeout: float = 2.0) -> tuple[
     return await _ask(address, f"GET {path}", "", timeout)
 
 
-async def begin_drain(port: int, key: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
+async def begin_drain(port: int, key: str, *, timeout: float) -> tuple[int, bytes]:
     """Starts a drain; returns once the sidecar claims nothing more. NoAnswer after ``timeout`` seconds."""
     return await _ask(port, "POST /drain", f"{_drain_headers(key)}Prefer: respond-async\r\n", timeout)
 

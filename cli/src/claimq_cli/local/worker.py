@@ -250,12 +250,12 @@ class Worker:
         self._in_background(self._drain_sidecar())
 
     async def _drain_sidecar(self) -> None:
-        port, key = self._health_port, self._lifecycle_key
+        port, key, timeout = self._health_port, self._lifecycle_key, self.patience.drain + 5.0
         try:
-            await sidecar_client.begin_drain(port, key)
+            await sidecar_client.begin_drain(port, key, timeout=timeout)
             self.drain = replace(self._draining(time.monotonic()), is_accepted=True)
             self.context.changed()
-            await sidecar_client.drain(port, key, timeout=self.patience.drain + 5.0)
+            await sidecar_client.drain(port, key, timeout=timeout)
         except sidecar_client.NoAnswer:
             pass  # the sidecar is gone or the time is over: the app is stopped in both cases
         self.drain = replace(self._draining(time.monotonic()), is_finished=True)

@@ -49,7 +49,7 @@ def worker(tmp_path: Path) -> list[str]:
 def spec(command: list[str], **scaling: object) -> dict[str, object]:
     scaling = {"maxReplicas": 2, "itemsPerReplica": 2, "idleAfter": "1s", **scaling}
     return {
-        "worker": {"command": command, "drainTimeout": "5s"},
+        "worker": {"command": command, "drainTimeout": "10m"},
         "scaling": {**scaling, "scaleDown": {"stabilizationWindow": "0s"}},
         "requeueLimit": 1,
     }
@@ -156,8 +156,8 @@ def test_a_second_signal_gives_back_what_is_in_hand(
     (tmp_path / "go").touch()
     up.again()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
-    counters = claimq("status", "trial", "-o", "json").json["counters"]
-    assert (counters["done"], counters["crashes"]) == (1, 0)
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["counters"]["done"] == 1)
+    assert claimq("status", "trial", "-o", "json").json["counters"]["crashes"] == 0
 
 
 def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_back(
@@ -179,7 +179,7 @@ def test_after_a_sigkill_the_next_start_clears_the_remains_and_gives_the_items_b
     assert bystander.is_running
     bystander.kill9()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
-    assert up.process.terminate(20) == 0
+    assert up.process.terminate() == 0
     assert up.left() == []
 
 
@@ -215,7 +215,7 @@ def test_an_app_that_exits_at_once_is_restarted_with_backoff_and_its_output_show
     for wait in ("500 ms", "1 s", "2 s"):
         up.until_says(rf"trial-1: its app \(pid \d+\) exited with code 3; restarting in {wait}")
     assert "    no such model" in up.text
-    assert up.process.terminate(20) == 0
+    assert up.process.terminate() == 0
     assert up.left() == []
 
 
@@ -243,7 +243,7 @@ def test_a_killed_app_is_replaced_and_its_item_comes_back_at_once(
     up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h"})
     claimq("enqueue", "trial", "hold-1")
     eventually_sync(lambda: held(tmp_path))
-    (app,) = up.pids("app")
+    (app,) = up.until_pids("app", 1)
     os.kill(app, signal.SIGKILL)
     (tmp_path / "go").touch()
     eventually_sync(lambda: done(tmp_path) == ["hold-1"])
@@ -256,7 +256,7 @@ def test_a_killed_sidecar_is_replaced_and_its_items_come_back_at_once(
     up = start_up({**spec(worker, maxReplicas=1), "busyExpiry": "1h", "requeueLimit": 5})
     claimq("enqueue", "trial", "hold-1")
     eventually_sync(lambda: held(tmp_path))
-    (sidecar,) = up.pids("sidecar")
+    (sidecar,) = up.until_pids("sidecar", 1)
     Process(["kill", "-KILL", str(sidecar)]).wait()
     up.until_says(r"trial-1: 1 item given back: its sidecar was killed by SIGKILL")
     (tmp_path / "go").touch()
@@ -283,7 +283,7 @@ def test_items_stay_for_the_next_start(start_up: StartUp, claimq: Claimq, tmp_pa
     up = start_up({"worker": {"command": ["false"]}, "suspend": True})
     claimq("enqueue", "trial", "a", "b")
     assert up.pids("app") == []
-    assert up.process.terminate(20) == 0
+    assert up.process.terminate() == 0
     up.again()
     assert claimq("status", "trial", "-o", "json").json["lengths"]["main"] == 2
 
@@ -312,7 +312,7 @@ def test_a_server_that_goes_away_takes_no_worker_away(
     up.until_says(r"trial: .*(no answer|cannot|does not answer)")
     assert up.pids("app") == apps
     server.start()
-    assert up.process.terminate(20) == 0
+    assert up.process.terminate() == 0
     assert up.left() == []
 
 
@@ -320,7 +320,7 @@ def test_an_app_that_holds_an_item_for_too_long_is_killed(
     start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
 ) -> None:
     up = start_up(
-        {**spec(worker, maxReplicas=1), "busyExpiry": "1s", "processingTimeout": "1s", "requeueLimit": 0}
+        {**spec(worker, maxReplicas=1), "busyExpiry": "20s", "processingTimeout": "20s", "requeueLimit": 0}
     )
     claimq("enqueue", "trial", "hold-1")
     eventually_sync(lambda: held(tmp_path))

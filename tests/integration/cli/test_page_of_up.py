@@ -170,12 +170,15 @@ def test_workers_are_drained_one_by_one_and_all_at_once(
     assert "not done: trial has no worker w0" in user.act("/queues/trial", action="drain", worker="w0")[1]
     assert f"{worker} is drained" in user.act("/queues/trial", action="drain", worker=worker)[1]
     eventually_sync((tmp_path / "held-second").exists)
-    assert len(up.pids("app")) == 2
+    up.until_pids("app", 2)
     (tmp_path / "go").touch()
     up.until_pids("app", 1)
-    status = claimq("status", "trial", "-o", "json").json
-    counters = status["counters"]
-    assert (counters["claimed"], counters["done"], counters["crashes"]) == (2, 2, 0)
+
+    def counters() -> tuple[int, int, int]:
+        found = claimq("status", "trial", "-o", "json").json["counters"]
+        return found["claimed"], found["done"], found["crashes"]
+
+    eventually_sync(lambda: counters() == (2, 2, 0), why="the other worker has done its item too")
     actions = claimq("audit", "trial", "-o", "json").json["records"]
     assert ("drain", worker) in [(one["action"], one["target"]) for one in actions]
 

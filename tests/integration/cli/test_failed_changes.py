@@ -189,7 +189,18 @@ def test_an_interrupted_action_says_how_far_it_came_and_is_recorded(
     queue: Queue, valkey: Server, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    command = ["failed", "requeue", "q", "--all", "--error", "refused", "--rate", "2", "--redis", valkey.url]
+    command = [
+        "failed",
+        "requeue",
+        "q",
+        "--all",
+        "--error",
+        "refused",
+        "--rate",
+        "0.1",
+        "--redis",
+        valkey.url,
+    ]
     process = Process([sys.executable, "-m", "claimq_cli", *command], log=log)
     eventually_sync(lambda: queue.length() > 0)
     process.send(signal.SIGINT)

@@ -13,6 +13,7 @@ from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
 from claimq.policy import Policy
 from claimq_cli.migration.source_server import SourceServer
+from claimq_cli.output.answers import count
 from testkit.forked import ForkedProcess
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -168,17 +169,19 @@ def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
 def test_an_interrupted_import_says_how_to_continue(
     on: Claimq, valkey: Server, queue: BlockingQueue, tmp_path: Path
 ) -> None:
-    valkey.call("LPUSH", "old", "a", "b", "c")
+    letters = list("abcdefghijkl")
+    valkey.call("LPUSH", "old", *letters)
     words = ["import", "q", "--redis", valkey.url, "--from", "list:old", "--rate", "0.1"]
     with ForkedProcess("claimq_cli", *words, log=tmp_path / "log", env={}) as process:
-        eventually_sync(lambda: queue.length() == 1)
+        eventually_sync(lambda: queue.length() > 0)
         process.send(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
-    said = (tmp_path / "log").read_text()
-    assert "q: 1 item enqueued: 1 waiting" in said
+    said, moved = (tmp_path / "log").read_text(), queue.length()
+    assert 0 < moved < len(letters)
+    assert f"q: {count(moved)} enqueued: {moved} waiting" in said
     assert "interrupted; run the same command again to continue" in said
     on("import", "q", "--from", "list:old")
-    assert payloads(queue) == ["a", "b", "c"]
+    assert payloads(queue) == letters
 
 
 def test_the_server_of_the_source_may_be_in_the_environment(

@@ -235,7 +235,7 @@ def test_a_policy_is_changed_claims_are_released_and_items_flushed_through_the_p
 
 def test_a_signal_stops_the_change_on_the_page(through: Any, queue: Queue, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    words = ["failed", "requeue", "q", "--all", "--rate", "1", "--web-api", through.address]
+    words = ["failed", "requeue", "q", "--all", "--rate", "0.1", "--web-api", through.address]
     env = {"CLAIMQ_WEB_TOKEN": TOKEN}
     process = Process([sys.executable, "-m", "claimq_cli", *words], log=log, env=env)
     eventually_sync(lambda: len(queue.failed_items(100)) < 12)

@@ -55,7 +55,7 @@ class Held:
 @pytest.fixture
 def hold(valkey: Server, queue: Queue, tmp_path: Path) -> Iterator[Callable[..., Held]]:
     """Starts `claimq claim --hold`, which renews every three seconds."""
-    queue.set_policy(Policy(busy_expiry=9.0))
+    queue.set_policy(Policy(busy_expiry=30.0))
     started: list[Held] = []
 
     def start(*options: str) -> Held:

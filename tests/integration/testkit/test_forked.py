@@ -62,7 +62,10 @@ def test_a_forked_program_dies_with_the_tests_also_by_sigkill(
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], env=environment)
     log = tmp_path / "log"
     eventually_sync(lambda: log.exists() and "event=serving" in log.read_text())
-    pid = int((tmp_path / "pid").read_text())
+    note = tmp_path / "pid"
+    pid = int(
+        eventually_sync(lambda: note.exists() and note.read_text(), why="the parent has noted the sidecar")
+    )
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     eventually_sync(lambda: not Path(f"/proc/{pid}").exists(), why="the sidecar is gone")

@@ -99,7 +99,7 @@ def test_sentinels_make_a_replica_the_primary_when_it_is_killed(sentinel: Sentin
     old = sentinel.primary()
     client = redis.Redis(unix_socket_path=str(old.unix_path))
     client.set("key", "value")
-    assert client.wait(2, 5000) == 2
+    assert client.wait(2, round(PATIENCE * 1000)) == 2
     client.close()
     new = sentinel.fail_over()
     assert new is not old

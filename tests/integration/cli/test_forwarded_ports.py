@@ -10,6 +10,7 @@ from claimq_cli.cluster.event_loop import FindPort, ForwardingEventLoop
 from claimq_cli.errors import CommandError
 from testkit.plugin import ServerFactory
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def private(start_server: ServerFactory) -> Server:
 
 def ping(url: str, server: Server, find_port: FindPort) -> None:
     ca_file = str(server.certificates.ca_file) if server.certificates else None
-    settings = claimq.RedisSettings(url, ca_file=ca_file, retry_for=0.3)
+    settings = claimq.RedisSettings(
+        url, ca_file=ca_file, connect_timeout=PATIENCE, reply_timeout=PATIENCE, retry_for=0.3
+    )
 
     async def main() -> None:
         async with claimq.connect(settings=settings) as connected:

@@ -85,7 +85,7 @@ def test_a_signal_ends_a_load_that_waits_for_lines(
         eventually_sync(lambda: queue.length() == 2)
         load.send_signal(number)
         said = load.stderr.read()
-        assert load.wait(60) == 130
+        assert load.wait(PATIENCE) == 130
     assert said == "claimq: interrupted; stopped after line 3, 2 enqueued; continue with --from-line 4\n"
 
 
@@ -100,7 +100,7 @@ def test_a_signal_ends_what_waits_for_a_pipes_writer(
     load = Process(command(valkey.url, option, str(tmp_path / "pipe")), log=log)
     eventually_sync(lambda: _catches(load.pid, signal.SIGTERM))
     load.send(signal.SIGTERM)
-    assert load.wait(60) == 130
+    assert load.wait(PATIENCE) == 130
     assert said in log.read_text()
 
 
@@ -121,7 +121,7 @@ def test_an_interrupted_load_is_gone_on_with_where_it_stopped(
             terminal.read_for(0.05)
         eventually_sync(lambda: queue.length() == written)
         terminal.type(CTRL_C)
-        code = terminal.wait(60)
+        code = terminal.wait()
         said = terminal.output.decode()
     os.close(out)
     os.close(into)
@@ -182,7 +182,7 @@ def test_a_server_that_goes_away_leaves_some_lines_in_doubt(valkey: Server, queu
         load.stdin.write("two\n")
         load.stdin.flush()
         said = load.stderr.read()
-        assert load.wait(60) == 3
+        assert load.wait(PATIENCE) == 3
     assert "stopped after line 1, 1 enqueued; continue with --from-line 2 --id-prefix p" in said
     assert "lines 2 to 2 may or may not be stored" in said
 

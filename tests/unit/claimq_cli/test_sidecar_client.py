@@ -46,19 +46,19 @@ async def test_an_answer_is_its_status_and_its_body(
     tmp_path: Path, answer: bytes, found: tuple[int, bytes]
 ) -> None:
     async with serving(tmp_path / "s", answer) as asked:
-        assert await get(tmp_path / "s", "/readyz") == found
+        assert await get(tmp_path / "s", "/readyz", timeout=PATIENCE) == found
     assert asked[0].startswith(b"GET /readyz HTTP/1.1\r\nHost: ")
 
 
 async def test_a_long_answer_is_read_to_its_end(tmp_path: Path) -> None:
     async with serving(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n" + b"m" * LONG):
-        assert await get(tmp_path / "s", "/metrics") == (200, b"m" * LONG)
+        assert await get(tmp_path / "s", "/metrics", timeout=PATIENCE) == (200, b"m" * LONG)
 
 
 async def test_an_answer_beyond_the_limit_is_an_error(tmp_path: Path) -> None:
     async with serving(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n" + b"m" * (LONGEST_ANSWER + 1)):
         with pytest.raises(NoAnswer, match="the answer is too long"):
-            await get(tmp_path / "s", "/metrics")
+            await get(tmp_path / "s", "/metrics", timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n", CHUNKED[:-9]])

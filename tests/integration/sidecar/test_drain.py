@@ -4,7 +4,7 @@ import contextlib
 import json
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -142,12 +142,28 @@ def test_a_drain_ends_for_plain_claims_with_their_leases(
     assert sidecar.running.wait() == 0
 
 
-def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue("a")
-    assert sidecar.drain("/worker/prestop").json == {"in_hand": 0}
-    assert sidecar.post("/v1/claim")["draining"]
+@pytest.fixture
+def waiting(sidecar: Sidecar, waiting_claims: Callable[[], int]) -> Iterator[UnixConnection]:
+    """A claim that waits on the server."""
+    with contextlib.closing(UnixConnection(sidecar.socket)) as connection:
+        connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
+        eventually_sync(lambda: waiting_claims() == 1)
+        yield connection
+
+
+def is_a_drain_that_ends(sidecar: Sidecar, queue: BlockingQueue, waiting: UnixConnection) -> bool:
+    """Whether a claim that waited was answered by a drain, and there are claims again later."""
+    was_draining = json.loads(waiting.getresponse().read()) == {"claims": [], "draining": True}
     eventually_sync(lambda: not sidecar.info["draining"])
-    assert len(sidecar.claim()) == 1
+    queue.enqueue("a")
+    return was_draining and len(sidecar.claim()) == 1
+
+
+def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(
+    sidecar: Sidecar, queue: BlockingQueue, waiting: UnixConnection
+) -> None:
+    assert sidecar.drain("/worker/prestop").json == {"in_hand": 0}
+    assert is_a_drain_that_ends(sidecar, queue, waiting)
 
 
 KEY_SHOWN = {"claimq-lifecycle-key": KEY}
@@ -218,9 +234,8 @@ def test_a_web_page_is_refused_also_with_the_key(sidecar: Sidecar) -> None:
     assert not sidecar.info["draining"]
 
 
-def test_the_apps_own_hook_asks_on_the_socket(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue("a")
+def test_the_apps_own_hook_asks_on_the_socket(
+    sidecar: Sidecar, queue: BlockingQueue, waiting: UnixConnection
+) -> None:
     assert sidecar.ask("POST", "/v1/prestop").json == {"in_hand": 0}
-    assert sidecar.post("/v1/claim")["draining"]
-    eventually_sync(lambda: not sidecar.info["draining"])
-    assert len(sidecar.claim()) == 1
+    assert is_a_drain_that_ends(sidecar, queue, waiting)

@@ -1,10 +1,11 @@
 """/v1/next ends the last items and claims the next ones in one request; /v1/verdicts ends items in different ways."""
 
+import http.client
 import json
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -12,6 +13,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
+from claimq.worker.wire import request
 from testkit.clock import move_clock
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
@@ -51,9 +53,16 @@ def one_by_one(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[
     return start_sidecar(proxy.url, concurrency="1")
 
 
-def is_step(request: Any) -> bool:
+def body_of(replies: BinaryIO) -> Any:
+    """The JSON of the next response on a connection."""
+    replies.readline()
+    headers = http.client.parse_headers(replies)
+    return json.loads(replies.read(int(headers["content-length"])))
+
+
+def is_step(call: Any) -> bool:
     """Whether it is the call that ends claims and claims the next items."""
-    return bool(request.name == "EVALSHA" and request.words[1] == script("done_claim").sha.encode())
+    return bool(call.name == "EVALSHA" and call.words[1] == script("done_claim").sha.encode())
 
 
 def test_each_item_costs_one_call_to_the_store(
@@ -125,8 +134,10 @@ def test_what_an_app_that_is_gone_has_not_read_goes_back(
     with closing(UnixConnection(one_by_one.socket)) as connection:
         connection.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 0}))
     proxy.delay(0)
-    eventually_sync(lambda: queue.lengths()[State.MAIN] == 2 and one_by_one.info["in_hand"] == 0)
-    again = next_items(one_by_one, token)
+    eventually_sync(lambda: one_by_one.info["in_hand"] == 0 and queue.lengths()[State.MAIN] == 2)
+    again = next_items(
+        one_by_one, token, wait=60
+    )  # for the slot, until the sidecar knows that the item is back
     assert (verdicts(again), payloads(again)) == (["already_done"], ["b"])
 
 
@@ -151,7 +162,7 @@ def test_what_a_late_call_claims_goes_back_and_the_verdict_is_known(
             valkey.sigcont()
         assert refused.status == 503
         eventually_sync(lambda: queue.lengths()[State.BUSY] == 0 and one_by_one.info["in_hand"] == 0)
-        again = next_items(one_by_one, token)
+        again = next_items(one_by_one, token, wait=60)  # likewise
     assert (again["outcomes"][0]["outcome"], payloads(again)) == ("already_done", ["b"])
 
 
@@ -212,11 +223,12 @@ def test_a_drain_during_the_call_returns_what_it_claims(
     one_by_one: Sidecar, proxy: FaultProxy, queue: BlockingQueue
 ) -> None:
     token = first(one_by_one)
-    proxy.delay(0.3)
+    proxy.black_hole("replies")
     with closing(UnixConnection(one_by_one.socket)) as connection:
         connection.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 60}))
-        eventually_sync(lambda: any(is_step(request) for request in proxy.requests))
-        one_by_one.running.terminate()
+        eventually_sync(lambda: any(map(is_step, proxy.requests)))
+        one_by_one.begin_drain()
+        proxy.heal()
         reply = json.loads(connection.getresponse().read())
     assert (verdicts(reply), reply["claims"], reply["draining"]) == (["done"], [], True)
     assert one_by_one.running.wait() == 0
@@ -225,15 +237,17 @@ def test_a_drain_during_the_call_returns_what_it_claims(
 
 
 def test_a_killed_sidecar_loses_neither_the_item_before_nor_the_next_one(
-    one_by_one: Sidecar, proxy: FaultProxy, queue: BlockingQueue, hasty: Policy
+    one_by_one: Sidecar, proxy: FaultProxy, queue: BlockingQueue
 ) -> None:
     """Killed between the step on the server and its reply: the first item is done, the next comes back."""
     token = first(one_by_one)
+    queue.set_policy(Policy(busy_expiry=0.6))  # for the claim of the step alone
     proxy.drop_reply(1, matching=is_step, cut=False)
     with closing(UnixConnection(one_by_one.socket)) as connection:
         connection.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 0}))
         eventually_sync(lambda: queue.stats()["done"] == 1)
         one_by_one.kill9()
+    queue.set_policy(Policy())
     one_by_one.start()
     assert verdicts(next_items(one_by_one, token, max=1)) == ["lost"]
 
@@ -327,21 +341,26 @@ def test_a_repeated_request_gets_no_item_beyond_the_concurrency(
 
 
 def test_a_lease_that_ends_during_the_call_frees_no_slot(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar], hasty: Policy
+    proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
-    sidecar = start_sidecar(valkey.url, concurrency="2")
-    with ExitStack() as opened:
-        stepping, *waiting = (opened.enter_context(closing(UnixConnection(sidecar.socket))) for _ in range(3))
-        first(sidecar)
-        token = first(sidecar)
-        valkey.sigstop()
-        stepping.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 0}))
-        for connection in waiting:
-            connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
-        eventually_sync(lambda: sidecar.info["in_hand"] < 2, why="the lease of the other item ends")
-        eventually_sync(lambda: sidecar.metric("claimq_sidecar_claims_waiting") < 2)
-        in_hand, still_waiting = sidecar.info["in_hand"], sidecar.metric("claimq_sidecar_claims_waiting")
-        valkey.sigcont()
-        assert (in_hand, still_waiting) == (1, 1)
-        assert len(json.loads(stepping.getresponse().read())["claims"]) == 1
+    sidecar = start_sidecar(proxy.url, concurrency="2")
+    tokens = [first(sidecar), first(sidecar)]
+    queue.set_policy(Policy(busy_expiry=0.6))  # for the renewal alone
+    lost = proxy.drop_reply(1, matching=is_step, cut=False)  # so that the call lasts longer
+    with closing(sidecar.connect()) as stepping, ExitStack() as opened:
+        step = {"done": [{"token": tokens[1]}], "wait": 0}
+        stepping.sendall(
+            request("/v1/renew", json.dumps({"tokens": tokens}).encode())
+            + request("/v1/next", json.dumps(step).encode())
+        )
+        eventually_sync(lambda: lost.hit is not None)
+        queue.set_policy(Policy())
+        for _ in range(2):
+            waiting = opened.enter_context(closing(UnixConnection(sidecar.socket)))
+            waiting.request("POST", "/v1/claim", json.dumps({"wait": 60}))
+        replies = stepping.makefile("rb")
+        assert [one["outcome"] for one in body_of(replies)["outcomes"]] == ["renewed"] * 2
+        assert len(body_of(replies)["claims"]) == 1
+        eventually_sync(lambda: sidecar.info["in_hand"] == 2, why="the slot of the other item is used again")
+        assert sidecar.metric("claimq_sidecar_claims_waiting") == 1

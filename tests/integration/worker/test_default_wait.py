@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,11 @@ def recording(tmp_path: Path) -> Iterator[RecordingSidecar]:
 
 
 def test_a_claim_names_the_wait_that_the_sidecar_reports(recording: RecordingSidecar) -> None:
+    began = time.monotonic()
     with claimq.worker.connect(recording.path, session=False) as worker:
         assert [worker.claim(), worker.claim(), worker.claim(wait=4)] == [[], [], []]
     assert [claim["wait"] for claim in recording.claims] == [2.5, 2.5, 4.0]
-    assert recording.info_count == 1
+    assert 1 <= recording.info_count <= 1 + (time.monotonic() - began) / 5
     assert wire.answer_in(2.5) == 32.5
 
 

@@ -14,6 +14,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import Located, State
 from claimq.policy import Policy, RetryDelay
 from testkit.plugin import ServerFactory
+from testkit.ports import free_port
 from testkit.push_app import PushApp, Pushed, Reply, Respond
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Sidecar, is_renewed
@@ -95,8 +96,7 @@ def test_items_arrive_on_a_socket_within_the_concurrency(
 def test_nothing_is_claimed_before_the_app_listens(
     valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
 ) -> None:
-    with PushApp() as unused:
-        port = unused.port
+    port = free_port()
     queue.enqueue("a")
     sidecar = start_sidecar(valkey.url, push_port=str(port))
     eventually_sync(lambda: "event=waiting_for_app" in sidecar.log_text)
@@ -144,7 +144,8 @@ def test_the_response_is_the_verdict(
     for name in replies:
         queue.enqueue(name, id=name)
     start_sidecar(valkey.url, push_port=str(app.port))
-    eventually_sync(lambda: queue.length(State.MAIN) == queue.length(State.BUSY) == 0)
+    ended = {State.MAIN: 0, State.BUSY: 0, State.DELAYED: 4, State.FAILED: 1}
+    eventually_sync(lambda: queue.lengths() == ended)
     assert queue.find("done") is None
     expected = {
         "broken": (State.DELAYED, 1, "the app closed the connection before it had responded"),

@@ -90,12 +90,20 @@ def test_a_window_of_0_ends_the_delivery_and_lists_what_can_go_back(
     assert texts(stream.items(4)) == ["c", "b", "c", "d"]
 
 
+def waiting_clients(valkey: Server) -> list[bytes]:
+    """The ids of connections that wait on the server. Each claim that is cancelled closes its own."""
+    reply = valkey.call("CLIENT", "LIST")
+    assert isinstance(reply, bytes)
+    return [line.split()[0] for line in reply.splitlines() if b" flags=b" in line]
+
+
 def test_a_smaller_window_ends_a_claim_that_waits(
-    sidecar: Sidecar, queue: BlockingQueue, waiting_claims: Callable[[], int]
+    sidecar: Sidecar, queue: BlockingQueue, valkey: Server
 ) -> None:
     stream = sidecar.open_stream(window=5)
-    eventually_sync(lambda: waiting_claims() == 1)
+    before = eventually_sync(lambda: waiting_clients(valkey))
     sidecar.post("/v1/window", session=stream.id, window=1)
+    eventually_sync(lambda: waiting_clients(valkey) not in ([], before), why="the next claim waits")
     queue.enqueue_many(list("ab"))
     assert texts(stream.items(1)) == ["a"]
     assert [claim["payload_base64"] for claim in sidecar.claim(5)] == ["Yg=="]

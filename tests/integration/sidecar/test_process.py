@@ -183,8 +183,15 @@ def test_items_are_timed_by_the_servers_clock(sidecar: Sidecar, queue: BlockingQ
 
 
 def test_the_wait_of_a_claim_is_no_part_of_its_duration(sidecar: Sidecar) -> None:
-    sidecar.claim(1, wait=5)
-    assert sidecar.metric('claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}') < 4
+    name = 'claimq_sidecar_request_seconds_sum{path="/v1/claim",status="200"}'
+
+    def is_no_part() -> bool:
+        """On a busy machine the rest of a request may take long, but not of each."""
+        before = sidecar.metric(name)
+        sidecar.claim(1, wait=5)
+        return sidecar.metric(name) - before < 4
+
+    eventually_sync(is_no_part)
 
 
 def test_the_health_port_refuses_what_it_does_not_serve(sidecar: Sidecar) -> None:

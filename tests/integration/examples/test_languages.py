@@ -238,7 +238,7 @@ def test_a_worker_that_is_killed_while_the_sidecar_is_away_leaves_no_process(
     wait_until_done(queue)
     sidecar.kill9()
     worker.kill9()
-    eventually_sync(lambda: is_gone(worker), within=60)
+    eventually_sync(lambda: is_gone(worker))
 
 
 def test_a_worker_that_is_terminated_finishes_its_item_first(

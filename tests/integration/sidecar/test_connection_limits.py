@@ -129,7 +129,7 @@ def test_silent_connections_make_room_for_one_that_asks(
 
 
 def test_where_all_connections_have_a_request_the_next_is_refused(sidecar: Sidecar) -> None:
-    body = b'{"wait": 60}'
+    body = b'{"wait": 300}'
     claim = b"POST /v1/claim HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
     waiting: list[socket.socket] = []
 

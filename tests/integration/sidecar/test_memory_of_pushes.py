@@ -114,7 +114,7 @@ def test_all_slots_are_used_while_the_app_works_on_them(
     with SlowApp(tmp_path / "app", reads=True) as app:
         sidecar = start_pushing("1h")
         for _ in range(COUNT):
-            assert app.arrived.acquire(timeout=60), (cgroup.kills, cgroup.peak_mb)
+            assert app.arrived.acquire(timeout=PATIENCE), (cgroup.kills, cgroup.peak_mb)
         assert (cgroup.kills, sidecar.running.is_running) == (0, True), cgroup.peak_mb
         app.is_open.set()
         eventually_sync(lambda: queue.stats()["done"] == COUNT)

@@ -140,7 +140,7 @@ def test_enqueue_takes_json_text_and_bytes(sidecar: Sidecar, queue: BlockingQueu
 
 def test_a_waiting_claim_returns_when_an_item_comes(sidecar: Sidecar, queue: BlockingQueue) -> None:
     connection = UnixConnection(sidecar.socket)
-    connection.request("POST", "/v1/claim", json.dumps({"wait": 20}))
+    connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
     queue.enqueue("late")
     claims = json.loads(connection.getresponse().read())["claims"]
     assert claims[0]["payload_base64"] == "bGF0ZQ=="
@@ -150,7 +150,7 @@ def test_a_waiting_claim_returns_when_an_item_comes(sidecar: Sidecar, queue: Blo
 def test_more_claims_wait_than_there_are_places_on_the_server(sidecar: Sidecar, queue: BlockingQueue) -> None:
     connections = [UnixConnection(sidecar.socket) for _ in range(30)]
     for connection in connections:
-        connection.request("POST", "/v1/claim", json.dumps({"wait": 20}))
+        connection.request("POST", "/v1/claim", json.dumps({"wait": 60}))
     queue.enqueue_many([str(number) for number in range(30)])
     seen = [json.loads(connection.getresponse().read())["claims"] for connection in connections]
     assert sorted(int(claim["payload"]) for (claim,) in seen) == list(range(30))

@@ -18,6 +18,7 @@ from claimq.metrics import ConsumerMetrics
 from claimq.tasks import App, Requeue, current_item
 from claimq.testing import EmbeddedServer, assert_enqueued
 from testkit.tree import ROOT
+from testkit.waiting import PATIENCE
 
 Run = Callable[..., None]
 
@@ -85,7 +86,7 @@ def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run
 
     @app.task
     def meet() -> None:
-        both.wait(60)
+        both.wait(PATIENCE)
 
     queue = claimq_server.queue("q")
     queue.enqueue_many([meet.item(), meet.item()])
@@ -100,7 +101,7 @@ def test_an_exit_ends_the_run_and_a_sidecar_sets_the_concurrency(
 
     @app.task
     def leave() -> None:
-        both.wait(60)
+        both.wait(PATIENCE)
         raise SystemExit(3)
 
     queue = claimq_server.queue("q")

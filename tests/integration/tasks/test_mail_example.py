@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,13 @@ def test_a_killed_worker_leaves_the_task_to_the_next(mail: Mail) -> None:
     assert mail.queue.stats()["crashes"] == 1
 
 
+def accepts_connections(path: Path) -> bool:
+    with closing(UnixConnection(path)) as connection, suppress(OSError):
+        connection.connect()
+        return True
+    return False
+
+
 def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tmp_path: Path) -> None:
     socket = tmp_path / "web"
     command = [sys.executable, "-m", "uvicorn", "web:web", "--uds", str(socket), "--no-access-log"]
@@ -124,7 +132,7 @@ def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tm
         claimq.blocking.connect(valkey.url) as server,
         Process(command, log=tmp_path / "log", env={"CLAIMQ_REDIS_URL": valkey.url}, cwd=EXAMPLE) as web,
     ):
-        eventually_sync(socket.exists)
+        eventually_sync(lambda: accepts_connections(socket))
         connection = UnixConnection(socket)
         answers: list[tuple[int, Any]] = []
         for address in ("ann@example.com", "ann@example.com", "nowhere"):

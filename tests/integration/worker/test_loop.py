@@ -20,7 +20,8 @@ from claimq.model import State
 from claimq.worker import Item, Worker
 from testkit.processes import Process
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually_sync
+from testkit.step_gate import Gate
+from testkit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture
@@ -196,6 +197,31 @@ def test_a_kill_in_a_quick_loop_counts_for_the_item_in_hand_alone(app: Process, 
     eventually_sync(lambda: queue.lengths()[State.MAIN] == 4)
     counts = {item.payload: (item.crash_count, item.interrupted_count) for item in queue.peek(9)}
     assert counts == {b"5": (1, 0), b"6": (0, 0), b"7": (0, 0), b"8": (0, 0)}
+
+
+def test_a_loop_ends_that_learns_of_a_drain_after_the_end_of_its_sidecar(
+    gate: Gate, sidecar: Sidecar, queue: BlockingQueue
+) -> None:
+    queue.enqueue("a")
+    gate.announces_drains.clear()
+    with claimq.worker.connect(gate.path, patience=2 * PATIENCE) as worker:
+
+        def has_ended() -> bool:
+            return sidecar.running.returncode == 0
+
+        def work() -> None:
+            for item in worker.items():
+                with item:
+                    sidecar.begin_drain()
+                eventually_sync(has_ended)
+
+        loop = threading.Thread(target=work, daemon=True)
+        loop.start()
+        eventually_sync(has_ended)
+        before = gate.connections
+        eventually_sync(lambda: gate.connections > before + 1, why="the loop tries to claim again")
+        gate.announces_drains.set()
+        eventually_sync(lambda: not loop.is_alive(), why="the loop ends")
 
 
 class OlderSidecar(socketserver.ThreadingUnixStreamServer):

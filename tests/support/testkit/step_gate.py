@@ -42,11 +42,16 @@ class Gate(socketserver.ThreadingUnixStreamServer):
         self.change: Callable[[bytes], bytes] = lambda raw: raw
         """What it makes of a request."""
         self.loses_reply = False
+        self.connections = 0
+        self.announces_drains = threading.Event()
+        """While it is not set, sessions do not report that a drain has begun."""
+        self.announces_drains.set()
         self._permits = threading.Semaphore(0)
         self._is_open = threading.Event()
 
         class Passing(socketserver.BaseRequestHandler):
             def handle(passing) -> None:  # noqa: N805 # pyright: ignore[reportSelfClsParameterName] - it uses both
+                self.connections += 1
                 with suppress(OSError), socket.socket(socket.AF_UNIX) as there:
                     there.connect(str(sidecar.socket))
                     replies = threading.Thread(target=self._pass_replies, args=(there, passing.request))
@@ -76,6 +81,8 @@ class Gate(socketserver.ThreadingUnixStreamServer):
                     self.loses_reply = False
                     source.close()  # without reading it, as a client that was cut off
                     break
+                if b'{"draining":true}' in data:
+                    self.announces_drains.wait()
                 target.sendall(source.recv(len(data)))
             target.shutdown(socket.SHUT_RDWR)
 

@@ -156,6 +156,7 @@ class Client(Generic[AnyItem]):
                     answer_in=wire.answer_in(wait),
                     try_for=try_for,
                     stopping=stopping,
+                    abandon=self.is_over if stopping else lambda: False,
                     if_late=self._unclaim_late,
                 )
             except Refused as refused:

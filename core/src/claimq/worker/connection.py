@@ -83,6 +83,7 @@ class Connections:
         try_for: float = 0.0,
         repeatable: bool = True,
         stopping: Stopping | None = None,
+        abandon: Callable[[], bool] = lambda: False,
         if_late: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None,
     ) -> tuple[dict[str, Any], bool]:
         """Makes a call (a GET if there is no body); returns the reply and whether an earlier try of it may have had its
@@ -90,8 +91,8 @@ class Connections:
 
         ``answer_in``: seconds for one try. A try that fails is repeated for ``try_for`` seconds where that is
         harmless: always while the request cannot have arrived, afterwards only if ``repeatable``. A stop by
-        ``stopping`` ends the wait for the reply, and there is no other try. Cancelling the call closes its
-        connection; a reply that had arrived by then is given to ``if_late``.
+        ``stopping`` ends the wait for the reply, and there is no other try. Nor is there one once ``abandon`` returns
+        true. Cancelling the call closes its connection; a reply that had arrived by then is given to ``if_late``.
         Raises SidecarUnavailable, StoreUnavailable, Refused.
         """
         raw = request(path, body)
@@ -114,7 +115,7 @@ class Connections:
                 except StoreUnavailable as error:
                     failure, sent = error, True
             left = give_up - time.monotonic()
-            if (stopping is not None and stopping.is_asked) or left <= 0:
+            if (stopping is not None and stopping.is_asked) or abandon() or left <= 0:
                 raise failure
             await self._backend.sleep(min(pauses.next(), left))
 

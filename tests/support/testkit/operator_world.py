@@ -62,7 +62,9 @@ class Operator:
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's series with these labels; 0 if there is none."""
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        lines = (line for line in self.metrics_page().splitlines() if line.startswith((name + "{", name + " ")))
+        lines = (
+            line for line in self.metrics_page().splitlines() if line.startswith((name + "{", name + " "))
+        )
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(one in line for one in wanted))
 
     def metrics_page(self) -> str:

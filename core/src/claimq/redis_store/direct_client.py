@@ -14,7 +14,7 @@ from typing import Any
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from claimq.redis_store.parsers import InactivityTimeout, inactivity
+from claimq.redis_store.parsers import InactivityTimeout
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
 try:
@@ -95,8 +95,7 @@ class DirectClient:
         await self._enter()
         connection: Any = None
         try:
-            async with asyncio.timeout(seconds) as limit:
-                inactivity.set(InactivityTimeout(limit, self._reply_timeout))
+            async with InactivityTimeout(seconds, self._reply_timeout):
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
                 commands = [packed(connection, one) for one in (words, then) if one is not None]
@@ -115,7 +114,6 @@ class DirectClient:
             await self._drop(connection)
             raise
         finally:
-            inactivity.set(None)
             self._room.release()
         await self._give(connection, generation)
         return reply

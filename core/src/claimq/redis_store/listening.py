@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -42,12 +41,8 @@ class _Listening:
         if timeout is not None or self.socket_timeout is None:
             return await read(disable_decoding, timeout, **options)
         try:
-            async with asyncio.timeout(self.socket_timeout) as limit:
-                outer = inactivity.set(InactivityTimeout(limit, self.socket_timeout))
-                try:
-                    return await read(disable_decoding, math.inf, **options)
-                finally:
-                    inactivity.reset(outer)
+            async with InactivityTimeout(self.socket_timeout, self.socket_timeout):
+                return await read(disable_decoding, math.inf, **options)
         except TimeoutError:
             raise TimedOut(f"the server sent nothing for {self.socket_timeout:g} s") from None
 

@@ -4,29 +4,62 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any
 
 from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import InvalidResponse
 
+_LATE, _GRACE = 0.5, 1.0
+"""Seconds. A timer that is later than the first measured this process, which stood still: not the server."""
+
 
 class InactivityTimeout:
     """Timeout of a call by inactivity: seconds without a byte sent or received. The whole call may take longer, for
-    example for a large reply over a slow link."""
+    example for a large reply over a slow link.
 
-    __slots__ = ("_limit", "_longest")
+    A reply that arrived while this process stood still has not been read yet when the timer fires: it gets another
+    second. ``async with`` raises TimeoutError, as :func:`asyncio.timeout` does.
+    """
 
-    def __init__(self, limit: asyncio.Timeout, longest: float) -> None:
-        self._limit = limit
+    __slots__ = ("_end", "_limit", "_longest", "_loop", "_outer", "_timer")
+
+    def __init__(self, seconds: float, longest: float) -> None:
+        """``seconds``: until the first byte; ``longest``: after each byte."""
+        self._loop = asyncio.get_running_loop()
         self._longest = longest
+        self._limit = asyncio.timeout(None)
+        self._end_at(self._loop.time() + seconds)
+
+    async def __aenter__(self) -> None:
+        self._outer = inactivity.set(self)
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        inactivity.reset(self._outer)
+        await self._limit.__aexit__(kind, error, traceback)
 
     def restart(self) -> None:
         """Restarts the timeout: something was sent or received."""
-        end, now = self._limit.when(), asyncio.get_running_loop().time()
-        # Not for every byte: a quick call leaves its timer alone.
-        if end is not None and now + 0.9 * self._longest > end and not self._limit.expired():
-            self._limit.reschedule(now + self._longest)
+        now = self._loop.time()
+        if now + 0.9 * self._longest > self._end:  # not for every byte: a quick call leaves its timer alone
+            self._timer.cancel()
+            self._end_at(now + self._longest)
+
+    def _end_at(self, end: float) -> None:
+        self._end = end
+        self._timer = self._loop.call_at(end, self._expire)
+
+    def _expire(self) -> None:
+        now = self._loop.time()
+        if now - self._end > _LATE:
+            self._end_at(now + _GRACE)
+        elif not self._limit.expired():
+            self._limit.reschedule(now)
 
 
 inactivity: ContextVar[InactivityTimeout | None] = ContextVar(

@@ -9,6 +9,7 @@ from pathlib import Path
 import claimq.blocking
 from claimq.model import Reason
 from testkit.forked import ForkedProcess
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.server import DURABLE, Server
 from testkit.waiting import PATIENCE
@@ -27,7 +28,7 @@ def test_an_export_killed_at_random_points_loses_nothing(start_server: ServerFac
     chance = random.Random(SEED)
     server = start_server("valkey", dict(DURABLE))
     words = ["export", "q", "--redis", server.url, "--to", "list:old", "--remove"]
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue = store.queue("q")
         queue.enqueue_many([str(number) for number in range(ITEMS)])
         for number in range(KILLS):

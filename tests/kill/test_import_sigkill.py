@@ -7,6 +7,7 @@ from pathlib import Path
 
 import claimq.blocking
 from testkit.forked import ForkedProcess
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.server import DURABLE, Server
 from testkit.waiting import PATIENCE
@@ -40,7 +41,7 @@ def test_an_import_killed_at_random_points_loses_and_doubles_nothing(
     last = ForkedProcess("claimq_cli", *words, log=tmp_path / "log", env={})
     assert last.wait(PATIENCE) == 0, (tmp_path / "log").read_text()[-2000:]
     assert kills >= KILLS // 2, f"seed {SEED}"
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue = store.queue("q")
         found = [
             one.item

@@ -19,6 +19,7 @@ import pytest
 import claimq.blocking
 from claimq.policy import Policy
 from testkit.links import Fault
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.processes import Process, whole_lines
 from testkit.proxy import FaultProxy
@@ -174,7 +175,10 @@ def work_through(queue: claimq.blocking.BlockingQueue, faults: Faults, kind: str
 def test_each_item_is_finished_whichever_process_is_killed(start_server: ServerFactory, app: App) -> None:
     valkey = start_server(options=dict(DURABLE))
     ids: set[str] = set()
-    with claimq.blocking.connect(valkey.url) as server, FaultProxy(valkey.unix_path) as proxy:
+    with (
+        claimq.blocking.connect(settings=patient(valkey.url)) as server,
+        FaultProxy(valkey.unix_path) as proxy,
+    ):
         queue = server.queue("q")
         queue.set_policy(Policy(requeue_limit=1000, busy_expiry=0.6))
         pushes = {"push_socket": str(app.socket), "concurrency": "4"}

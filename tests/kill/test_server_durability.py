@@ -10,6 +10,7 @@ import pytest
 import claimq.blocking
 from claimq import StoreFull
 from claimq.blocking import BlockingQueue
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.ports import free_port
 from testkit.resp import Connection
@@ -22,7 +23,7 @@ COUNT = 300
 
 def enqueued(server: Server, first: int, count: int) -> list[str]:
     """Each with a call of its own that has returned."""
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         payloads = [str(number) for number in range(first, first + count)]
         for payload in payloads:
             store.queue("q").enqueue(payload)
@@ -30,7 +31,7 @@ def enqueued(server: Server, first: int, count: int) -> list[str]:
 
 
 def kept(server: Server) -> list[str]:
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue: BlockingQueue = store.queue("q")
         return [item.text for item in queue.peek(5000)]
 
@@ -122,7 +123,7 @@ def test_a_failover_takes_what_had_not_reached_the_replica(start_server: ServerF
 def test_a_server_that_may_evict_loses_items_when_memory_is_short(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"maxmemory": "8mb", "maxmemory-policy": "allkeys-random"})
     stored = 0
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue: BlockingQueue = store.queue("q")
         for _ in range(500):
             with suppress(StoreFull):
@@ -135,7 +136,7 @@ def test_a_server_that_may_evict_loses_items_when_memory_is_short(start_server: 
 def test_looking_at_a_servers_settings_changes_none(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"maxmemory-policy": "allkeys-lru"})
     before = server.call("CONFIG", "GET", "*")
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         assert store.report()
         queue: BlockingQueue = store.queue("q")
         queue.enqueue("a")

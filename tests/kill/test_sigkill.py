@@ -18,6 +18,7 @@ from testkit import killed_programs
 from testkit.forked import ForkedProcess
 from testkit.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.links import Fault
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.processes import Process
 from testkit.proxy import FaultProxy
@@ -101,7 +102,7 @@ class Cast:
     def kill_server(self, at: float) -> None:
         self.server.kill9()
         self.server.start()
-        with claimq.blocking.connect(self.server.url) as store:
+        with claimq.blocking.connect(settings=patient(self.server.url)) as store:
             # A first call notes that the server is another process.
             store.queue(killed_programs.QUEUE).reap(1)
         self.kills.append(Kill("server", "", at, back=time.monotonic()))
@@ -187,7 +188,7 @@ class Cast:
 
 
 def audit(server: Server) -> Audit:
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue = store.queue(killed_programs.QUEUE)
         failed = [(one.item.text, one.item.requeue_count) for one in queue.items("failed", 1000)]
         remaining = [
@@ -197,7 +198,7 @@ def audit(server: Server) -> Audit:
 
 
 def drain(server: Server) -> None:
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         queue = store.queue(killed_programs.QUEUE)
         eventually_sync(
             lambda: sum(queue.lengths().values()) == queue.length("failed"),
@@ -232,7 +233,7 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
     start_server: ServerFactory, tmp_path: Path
 ) -> None:
     server = start_server(options=dict(DURABLE))
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
     cast = Cast(server, tmp_path, random.Random(SEED))
     least_hits = {"producer": 1, "worker": 3, "reaper": 1, "server": 2}
@@ -254,7 +255,7 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
 
 def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFactory, tmp_path: Path) -> None:
     server = start_server(options=dict(DURABLE))
-    with claimq.blocking.connect(server.url) as store:
+    with claimq.blocking.connect(settings=patient(server.url)) as store:
         store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
     cast = Cast(server, tmp_path, random.Random(SEED + 1))
     least_hits = {"app": 1, "sidecar": 2, "server": 1}

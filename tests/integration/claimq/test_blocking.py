@@ -21,7 +21,6 @@ from claimq import (
     ItemTooLarge,
     NewItem,
     Policy,
-    RedisSettings,
     ReliableQueue,
     State,
     StoreMisused,
@@ -29,6 +28,7 @@ from claimq import (
     Verdict,
 )
 from claimq.blocking import BlockingQueue, BlockingServer
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -36,9 +36,7 @@ from testkit.waiting import PATIENCE, eventually_sync
 
 @pytest.fixture
 def blocking(valkey: Server) -> Iterator[BlockingServer]:
-    with claimq.blocking.connect(
-        settings=RedisSettings(url=valkey.url, retry_for=2.0, reply_timeout=PATIENCE)
-    ) as made:
+    with claimq.blocking.connect(settings=patient(valkey.url, retry_for=2.0)) as made:
         yield made
 
 
@@ -117,13 +115,13 @@ def test_many_threads_share_one_queue(queue: BlockingQueue) -> None:
 
 def test_a_claim_waits_in_one_thread_while_another_enqueues(queue: BlockingQueue) -> None:
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(queue.claim, 1, wait=10)
+        waiting = thread.submit(queue.claim, 1, wait=PATIENCE)
         queue.enqueue("late")
         assert [claim.item.text for claim in waiting.result(60)] == ["late"]
 
 
 def test_a_closed_connection_says_so(valkey: Server) -> None:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.enqueue("a")
     with pytest.raises(StoreUnavailable, match="connect again"):
@@ -131,11 +129,11 @@ def test_a_closed_connection_says_so(valkey: Server) -> None:
 
 
 def test_closing_leaves_no_connection_and_no_thread(valkey: Server) -> None:
-    before = threading.active_count()
-    with claimq.blocking.connect(valkey.url) as server:
+    before = set(threading.enumerate())  # those of other tests may end in between
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         server.queue("q").claim(wait=0)
-        assert threading.active_count() == before + 1
-    assert threading.active_count() == before
+        assert len(set(threading.enumerate()) - before) == 1
+    assert set(threading.enumerate()) <= before
     eventually_sync(lambda: _clients(valkey) == 1, why="only the one that asks is connected")
 
 
@@ -146,7 +144,7 @@ def _clients(valkey: Server) -> int:
 
 
 def test_a_call_under_way_when_another_thread_closes_ends_with_our_error(valkey: Server) -> None:
-    server = claimq.blocking.connect(valkey.url)
+    server = claimq.blocking.connect(settings=patient(valkey.url))
     queue = server.queue("q")
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(queue.claim, 1, wait=None)

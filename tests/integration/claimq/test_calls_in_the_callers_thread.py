@@ -11,6 +11,7 @@ import pytest
 import claimq.blocking
 from claimq import ItemTooLarge, Outcome, Policy, RedisSettings, State, StoreMisused, StoreUnavailable
 from claimq.blocking import BlockingQueue
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -78,7 +79,7 @@ def test_the_errors_are_those_of_the_event_loop(valkey: Server) -> None:
             queue.enqueue("x" * 11)
         valkey.call("SET", "cq:{other}:main", "text")
         with (
-            claimq.blocking.connect(valkey.url) as server,
+            claimq.blocking.connect(settings=patient(valkey.url)) as server,
             pytest.raises(StoreMisused, match=r"cq:\{other\}:main is a string and should be a list"),
         ):
             server.queue("other").enqueue("a")

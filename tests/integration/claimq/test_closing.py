@@ -9,6 +9,7 @@ import claimq
 from claimq import RedisSettings, StoreUnavailable
 from claimq.redis_store import connection
 from testkit import roles
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -24,7 +25,7 @@ async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(
     valkey: Server, queues: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_FORGET_SECONDS", PATIENCE)
-    async with claimq.connect(valkey.url) as server:
+    async with claimq.connect(settings=patient(valkey.url)) as server:
         for number in range(queues):
             await server.queue(f"q{number}").enqueue("x")
         await server.queue("q0").claim()
@@ -33,7 +34,7 @@ async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(
 
 
 async def test_a_shared_client_leaves_none_either(valkey: Server) -> None:
-    async with claimq.connect(valkey.url) as first:
+    async with claimq.connect(settings=patient(valkey.url)) as first:
         shared = first._connection.client("calls")._client
         async with claimq.connect(client=shared) as server:
             await server.queue("a").enqueue("x")
@@ -45,7 +46,7 @@ async def test_a_connection_without_calls_sends_nothing_at_its_end(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         await server.queue("a").length()
         before = proxy.count("PEXPIRE")
     assert proxy.count("PEXPIRE") == before

@@ -12,6 +12,7 @@ import pytest
 import claimq
 from claimq import Item, Policy, RedisSettings, ReliableQueue, State, StoreMisused
 from testkit.handlers import Seen, fill
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.processes import Process, whole_lines
 from testkit.server import DURABLE, Server
@@ -26,7 +27,7 @@ async def test_verdicts_that_become_ready_during_a_call_share_the_next_one(
     seen: Seen, valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         queue = server.queue("q", worker="w1")
         await fill(queue, 20)
         await server.ping(verdicts=True)  # connected
@@ -148,7 +149,7 @@ async def test_a_cancellation_completes_the_verdicts_of_finished_handlers(
     seen: Seen, valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         queue = server.queue("q", worker="w1")
         await fill(queue, 6)
         await server.ping(verdicts=True)

@@ -20,6 +20,7 @@ from claimq import (
     StoreUnavailable,
     Verdict,
 )
+from testkit.patient import patient
 from testkit.places import new_directory
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.resp import Frames
@@ -32,7 +33,7 @@ FAST = 0.3
 
 @asynccontextmanager
 async def connected(url: str, **settings: float) -> AsyncGenerator[ReliableQueue]:
-    async with claimq.connect(settings=RedisSettings(url=url, **{"retry_for": FAST, **settings})) as store:  # type: ignore[arg-type]  # only times are given here
+    async with claimq.connect(settings=patient(url, **{"retry_for": FAST, **settings})) as store:
         yield store.queue("q", worker="w1")
 
 
@@ -258,7 +259,7 @@ async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_replaced(
 ) -> None:
     proxy = start_proxy(valkey)
     async with connected(proxy.url, retry_for=60) as queue:
-        waiting = asyncio.ensure_future(queue.claim(wait=60))
+        waiting = asyncio.ensure_future(queue.claim(wait=PATIENCE))
         for _ in range(3):
             await eventually(lambda: b"blpop" in _clients(valkey))
             proxy.cut()
@@ -293,7 +294,7 @@ async def test_a_blocked_claim_whose_server_stays_away_says_so(
 async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"appendonly": "yes", "appendfsync": "always"})
     async with connected(server.url, retry_for=60) as queue:
-        waiting = asyncio.ensure_future(queue.claim(wait=60))
+        waiting = asyncio.ensure_future(queue.claim(wait=PATIENCE))
         await eventually(lambda: b"blpop" in _clients(server))
         server.kill9()
         server.start()
@@ -305,7 +306,9 @@ async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: Se
 async def test_waiting_claims_never_starve_verdicts(queue: ReliableQueue, store: claimq.Server) -> None:
     await queue.enqueue("held")
     (held,) = await queue.claim(wait=0)
-    waiting = [asyncio.ensure_future(store.queue("q", worker=f"w{n}").claim(wait=30)) for n in range(200)]
+    waiting = [
+        asyncio.ensure_future(store.queue("q", worker=f"w{n}").claim(wait=PATIENCE)) for n in range(200)
+    ]
     await asyncio.sleep(0.2)
     for _ in range(20):
         async with asyncio.timeout(PATIENCE):  # which a starved one would not meet

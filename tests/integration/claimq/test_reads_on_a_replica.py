@@ -7,6 +7,7 @@ import redis.asyncio
 
 import claimq
 from claimq import ReliableQueue, StoreUnavailable
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.ports import free_port
 from testkit.sentinel import Sentinel
@@ -44,7 +45,7 @@ def demote(server: Server) -> None:
 @pytest.mark.parametrize("flavour", ["valkey", "redis7"])
 async def test_no_read_answers_from_a_replica(start_server: ServerFactory, flavour: str) -> None:
     server = start_server(flavour)
-    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=0.001)) as store:
+    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many(["a", "b"])
         await queue.claim()
@@ -64,7 +65,7 @@ async def test_a_client_of_the_caller_does_not_answer_from_a_replica_either(
 ) -> None:
     server = start_server()
     client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path))
-    settings = claimq.RedisSettings(server.url, retry_for=0.001)
+    settings = patient(server.url, retry_for=0.001)
     async with claimq.connect(client=client) as store, claimq.connect(settings=settings) as own:
         await own.queue("q").enqueue("a")
         assert await store.queue("q").length() == 1
@@ -78,7 +79,7 @@ async def test_a_client_of_the_caller_does_not_answer_from_a_replica_either(
 
 async def test_a_primary_that_refuses_writes_is_still_read(start_server: ServerFactory) -> None:
     server = start_server()
-    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=0.001)) as store:
+    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
         queue = store.queue("q")
         await queue.enqueue_many(["a", "b"])
         server.call("CONFIG", "SET", "min-replicas-to-write", "1")
@@ -103,6 +104,6 @@ async def test_reads_follow_a_primary_that_was_replaced_without_closing_its_conn
         for watcher in sentinel.sentinels:
             watcher.call("SENTINEL", "MONITOR", sentinel.name, "127.0.0.1", new.port, "3")
         old.call("REPLICAOF", "127.0.0.1", new.port)
-        async with claimq.connect(f"redis://127.0.0.1:{new.port}") as direct:
+        async with claimq.connect(settings=patient(f"redis://127.0.0.1:{new.port}")) as direct:
             await direct.queue("q").enqueue("b", id="only-here")
         assert await queue.find("only-here") is not None

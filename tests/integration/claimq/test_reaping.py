@@ -6,9 +6,10 @@ import logging
 import pytest
 
 import claimq
-from claimq import FailedPolicy, NewItem, Policy, Reaper, RedisSettings, ReliableQueue
+from claimq import FailedPolicy, NewItem, Policy, Reaper, ReliableQueue
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -53,7 +54,7 @@ async def test_it_outlives_an_outage_and_logs_it_once(
 ) -> None:
     caplog.set_level(logging.INFO, logger="claimq")
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=0.01)) as store:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=0.01)) as store:
         queue = store.queue("q", worker="w1")
         await queue.enqueue("a", delay=0.05)
         stop = asyncio.Event()

@@ -16,6 +16,7 @@ import claimq
 import claimq.blocking
 import claimq.worker
 from claimq import Done, Item, NewItem, ReliableQueue, Requeue, tracing
+from testkit.patient import patient
 from testkit.server import Server
 from testkit.sidecars import Sidecar
 
@@ -157,7 +158,10 @@ def test_the_worker_client_and_threads_keep_the_trace(
     start_sidecar: Callable[..., Sidecar], valkey: Server, spans: InMemorySpanExporter
 ) -> None:
     sidecar = start_sidecar(valkey.url)
-    with claimq.blocking.connect(valkey.url) as server, claimq.worker.connect(sidecar.socket) as worker:
+    with (
+        claimq.blocking.connect(settings=patient(valkey.url)) as server,
+        claimq.worker.connect(sidecar.socket) as worker,
+    ):
         queue = server.queue("q")
         with trace.get_tracer("app").start_as_current_span("request") as request:
             queue.enqueue("a")

@@ -1,4 +1,4 @@
-"""Settings of connections that wait for a server which does not answer for lack of a processor."""
+"""Settings of connections for tests: no call fails for lack of a processor."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from claimq import RedisSettings
 from testkit.waiting import PATIENCE
 
 
-def patient(url: str, **settings: Any) -> RedisSettings:
-    """The settings of a connection, with as long as a test waits for an answer unless ``settings`` say otherwise. With
-    the library's own, a call fails after ten seconds in which the server or the test stood still."""
-    chosen: dict[str, Any] = {"connect_timeout": PATIENCE, "reply_timeout": PATIENCE, **settings}
-    return RedisSettings(url, **chosen)
+def patient(url: str, **others: Any) -> RedisSettings:
+    """A connection that waits for a late answer as long as a test does. Where the test breaks it, calls go on trying
+    for as long. ``others``: more settings, or other values of these."""
+    waiting = {"retry_for": PATIENCE, "reply_timeout": PATIENCE, "connect_timeout": PATIENCE}
+    return RedisSettings(url, **{**waiting, **others})

@@ -9,6 +9,7 @@ import claimq
 from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.queue.internals import internals
 from claimq.redis_store.lost_claims import LIMIT_CANCELLED
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -23,7 +24,7 @@ def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
 @pytest.fixture
 async def far(proxy: FaultProxy) -> AsyncIterator[claimq.Server]:
     """The same server, behind a network that can be broken."""
-    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=2.0)) as made:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=2.0)) as made:
         yield made
 
 
@@ -63,7 +64,7 @@ async def test_a_cancelled_wait_of_which_the_server_never_hears_claims_nothing(
     await cancelled(waiting)
     await far.close()
     await queue.enqueue("x")
-    assert proxy.ghosts > 0
+    await eventually(lambda: proxy.ghosts > 0)
     stale = [claim.item.text for claim in await queue.claim(wait=0)]
     assert stale == ["x"]
     assert await main_and_busy(queue) == (0, 1)
@@ -91,23 +92,23 @@ async def _is_busy(queue: ReliableQueue, count: int) -> bool:
 
 
 async def test_a_claim_whose_reply_to_the_wait_is_lost_gets_its_items_all_the_same(
-    queue: ReliableQueue, far: claimq.Server, proxy: FaultProxy
+    queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
-    other = far.queue("q", worker="w2")
-    waiting = asyncio.create_task(other.claim(wait=None))
-    await eventually(lambda: waits_for_wake(proxy))
-    proxy.black_hole("replies")
-    await queue.enqueue_many(["a", "b"])
-    await eventually(lambda: _is_busy(queue, 1), why="the claim behind the wait has run")
-    proxy.heal()
-    proxy.cut()
-    (claim,) = await waiting
-    assert claim.item.text == "a"
-    assert await main_and_busy(queue) == (1, 1)
+    async with claimq.connect(settings=patient(proxy.url, reply_timeout=5.0)) as server:
+        waiting = asyncio.create_task(server.queue("q", worker="w2").claim(wait=None))
+        await eventually(lambda: waits_for_wake(proxy))
+        proxy.black_hole("replies")
+        await queue.enqueue_many(["a", "b"])
+        await eventually(lambda: _is_busy(queue, 1), why="the claim behind the wait has run")
+        proxy.heal()
+        proxy.cut()
+        (claim,) = await waiting
+        assert claim.item.text == "a"
+        assert await main_and_busy(queue) == (1, 1)
 
 
 async def test_each_of_many_waiting_claims_gets_an_item_of_its_own(queue: ReliableQueue) -> None:
-    waiting = [asyncio.create_task(queue.claim(wait=10)) for _ in range(20)]
+    waiting = [asyncio.create_task(queue.claim(wait=PATIENCE)) for _ in range(20)]
     await asyncio.gather(*(queue.enqueue(str(number)) for number in range(20)))
     claims = [claim for got in await asyncio.gather(*waiting) for claim in got]
     assert sorted(int(claim.item.text) for claim in claims) == list(range(20))
@@ -159,13 +160,15 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
     queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
     await queue.enqueue_many(["a", "b"])
-    settings = RedisSettings(url=proxy.url, retry_for=0.2, reply_timeout=5.0)
-    async with claimq.connect(settings=settings) as short:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as short:
         other = short.queue("q", worker="w2")
         await other.unclaim(await other.claim(1))  # the server knows the scripts
         proxy.black_hole("replies")
+        claiming = asyncio.create_task(other.claim(1))
+        await eventually(lambda: _is_busy(queue, 1), why="the server has carried the claim out")
+        proxy.refuse()
         with pytest.raises(StoreUnavailable):
-            await other.claim(1)
+            await claiming
         assert await main_and_busy(queue) == (1, 1)
         proxy.heal()
         async with asyncio.timeout(PATIENCE):
@@ -196,7 +199,7 @@ async def test_many_claims_that_are_cancelled_in_an_outage_are_not_all_recovered
     """Those beyond the limit are left to their leases."""
     await queue.set_policy(Policy(busy_expiry=0.5))
     await queue.enqueue("a")
-    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=0.2)) as server:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as server:
         other = server.queue("q", worker="w2")
         await other.unclaim(await other.claim(1))  # the server knows the scripts
         proxy.black_hole("replies")

@@ -17,6 +17,7 @@ from claimq import (
 )
 from claimq.queue import shared_enqueues
 from testkit.faulty_client import FaultyClient
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
@@ -113,7 +114,7 @@ async def test_an_item_that_is_refused_does_not_stop_the_others(queue: ReliableQ
 
 async def test_a_cancelled_caller_leaves_the_others_alone(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         queue = server.queue("q")
         first = await in_flight(proxy, queue)
         others = [asyncio.ensure_future(queue.enqueue(text)) for text in "abc"]
@@ -129,7 +130,7 @@ async def test_a_call_that_lost_its_reply_does_not_hold_up_the_next(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         queue = server.queue("q")
         await queue.enqueue("warm")
         lost = proxy.drop_reply(cut=False)
@@ -137,6 +138,7 @@ async def test_a_call_that_lost_its_reply_does_not_hold_up_the_next(
         await eventually(lambda: lost.hit)
         await asyncio.gather(*(queue.enqueue(text) for text in "abc"))
         assert not first.done()
+        proxy.cut()
         await first
         assert await texts(queue) == ["warm", "first", "a", "b", "c"]
 
@@ -146,7 +148,7 @@ async def test_a_fault_during_a_shared_call_stores_each_item_once(
     valkey: Server, start_proxy: ProxyFactory, fault: str
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(proxy.url) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         queue = server.queue("q")
         await queue.enqueue("warm")
         if fault == "reply":

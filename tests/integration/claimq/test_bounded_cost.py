@@ -14,6 +14,7 @@ import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, StoreMisused
 from testkit.clock import move_clock
 from testkit.contents import contents
+from testkit.patient import patient
 from testkit.server import Server
 
 
@@ -113,7 +114,7 @@ async def test_reapers_at_once_leave_as_many_failed_items_as_the_policy_says(
 ) -> None:
     await fail_many(queue, 600)
     await queue.set_policy(Policy(failed=FailedPolicy(max_items=550)))
-    servers = [claimq.connect(valkey.url) for _ in range(6)]
+    servers = [claimq.connect(settings=patient(valkey.url)) for _ in range(6)]
     reapers = [server.queue("q") for server in servers]
     await asyncio.gather(*(reaper.policy() for reaper in reapers))
 
@@ -257,6 +258,7 @@ async def longest_turn(work: Callable[[], Awaitable[object]]) -> float:
 async def test_looking_at_thousands_of_claims_leaves_the_event_loop_to_others(queue: ReliableQueue) -> None:
     """Each of them has a claim call of its own to be found in the log, and yet they take only some times longer than
     a thousand waiting items."""
+    await queue.set_policy(Policy(busy_expiry=3600))
     await queue.enqueue_many(["x"] * 1000)
     waiting = await longest_turn(partial(queue.peek, 1000))
     await queue.enqueue_many(["x"] * 1000)

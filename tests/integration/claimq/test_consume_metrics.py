@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry
 
 import claimq
 import claimq.blocking
-from claimq import ConsumeObserver, Fail, Item, Policy, RedisSettings, ReliableQueue, Requeue, StoreMisused
+from claimq import ConsumeObserver, Fail, Item, Policy, ReliableQueue, Requeue, StoreMisused
 from claimq.metrics import ConsumerMetrics
 from testkit.clock import move_clock
 from testkit.handlers import Seen, fill
+from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.ports import free_port
 from testkit.processes import Process
@@ -144,7 +145,7 @@ async def test_a_handler_that_is_interrupted_has_no_verdict(
 @pytest.fixture
 async def far(proxy: FaultProxy) -> AsyncIterator[ReliableQueue]:
     """The queue behind a proxy. A call is given up soon."""
-    settings = RedisSettings(url=proxy.tcp_url, retry_for=0.1, verdict_retry_for=0.1, reply_timeout=5.0)
+    settings = patient(proxy.tcp_url, retry_for=0.1, verdict_retry_for=0.1)
     async with claimq.connect(settings=settings) as server:
         yield server.queue("q")
         proxy.heal()
@@ -203,6 +204,7 @@ async def test_renewals_without_an_answer_are_counted(
 async def test_a_verdict_that_the_server_refuses_is_none(
     queue: ReliableQueue, figures: Figures, valkey: Server
 ) -> None:
+    await queue.update_policy(busy_expiry=3600)  # no renewal is refused in between
     await fill(queue, 1)
 
     async def handler(item: Item) -> None:
@@ -255,7 +257,7 @@ async def test_what_is_no_observer_is_refused_before_anything_is_claimed(
 
 
 def test_blocking_programs_have_the_same_metrics(valkey: Server, figures: Figures) -> None:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.enqueue_many(["a", "b"])
         queue.consume(lambda _: None, return_when_empty=True, observer=figures)
@@ -275,7 +277,7 @@ def page(port: int) -> str:
 
 
 def test_the_program_of_the_documentation_serves_its_metrics(valkey: Server, tmp_path: Path) -> None:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         server.queue("thumbnails").enqueue("cat.png")
     port, script, log = free_port(), tmp_path / "resize.py", tmp_path / "log"
     assert "start_http_server(9100)" in PROGRAM

@@ -86,7 +86,7 @@ async def test_claims_that_go_back_at_a_cancellation_share_one_deadline(
 
 
 async def test_a_verdict_long_after_the_stop_has_the_whole_time(valkey: Server, seen: Seen) -> None:
-    settings = RedisSettings(url=valkey.url, retry_for=0.1, reply_timeout=2.0)
+    settings = RedisSettings(url=valkey.url, retry_for=0.1, reply_timeout=12.0)
     async with claimq.connect(settings=settings) as server:
         queue, stop = server.queue("q"), asyncio.Event()
         await fill(queue, 1)
@@ -94,6 +94,6 @@ async def test_a_verdict_long_after_the_stop_has_the_whole_time(valkey: Server, 
         consuming = asyncio.ensure_future(queue.consume(seen, stop=stop))
         await eventually(lambda: seen.running == 1)
         stop.set()
-        await asyncio.sleep(2.2)  # longer than the deadline of what waits at the stop
+        await asyncio.sleep(12.3)  # longer than the deadline of what waits at the stop
         seen.may_go_on.set()
         assert (await consuming).done == 1

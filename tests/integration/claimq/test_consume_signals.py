@@ -59,13 +59,17 @@ def log(tmp_path: Path) -> Path:
 
 
 def go_on(log: Path) -> Path:
-    """The file that lets the handlers of the program end: first the signal is sent, and then it is made."""
+    """The file that lets the handlers of the program end: first the program has the signal, and then it is made."""
     return log.with_name("go on")
 
 
 def start(way: str, server: Server, log: Path, *, handling: float = 0.3, options: str = "chunk=3") -> Process:
     code = textwrap.dedent(WAYS[way]).replace("HANDLING", str(handling)).replace("OPTIONS", options)
     return Process([sys.executable, "-c", code, server.url, go_on(log)], log=log)
+
+
+async def has_waiting(queue: ReliableQueue, count: int) -> bool:
+    return await queue.length() == count
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -77,6 +81,7 @@ async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
     with start(way, valkey, log) as program:
         await eventually(lambda: "begin 0" in log.read_text(), why="the first item is in progress")
         program.send(number)
+        await eventually(lambda: has_waiting(queue, 3), why="what was not begun goes back")
         go_on(log).touch()
         await eventually(lambda: not program.is_running)
         assert program.returncode == 0
@@ -137,7 +142,7 @@ SEVERAL_RUNS = """
             if sys.argv[2] == "one has ended":
                 await (await started("c", max_items=1))
             print("ready", flush=True)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 for done in await asyncio.gather(*runs):
                     print(done.stopped_by)
             print("restored", signal.getsignal(signal.SIGTERM) is before)

@@ -10,10 +10,11 @@ import redis.asyncio
 
 import claimq
 from claimq import Item, Policy, ReliableQueue
-from claimq.redis_store import connection
+from claimq.redis_store import connection, presence
 from claimq.redis_store.presence import Presence
 from testkit.clock import move_clock
 from testkit.handlers import Seen
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
@@ -136,7 +137,7 @@ async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(
         await eventually(lambda: announced(valkey))
         valkey.call("ACL", "SETUSER", "w", "resetchannels", "-ssubscribe")
         await eventually(lambda: "is not noticed before its leases end" in caplog.text)
-        assert not announced(valkey)
+        await eventually(lambda: not announced(valkey))
         for seconds in (1.1, 3.1):
             await move_clock(queue, seconds)
             assert (await queue.reap()).expired == ()
@@ -172,7 +173,9 @@ async def test_nothing_of_a_queue_that_is_deleted_after_consume_comes_back(
     """An announcement on its way when `consume` ends must not arrive after the deletion."""
     # By default a close leaves the kept replies of a busy server to their expiry.
     monkeypatch.setattr(connection, "_FORGET_SECONDS", PATIENCE)
-    async with claimq.connect(server.url) as store:
+    # By default a run does not wait longer for the end of its presence.
+    monkeypatch.setattr(presence, "_QUICK", PATIENCE)
+    async with claimq.connect(settings=patient(server.url)) as store:
         for number in range(40):
             queue = store.queue(f"short-{number}")
             await queue.enqueue("a")

@@ -12,6 +12,7 @@ import pytest
 import claimq
 from claimq import Verdict
 from claimq.errors import StoreUnavailable
+from testkit.patient import patient
 from testkit.plugin import started
 from testkit.ports import free_port
 from testkit.sentinel import Sentinel
@@ -28,7 +29,7 @@ async def store(sentinel: Sentinel) -> AsyncIterator[claimq.Server]:
 
 
 def connected(sentinel: Sentinel) -> claimq.Server:
-    return claimq.connect(settings=claimq.RedisSettings(sentinel.url, retry_for=60.0))
+    return claimq.connect(settings=patient(sentinel.url))
 
 
 def is_replicated(sentinel: Sentinel) -> bool:
@@ -101,11 +102,11 @@ async def test_a_demoted_primary_says_readonly_and_no_item_pays_for_it(
 
 async def test_a_blocked_claim_outlives_a_failover(sentinel: Sentinel, store: claimq.Server) -> None:
     queue = store.queue("blocked", worker="w")
-    waiting = asyncio.create_task(queue.claim(wait=60))
+    waiting = asyncio.create_task(queue.claim(wait=PATIENCE))
     await eventually(lambda: len(asyncio.all_tasks()) > 1)
     await asyncio.sleep(0)
     await asyncio.to_thread(sentinel.fail_over)
-    for _ in range(40):  # a second failover, which sentinels sometimes add, may lose what was just enqueued
+    for _ in range(200):  # a second failover, which sentinels sometimes add, may lose what was just enqueued
         await queue.enqueue(b"x")
         if (await asyncio.wait({waiting}, timeout=1))[0]:
             break
@@ -141,7 +142,7 @@ async def test_tokens_keep_growing_over_a_failover(sentinel: Sentinel, store: cl
     (old,) = await queue.claim()
     await eventually(lambda: is_replicated(sentinel))
     await asyncio.to_thread(sentinel.fail_over)
-    (new,) = await queue.claim(wait=120)
+    (new,) = await queue.claim(wait=PATIENCE)
     assert new.number > old.number
     assert [one.verdict for one in await queue.done([old, new])] == [Verdict.DONE, Verdict.DONE]
 
@@ -150,7 +151,7 @@ async def test_with_min_replicas_a_primary_alone_refuses_instead_of_promising(se
     primary = sentinel.primary()
     primary.call("CONFIG", "SET", "min-replicas-to-write", "1")
     primary.call("CONFIG", "SET", "min-replicas-max-lag", "1")
-    hasty = claimq.RedisSettings(sentinel.url, retry_for=0.5)
+    hasty = patient(sentinel.url, retry_for=0.5)
     async with claimq.connect(settings=hasty) as short, connected(sentinel) as store:
         queue = store.queue("careful")
         await queue.enqueue(b"kept")
@@ -190,7 +191,7 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
 
 
 async def test_readonly_is_waited_out_on_an_open_connection_and_counted_on_no_item(server: Server) -> None:
-    async with claimq.connect(settings=claimq.RedisSettings(server.url, retry_for=60.0)) as store:
+    async with claimq.connect(settings=patient(server.url)) as store:
         queue = store.queue("q", worker="w")
         await queue.enqueue_many([b"1", b"2"])
         claims = await queue.claim(1)
@@ -223,7 +224,9 @@ async def test_the_password_goes_to_the_servers_that_a_sentinel_reports(sentinel
     secret = "s3cret-of-a-test"
     for server in sentinel.servers:
         server.call("CONFIG", "SET", "masterauth", secret, "requirepass", secret)
-    settings = claimq.RedisSettings(sentinel.url, password=secret, retry_for=60.0)
+    for watcher in sentinel.sentinels:
+        watcher.call("SENTINEL", "SET", sentinel.name, "auth-pass", secret)
+    settings = patient(sentinel.url, password=secret)
     async with claimq.connect(settings=settings) as store:
         await store.queue("q").enqueue("a")
         assert [item.text for item in await store.queue("q").peek()] == ["a"]

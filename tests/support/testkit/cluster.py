@@ -114,7 +114,7 @@ class RedisCluster(Started):
         to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
         source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
         while keys := _as_words(source.call("CLUSTER", "GETKEYSINSLOT", slot, 100)):
-            source.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
+            source.call("MIGRATE", "127.0.0.1", to.port, "", 0, 60_000, "KEYS", *keys)
         for node in (to, source, *self.nodes):
             node.call("CLUSTER", "SETSLOT", slot, "NODE", target_id)
 

@@ -183,7 +183,8 @@ def test_ctrl_c_in_a_waiting_claim_loses_nothing(
     """The claim is cancelled and its end waited for: what it got by then goes back."""
     code = """
         import claimq.blocking, sys
-        with claimq.blocking.connect(sys.argv[1]) as server:
+        settings = claimq.RedisSettings(sys.argv[1], reply_timeout=300, retry_for=300)
+        with claimq.blocking.connect(settings=settings) as server:
             queue = server.queue("q", worker="w2")
             try:
                 queue.claim(wait=None)
@@ -273,7 +274,7 @@ def test_a_blocking_call_of_an_asynchronous_handler_is_refused_before_it_is_sent
 
 
 def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> None:
-    client = redis.Redis.from_url(valkey.url)
+    client = redis.Redis.from_url(valkey.url, socket_timeout=PATIENCE)
     with claimq.blocking.connect(client=client) as server:
         queue = server.queue("q")
         queue.enqueue("a")
@@ -296,7 +297,7 @@ def test_a_client_of_the_callers_own_is_used_and_stays_open(valkey: Server) -> N
 
 
 def test_every_reading_method_works_over_a_client_of_the_callers_own(valkey: Server) -> None:
-    client = redis.Redis.from_url(valkey.url)
+    client = redis.Redis.from_url(valkey.url, socket_timeout=PATIENCE)
     with claimq.blocking.connect(client=client) as server:
         queue = server.queue("q", worker="w1")
         assert not queue.exists()

@@ -127,7 +127,8 @@ async def test_sigterm_ends_a_program_that_waits_for_items_at_once(
 SEVERAL_RUNS = """
     import asyncio, claimq, signal, sys
     async def main():
-        async with claimq.connect(sys.argv[1]) as server:
+        settings = claimq.RedisSettings(sys.argv[1], reply_timeout=300, retry_for=300)
+        async with claimq.connect(settings=settings) as server:
             async def started(name, **options):
                 begun = asyncio.Event()
                 async def handler(item):

@@ -334,7 +334,7 @@ async def test_a_wrong_password_and_a_missing_right_say_what_to_change(valkey: S
 
 
 async def test_a_shared_client_stays_open_and_serves_all_operations(valkey: Server) -> None:
-    client = redis.asyncio.Redis(unix_socket_path=str(valkey.unix_path))
+    client = redis.asyncio.Redis(unix_socket_path=str(valkey.unix_path), socket_timeout=PATIENCE)
     async with claimq.connect(client=client) as store:
         queue = store.queue("q", worker="w1")
         await queue.enqueue("a")

@@ -10,7 +10,8 @@ from testkit.waiting import PATIENCE
 
 FORKS = """
 import asyncio, os, sys, claimq
-server = claimq.connect(sys.argv[1])  # at import time, as a program that forks its workers later may do
+settings = claimq.RedisSettings(sys.argv[1], reply_timeout=300, retry_for=300)
+server = claimq.connect(settings=settings)  # at import time, as a program that forks its workers later may do
 queue = server.queue("q", worker="w")
 
 async def enqueue_three():

@@ -156,7 +156,7 @@ async def test_a_program_that_brings_its_own_client_is_up_to_its_leases(
     before = set(threading.enumerate())  # in an outage that another test left, they last a minute
     await queue.enqueue("a")
     async with (
-        redis.asyncio.Redis(unix_socket_path=str(valkey.unix_path)) as client,
+        redis.asyncio.Redis(unix_socket_path=str(valkey.unix_path), socket_timeout=PATIENCE) as client,
         claimq.connect(client=client) as store,
     ):
         await store.queue("q").consume(

@@ -12,6 +12,7 @@ from testkit.plugin import ServerFactory
 from testkit.ports import free_port
 from testkit.sentinel import Sentinel
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 READS: dict[str, Callable[[ReliableQueue], Awaitable[object]]] = {
     "snapshot": lambda queue: queue.snapshot(),
@@ -64,7 +65,7 @@ async def test_a_client_of_the_caller_does_not_answer_from_a_replica_either(
     start_server: ServerFactory,
 ) -> None:
     server = start_server()
-    client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path))
+    client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path), socket_timeout=PATIENCE)
     settings = patient(server.url, retry_for=0.001)
     async with claimq.connect(client=client) as store, claimq.connect(settings=settings) as own:
         await own.queue("q").enqueue("a")

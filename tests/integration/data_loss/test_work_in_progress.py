@@ -26,7 +26,7 @@ from testkit.plugin import ServerFactory, started
 from testkit.sentinel import Sentinel
 from testkit.server import DURABLE
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 HOUR_MS = 3_600_000
 KINDS = ("library", "session", "async session", "no session")
@@ -88,7 +88,7 @@ class Workers:
                     kind, item.text, (item.requeue_count, item.crash_count, item.fail_count)
                 )
                 if gate is not None:
-                    gate.wait(60)
+                    gate.wait(PATIENCE)
                 self.ledger.finish(kind, item.text)
 
     async def async_session(self, socket: str) -> None:

@@ -31,7 +31,7 @@ from testkit.plugin import ServerFactory, started
 from testkit.sentinel import Sentinel
 from testkit.server import DURABLE, Server
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually, eventually_sync
+from testkit.waiting import PATIENCE, eventually, eventually_sync
 
 REPLICATED = Policy(durability=Durability.REPLICATED)
 
@@ -271,7 +271,7 @@ async def test_a_primary_without_replicas_confirms_nothing(start_server: ServerF
 
 
 def test_a_blocking_client_of_the_callers_own_waits_for_a_replica(pair: tuple[Server, Server]) -> None:
-    client = redis.Redis.from_url(pair[0].url)
+    client = redis.Redis.from_url(pair[0].url, socket_timeout=PATIENCE)
     with claimq.blocking.connect(client=client) as store:
         queue = store.queue("q")
         queue.set_policy(REPLICATED)

@@ -4,12 +4,14 @@ from typing import Any
 
 import redis.asyncio
 
+from testkit.waiting import PATIENCE
+
 
 class FaultyClient:
     """Passes everything on to a `redis.asyncio.Redis` until `is_broken` is set."""
 
     def __init__(self, url: str) -> None:
-        self.client: Any = redis.asyncio.Redis.from_url(url)
+        self.client: Any = redis.asyncio.Redis.from_url(url, socket_timeout=PATIENCE)
         self.is_broken = False
 
     def __getattr__(self, name: str) -> Any:

@@ -23,6 +23,7 @@ from testkit.model import QueueModel
 from testkit.model_item import ModelItem, Order
 from testkit.server import Server
 from testkit.stored import inconsistencies, read_queue
+from testkit.waiting import PATIENCE
 
 T = TypeVar("T")
 New = tuple[bytes, str | None, str | None, float | None]
@@ -37,9 +38,10 @@ class World(ItemsWorld):
     ) -> None:
         """Empties the server."""
         self._runner = runner
-        self.raw = redis.Redis(unix_socket_path=str(server.unix_path))
+        # A client that hears nothing for five seconds would send again what the server may have carried out.
+        self.raw = redis.Redis(unix_socket_path=str(server.unix_path), socket_timeout=PATIENCE)
         self.raw.flushdb()
-        self._client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path))
+        self._client = redis.asyncio.Redis(unix_socket_path=str(server.unix_path), socket_timeout=PATIENCE)
         self.clock = FrozenClock(self._client)
         self.models = {name: QueueModel(name, BEGIN_MS) for name in queues}
         self.pushed = dict.fromkeys(queues, 0)

@@ -15,7 +15,7 @@ from testkit.plugin import ServerFactory
 from testkit.ports import free_port
 from testkit.resp import Connection
 from testkit.server import DURABLE, Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 APPENDING = {"appendonly": "yes"}
 COUNT = 300
@@ -63,7 +63,8 @@ def test_sigkill_takes_at_most_the_last_items_where_the_file_is_stored_every_sec
     """The server puts off writing for up to two seconds while the disk is busy with the second before."""
     server = start_server(flavour, {**APPENDING, "appendfsync": "everysec"})
     old = enqueued(server, 0, COUNT)
-    eventually_sync(lambda: old[-1].encode() in append_only_file(server).read_bytes(), why="they are written")
+    server.call("SET", "marker", "behind-them")
+    eventually_sync(lambda: b"behind-them" in append_only_file(server).read_bytes(), why="they are written")
     payloads = old + enqueued(server, COUNT, COUNT)
     kill_and_restart(server)
     found = kept(server)
@@ -73,9 +74,9 @@ def test_sigkill_takes_at_most_the_last_items_where_the_file_is_stored_every_sec
 
 def stored_bytes(server: Server) -> int:
     """The size of the append-only file once the server has stored all that was written before, with fsync."""
-    connection = Connection(server.unix_path, 10)
+    connection = Connection(server.unix_path, 2 * PATIENCE)
     connection.call("SET", "marker", "x")
-    assert connection.call("WAITAOF", 1, 0, 9000) == [1, 0]
+    assert connection.call("WAITAOF", 1, 0, round(PATIENCE * 1000)) == [1, 0]
     connection.close()
     return append_only_file(server).stat().st_size
 

@@ -32,8 +32,6 @@ HOUR_MS = 3_600_000
 KINDS = ("library", "session", "async session", "no session")
 POLICY = Policy(busy_expiry=3, requeue_limit=0, claim_wait_timeout=0.2)
 """With a requeue limit of 0 an item that pays for the loss is in failed."""
-RECOVERY_SECONDS = 60.0
-"""From the server's return until each worker has another item and all are done: about five if nothing else runs."""
 
 
 @dataclass
@@ -214,7 +212,7 @@ async def all_work_again(queue: ReliableQueue, ledger: Ledger, wanted: set[str])
         assert wanted - {text for _, text in ledger.finished} == set()
         return await queue.lengths() == dict.fromkeys(State, 0)
 
-    await eventually(is_so, within=RECOVERY_SECONDS, why="each worker works, and all items are done")
+    await eventually(is_so, why="each worker works, and all items are done")
 
 
 @pytest.mark.parametrize("how", ALONE)

@@ -66,8 +66,8 @@ def test_a_worker_that_leaves_items_is_reported(claimq_server: EmbeddedServer) -
         with claimq.worker.connect() as worker:
             assert list(worker.items()) == []
 
-    with pytest.raises(AssertionError, match=r"q is not empty after 0.1 s: \{.*DELAYED.*: 1"):
-        claimq_server.run_worker("q", main, within=0.1)
+    with pytest.raises(AssertionError, match=r"q is not empty after 12 s: \{.*DELAYED.*: 1"):
+        claimq_server.run_worker("q", main, within=12)  # a busy machine connects late
 
 
 def test_the_error_of_a_worker_is_raised(claimq_server: EmbeddedServer) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import RedisSettings, StoreUnavailable
+from claimq import StoreUnavailable
 from claimq.redis_store import connection
 from testkit import roles
 from testkit.patient import patient
@@ -65,7 +65,7 @@ async def test_after_a_fault_the_replies_stay_since_a_call_may_still_arrive(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=RedisSettings(proxy.url)) as server:
+    async with claimq.connect(settings=patient(proxy.url)) as server:
         await server.queue("a").length()
         proxy.drop_reply()
         assert (await server.queue("a").enqueue("x")).length == 1
@@ -76,7 +76,7 @@ async def test_a_server_that_does_not_answer_holds_the_end_up_for_a_second_at_mo
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=RedisSettings(proxy.url, reply_timeout=600))
+    server = claimq.connect(settings=patient(proxy.url, reply_timeout=600))
     await server.queue("a").enqueue("x")
     proxy.black_hole()
     await server.close()  # pytest's own time-out is below that of a reply
@@ -88,7 +88,7 @@ async def test_a_call_is_refused_from_the_moment_at_which_the_replies_are_remove
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=RedisSettings(proxy.url))
+    server = claimq.connect(settings=patient(proxy.url))
     queue = server.queue("a")
     await queue.enqueue("x")
     removal = proxy.drop_reply(matching=lambda request: request.name == "PEXPIRE", cut=False)
@@ -104,7 +104,7 @@ async def test_a_closing_that_is_cancelled_while_it_waits_closes_all_the_same(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=RedisSettings(proxy.url))
+    server = claimq.connect(settings=patient(proxy.url))
     queue = server.queue("a")
     await queue.enqueue("x")
     before = proxy.count("EVALSHA")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import claimq
-from claimq import Item, Policy, RedisSettings, ReliableQueue, State, StoreMisused
+from claimq import Item, Policy, ReliableQueue, State, StoreMisused
 from testkit.handlers import Seen, fill
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
@@ -192,7 +192,7 @@ async def test_cuts_lost_replies_and_a_killed_server_lose_no_item(
     valkey = start_server("valkey", DURABLE)
     proxy = start_proxy(valkey)
     handled: list[str] = []
-    async with claimq.connect(settings=RedisSettings(url=proxy.url, retry_for=0.2)) as server:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as server:
         queue = server.queue("q", worker="w1")
         await queue.set_policy(Policy(requeue_limit=100))
         payloads = await fill(queue, 300)

@@ -8,6 +8,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, StoreMisused
+from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.waiting import PATIENCE
 
@@ -70,7 +71,7 @@ async def test_a_reply_without_an_end_is_ended(mode: str, reply: str) -> None:
 
 async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> None:
     server = start_server("valkey")
-    async with claimq.connect(settings=RedisSettings(server.url, largest_reply=50_000)) as store:
+    async with claimq.connect(settings=patient(server.url, largest_reply=50_000)) as store:
         queue = store.queue("q")
         for _ in range(10):
             await queue.enqueue("x" * 40_000)
@@ -81,7 +82,7 @@ async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> N
 
 async def test_a_call_after_a_reply_that_was_too_large_works(start_server: ServerFactory) -> None:
     server = start_server("valkey")
-    async with claimq.connect(settings=RedisSettings(server.url, largest_reply=50_000)) as store:
+    async with claimq.connect(settings=patient(server.url, largest_reply=50_000)) as store:
         queue = store.queue("q")
         await queue.enqueue("x" * 100_000, id="large")
         with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):

@@ -94,7 +94,7 @@ async def test_reads_follow_a_primary_that_was_replaced_without_closing_its_conn
     sentinel: Sentinel,
 ) -> None:
     """Sentinels close the connections of a primary that they demote; an administrator's REPLICAOF does not."""
-    async with claimq.connect(settings=claimq.RedisSettings(sentinel.url, retry_for=60.0)) as store:
+    async with claimq.connect(settings=patient(sentinel.url)) as store:
         queue = store.queue("q")
         await queue.enqueue("a")
         assert await queue.length() == 1

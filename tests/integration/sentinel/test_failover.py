@@ -224,8 +224,6 @@ async def test_the_password_goes_to_the_servers_that_a_sentinel_reports(sentinel
     secret = "s3cret-of-a-test"
     for server in sentinel.servers:
         server.call("CONFIG", "SET", "masterauth", secret, "requirepass", secret)
-    for watcher in sentinel.sentinels:
-        watcher.call("SENTINEL", "SET", sentinel.name, "auth-pass", secret)
     settings = patient(sentinel.url, password=secret)
     async with claimq.connect(settings=settings) as store:
         await store.queue("q").enqueue("a")

@@ -12,6 +12,7 @@ from testkit.clock import Near
 from testkit.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.patient import patient
 from testkit.server import Server
+from testkit.waiting import PATIENCE
 
 WorkerQueue = Callable[[str], ReliableQueue]
 

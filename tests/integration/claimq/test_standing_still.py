@@ -1,4 +1,4 @@
-"""A program that stands still for longer than it waits for its server takes the reply that has arrived meanwhile."""
+"""A program that stands still for longer than it waits for its server takes the reply that has arrived by then."""
 
 import asyncio
 

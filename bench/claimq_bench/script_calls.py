@@ -11,7 +11,7 @@ from typing import Any
 import claimq.blocking
 from claimq import Claim
 from claimq_bench.figures import Report
-from claimq_bench.meter import Bed, Cost, must, ratios
+from claimq_bench.meter import Bed, Cost, Spread, must, ratios
 from claimq_bench.rivals import all_done, new_payloads
 
 SIZE = 100
@@ -52,7 +52,7 @@ async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
                 costs.setdefault(name, []).append(cost)
         bed.empty()
     for name, found in costs.items():
-        spread = ratios(found, [Cost(cost.items, server_main=cost.items / 1e6) for cost in found], _us)
+        spread = Spread.of([_us(cost) for cost in found])
         to.of_rounds(f"server_us_{name}", name.replace("_", " "), spread, unit="us")
     for verb in _LEAST:
         for kind, most in (("least_script", None), ("call", MOST)):

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_OF_ANY_RELEASE = re.compile(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?")
-_TOKEN = re.compile(r"([!-.0-~]+)/([0-9]{1,16})\.([A-Za-z0-9_-]{8})")
-_TOKENS = re.compile(r"(?:[!-.0-~]++/[0-9]{1,16}+\.[A-Za-z0-9_-]{8}\n)*+")
-_NUMBERS = re.compile(r"/([0-9]{1,16})\.")
+_WORKER, _NUMBER, _NONCE = "[!-.0-~]+", "[0-9]{1,16}", "[A-Za-z0-9_-]{8}"
+OF_ANY_RELEASE = rf"{_WORKER}/{_NUMBER}(\.{_NONCE})?"
+"""The form of a token of this or an earlier release (which had no nonces)."""
+_OF_ANY_RELEASE = re.compile(OF_ANY_RELEASE)
+_TOKEN = re.compile(rf"({_WORKER})/({_NUMBER})\.({_NONCE})")
+# Possessive: text that is no token is found without going back over those before it.
+_TOKENS = re.compile(rf"(?:{_WORKER}+/{_NUMBER}+\.{_NONCE}\n)*+")
+_NUMBERS = re.compile(rf"/({_NUMBER})\.")
 
 
 def make_token(worker: str, number: int, nonce: str) -> str:

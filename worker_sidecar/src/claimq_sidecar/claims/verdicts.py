@@ -149,8 +149,8 @@ class Verdicts:
         except NotReplicated as error:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
-        is_lost = Verdict.LOST  # looked up once: these are many
-        ended = {outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not is_lost}
+        no_end = Verdict.LOST  # looked up once: there are many outcomes
+        ended = {outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not no_end}
         earlier: dict[str, str] = {}
         if remember:
             # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.

@@ -16,6 +16,7 @@ from claimq.item_options import (
     MAX_HEADERS,
     RESERVED,
 )
+from claimq.tokens import OF_ANY_RELEASE
 
 PriorityWord = Literal["high", "normal", "low"]
 MAX_ENTRIES: Final = 1000
@@ -34,7 +35,7 @@ def pattern(text: str) -> Meta:
 Token = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_TOKEN_LENGTH),
-    pattern(r"[!-.0-~]+/[0-9]{1,16}(\.[A-Za-z0-9_-]{8})?"),
+    pattern(OF_ANY_RELEASE),
 ]
 Tokens = Annotated[list[Token], Meta(min_length=1, max_length=MAX_ENTRIES, description="Tokens of claims.")]
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY, description="Seconds.")]

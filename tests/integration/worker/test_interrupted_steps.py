@@ -95,7 +95,7 @@ def test_a_task_that_is_cancelled_at_its_turn_to_send_leaves_the_turn_to_the_nex
             await crew.share(gate)
             first = worker._steps._waiting[0]
             gate.permit()
-            while not first.leads:  # noqa: ASYNC110 - one turn of the event loop matters here
+            while worker._steps._leader is not first:  # noqa: ASYNC110 - one turn of the event loop matters here
                 await asyncio.sleep(0)
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from claimq.model import State, Verdict
 from claimq.worker import Item, Worker
 from testkit.processes import Process
 from testkit.sidecars import Sidecar
-from testkit.step_gate import LOOPS, Crew, Gate, Tasks, body_of, numbers
+from testkit.step_gate import LOOPS, Crew, Gate, Tasks, body_of, numbers, waiting
 from testkit.waiting import eventually, eventually_sync
 
 pytestmark = pytest.mark.usefixtures("every_loop_is_quick")
@@ -69,6 +69,36 @@ def test_tasks_of_an_event_loop_share_requests_too(gate: Gate, queue: BlockingQu
     assert sorted(asyncio.run(main())) == list(range(40))
     assert len(gate.seen[0]["done"]) == 1
     assert len(gate.seen[1]["done"]) >= LOOPS - 1
+
+
+def test_the_steps_of_many_loops_go_in_two_requests_with_half_of_them_each(
+    gate: Gate, queue: BlockingQueue
+) -> None:
+    numbers(queue, 200)
+    loops = 40
+
+    async def main() -> list[int]:
+        async with claimq.worker.connect_async(gate.path) as worker:
+            crew = Tasks(worker)
+
+            def all_are_held(requests: int) -> bool:
+                held = sum(len(body["done"]) for body in gate.seen[requests - 2 :])
+                return len(gate.seen) == requests and held + waiting(worker) == loops
+
+            crew.start(1)
+            await eventually(lambda: len(gate.seen) == 1)
+            crew.start(loops - 1)
+            await eventually(lambda: all_are_held(2))
+            gate.permit()
+            gate.permit()
+            await eventually(lambda: all_are_held(4))
+            gate.open()
+            await eventually(lambda: sum(queue.lengths().values()) == 0)
+            await crew.end()
+            return crew.seen
+
+    assert sorted(asyncio.run(main())) == list(range(200))
+    assert all(16 <= len(body["done"]) <= loops / 2 for body in gate.seen[2:4])
 
 
 def test_only_the_caller_of_a_lost_item_gets_that_outcome(

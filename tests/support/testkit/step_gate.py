@@ -162,12 +162,12 @@ class Tasks:
 
     async def share(self, gate: Gate) -> None:
         """As :meth:`Crew.share`."""
-        self._start(1)
+        self.start(1)
         await eventually(lambda: len(gate.seen) == 1)
-        self._start(LOOPS - 1)
+        self.start(LOOPS - 1)
         await eventually(lambda: waiting(self.worker) == LOOPS - 1)
 
-    def _start(self, count: int) -> None:
+    def start(self, count: int) -> None:
         self.tasks += [asyncio.ensure_future(self._run()) for _ in range(count)]
 
     async def _run(self) -> None:

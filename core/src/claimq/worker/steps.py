@@ -1,10 +1,10 @@
-"""Steps of quick loops from item to item: those that come while a request is in flight share the next one."""
+"""Steps of quick loops from item to item: those that come while requests are in flight share the next one."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -17,13 +17,16 @@ from claimq.worker.errors import Refused, SidecarUnavailable
 from claimq.worker.item import AnyItem
 from claimq.worker.stopping import Stopping
 
+_MANY = 32
+"""So many loops have two requests in flight, each with about half of their steps. The sidecar needs as long for a
+request as for some 20 items in it, so fewer loops are better off with one."""
+
 
 @dataclass(slots=True, eq=False)
 class _Step(Generic[AnyItem]):
     """One loop's step: the claim that ends, and how many items to claim.
 
-    Its caller waits for ``waiter``, and then finds an outcome, an error, or neither: then it ``leads``, so that
-    it sends the next request.
+    Its caller waits for ``waiter``, and then finds an outcome, an error, or neither: then it sends the next request.
     """
 
     verb: str
@@ -36,9 +39,6 @@ class _Step(Generic[AnyItem]):
     items: list[AnyItem] = field(default_factory=list[AnyItem])
     is_repeated: bool = False
     is_wanted: bool = True
-    leads: bool = False
-    sends: bool = False
-    """Whether :meth:`Steps._send_next` runs for it, which hands over also when the caller is gone."""
 
     @property
     def is_settled(self) -> bool:
@@ -46,11 +46,21 @@ class _Step(Generic[AnyItem]):
         return self.outcome is not None or self.error is not None
 
 
+@dataclass(slots=True, eq=False)
+class _Request(Generic[AnyItem]):
+    """A request in flight: its steps, and what ends it."""
+
+    steps: list[_Step[AnyItem]] = field(default_factory=list[_Step[AnyItem]])
+    interrupt: Stopping = field(default_factory=Stopping)
+    is_over: bool = False
+
+
 class Steps(Generic[AnyItem]):
-    """Sends one request at a time for all loops of a worker; a single loop's step is sent at once.
+    """Sends one request at a time for all loops of a worker, or two for many; a single loop's step is sent at once.
 
     The thread or task whose step finds no request in flight sends it. Those that come in between wait, and the first of
-    them sends the next request, with the steps of all.
+    them sends the next request, with the steps of all. Of many loops, half go into one request: while the sidecar works
+    for these, the program works for the others.
     """
 
     def __init__(
@@ -71,15 +81,12 @@ class Steps(Generic[AnyItem]):
         self._received = received
         self._note = note
         self._give_back = give_back
-        self._waiting: deque[_Step[AnyItem]] = deque()
-        self._in_flight = threading.Lock()
-        """Held from the choice of a sender until a request has ended and no step waits."""
         self._line = threading.Lock()
-        """Guards who sends next, and what a caller has received."""
-        self._sent: list[_Step[AnyItem]] = []
-        """The steps of the request in flight."""
-        self._interrupt = Stopping()
-        """Ends that request."""
+        """Guards the following, and what a caller has received."""
+        self._waiting: deque[_Step[AnyItem]] = deque()
+        self._leader: _Step[AnyItem] | None = None
+        """The step whose caller sends the next request. It does not wait with the others any more."""
+        self._in_flight: list[_Request[AnyItem]] = []
 
     async def step(
         self, verb: str, token: str, words: dict[str, object], chunk: int, session: str | None
@@ -87,17 +94,14 @@ class Steps(Generic[AnyItem]):
         """Ends a claim and claims up to ``chunk`` items. Raises SidecarUnavailable, StoreUnavailable, Refused."""
         step: _Step[AnyItem] = _Step(verb, token, words, chunk)
         try:
-            if self._in_flight.acquire(blocking=False):
-                step.leads = True
-                self._waiting.appendleft(step)
-            else:
-                step.waiter = self._backend.waiter()
+            with self._line:
                 self._waiting.append(step)
-                if self._in_flight.acquire(blocking=False):  # the request has ended in between
-                    self._hand_over()
+                self._choose_leader()
+                if self._leader is not step:
+                    step.waiter = self._backend.waiter()
+            if step.waiter is not None:
                 await step.waiter.wait()
             if not step.is_settled:
-                step.sends = True
                 await self._backend.shield(self._send_next(step, session))
         except BaseException:
             await self._abandon(step)
@@ -111,41 +115,48 @@ class Steps(Generic[AnyItem]):
         with self._line:
             step.is_wanted = False
             items, step.items = step.items, []
-            leads = step.leads and not step.sends
             if step in self._waiting:
                 self._waiting.remove(step)
-            if step in self._sent and not any(one.is_wanted for one in self._sent):
-                self._interrupt.stop()  # what had arrived can still be read, nothing more arrives
-        if leads:
-            self._hand_over()
+            if step is self._leader:
+                self._leader = None
+            for request in self._in_flight:
+                if step in request.steps and not any(one.is_wanted for one in request.steps):
+                    request.interrupt.stop()  # what had arrived can still be read, nothing more arrives
+            self._choose_leader()
         if items:
             await self._backend.shield(self._give_back(items))
 
-    def _hand_over(self) -> None:
-        """Lets the first of those that wait send the next request."""
-        while True:
-            with self._line:
-                if self._waiting:
-                    first = self._waiting[0]
-                    first.leads = True
-                    break
-            self._in_flight.release()
-            if not self._waiting or not self._in_flight.acquire(blocking=False):
-                return
-        if first.waiter is not None:
-            first.waiter.wake()
+    def _choose_leader(self) -> None:
+        """Lets the first of those that wait send the next request, if there is to be one. The caller holds the lock."""
+        self._in_flight = [request for request in self._in_flight if not request.is_over]
+        if self._leader is None and self._waiting and self._may_send():
+            self._leader = self._waiting[0]  # not popleft(): an interrupt after that call would lose the step
+            del self._waiting[0]
+        if self._leader is not None and self._leader.waiter is not None:
+            self._leader.waiter.wake()  # perhaps again: an interrupt may have come before the first time
+
+    def _may_send(self) -> bool:
+        """Whether another request may begin now. The caller holds the lock."""
+        is_one_of_two = (
+            len(self._in_flight) == 1 and self._loops() >= _MANY and len(self._waiting) >= _MANY // 2
+        )
+        return is_one_of_two or not self._in_flight
+
+    def _loops(self) -> int:
+        """The number of steps in flight and of those that wait. The caller holds the lock."""
+        return len(self._waiting) + sum(len(request.steps) for request in self._in_flight)
 
     async def _send_next(self, own: _Step[AnyItem], session: str | None) -> None:
-        steps: list[_Step[AnyItem]] = []
+        request: _Request[AnyItem] = _Request()
         try:
             if own.waiter is not None:
                 await self._backend.sleep(0)  # those that have their answers now may come along
-            steps = self._take()
-            if steps:  # none if its caller was cancelled in between
-                await self._send(steps, session)
+            self._fill(request, own)
+            if request.steps:  # none if its caller was interrupted in between
+                await self._send(request, session)
         except BaseException:  # an interrupt of this caller is none of the others
             with self._line:
-                for step in reversed(steps):
+                for step in reversed(request.steps):
                     if step.is_settled:
                         self._wake(step)
                     elif step is not own and step.is_wanted:
@@ -153,21 +164,29 @@ class Steps(Generic[AnyItem]):
                         self._waiting.appendleft(step)
             raise
         finally:
-            self._sent = []
-            self._hand_over()
+            request.is_over = True
+            with self._line:
+                self._choose_leader()
 
-    def _take(self) -> list[_Step[AnyItem]]:
-        """The steps that fit one request."""
-        steps: list[_Step[AnyItem]] = []
-        size = 0
+    def _fill(self, request: _Request[AnyItem], own: _Step[AnyItem]) -> None:
+        """Adds the leader's step and those that go with it. Nothing if it does not lead any more."""
         with self._line:
-            while self._waiting and size + self._waiting[0].chunk <= wire.MOST:
-                steps.append(self._waiting.popleft())
-                size += steps[-1].chunk
-            self._sent, self._interrupt = steps, Stopping()
-        return steps
+            if self._leader is not own:
+                return
+            self._in_flight.append(request)
+            request.steps.append(own)
+            self._leader = None
+            loops = self._loops()
+            most = loops if loops < _MANY else (loops + 1) // 2
+            size = own.chunk
+            while self._waiting and len(request.steps) < most and size + self._waiting[0].chunk <= wire.MOST:
+                size += self._waiting[0].chunk
+                request.steps += [self._waiting[0]]
+                del self._waiting[0]  # as in _choose_leader
+            self._choose_leader()
 
-    async def _send(self, steps: Sequence[_Step[AnyItem]], session: str | None) -> None:
+    async def _send(self, request: _Request[AnyItem], session: str | None) -> None:
+        steps = request.steps
         body = wire.next_body(
             [(step.verb, step.token, step.words) for step in steps],
             sum(step.chunk for step in steps),
@@ -179,7 +198,7 @@ class Steps(Generic[AnyItem]):
                 body,
                 answer_in=wire.ANSWER_SECONDS,
                 try_for=self._patience,
-                stopping=self._interrupt,
+                stopping=request.interrupt,
             )
         except ClaimqError as error:
             for step in steps:
@@ -207,7 +226,7 @@ class Steps(Generic[AnyItem]):
 
     @staticmethod
     def _wake(step: _Step[AnyItem]) -> None:
-        if step.waiter is not None and not step.leads:
+        if step.waiter is not None:
             step.waiter.wake()
 
 

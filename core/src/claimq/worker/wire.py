@@ -308,20 +308,19 @@ def refusal(status: int, body: bytes) -> ClaimqError:
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 _FIELDS = ("token", "id", "client", "requeue_count", "fail_count", "crash_count", "interrupted_count",
            "enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")  # fmt: skip
+_OPTIONS = ("headers", "deadline", "max_requeues", "exclusive_key")
 
 
 def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The fields of each item in the reply to a claim."""
+    """The fields of each item in the reply to a claim; without the options that it does not have."""
     for claim in reply["claims"]:
-        yield {
-            "payload": base64.b64decode(claim["payload_base64"]),
-            **{name: claim[name] for name in _FIELDS},
-            "headers": claim.get("headers", {}),  # older sidecars send none
-            "deadline": claim.get("deadline"),
-            "max_requeues": claim.get("max_requeues"),
-            "priority": Priority(claim.get("priority", Priority.NORMAL)),
-            "exclusive_key": claim.get("exclusive_key"),
-        }
+        fields = {name: claim[name] for name in _FIELDS}
+        fields["payload"] = base64.b64decode(claim["payload_base64"])
+        if len(claim) > len(fields):
+            fields |= {name: claim[name] for name in _OPTIONS if name in claim}
+            if "priority" in claim:
+                fields["priority"] = Priority(claim["priority"])
+        yield fields
 
 
 def read_outcomes(reply: Mapping[str, Any], *, repeated: bool) -> list[Outcome]:

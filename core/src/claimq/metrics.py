@@ -59,13 +59,15 @@ class ItemSeconds:
         self._counts = [0] * len(_BOUNDS)
         self._sum = 0.0
 
-    def observe(self, *items: float) -> None:
-        """Adds items, by their seconds. A negative value counts as 0: clocks were compared a moment apart."""
+    def observe(self, *items: float, count: int = 1) -> None:
+        """Adds items, by their seconds; with ``count``, so many items for each. A negative value counts as 0: clocks
+        were compared a moment apart.
+        """
         counts = self._counts
         for seconds in items:
-            counts[bisect_left(_BUCKETS, seconds)] += 1
+            counts[bisect_left(_BUCKETS, seconds)] += count
             if seconds > 0:
-                self._sum += seconds
+                self._sum += seconds * count
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
         """Adds the present counts, for a scrape."""

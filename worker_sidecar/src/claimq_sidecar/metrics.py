@@ -122,9 +122,10 @@ class Metrics:
         self.claimed.inc(len(claims))
         self._item_waiting.observe(*[claim.claimed_at - claim.item.enqueued_at for claim in claims])
 
-    def observe_processing(self, ages: Iterable[float]) -> None:
-        """Adds items on which the app has given its verdict: how many seconds after the claim."""
-        self._item_processing.observe(*ages)
+    def observe_processing(self, ages: Iterable[tuple[float, int]]) -> None:
+        """Adds items on which the app has given its verdict: how many seconds after the claim, and how many items."""
+        for seconds, count in ages:
+            self._item_processing.observe(seconds, count=count)
 
     def _series(self, histogram: ItemHistogram) -> ItemSeconds:
         self.registry.register(histogram)

@@ -13,7 +13,7 @@ from claimq.metrics import kind_of
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
-from claimq.tokens import numbers_of
+from claimq.tokens import calls_of
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
 from claimq_spec.log_lines import LogEvent
@@ -80,14 +80,14 @@ class Store:
         """Compares the clocks. ``claimed_at``: the server's time of a claim whose response has just arrived."""
         self._clock_ahead = claimed_at - asyncio.get_running_loop().time()
 
-    def seconds_since_claims(self, tokens: Iterable[str]) -> list[float]:
-        """How old claims are, by the server's clock: their numbers are when they were made. Empty before this sidecar's
-        first claim.
+    def seconds_since_claims(self, tokens: Iterable[str]) -> list[tuple[float, int]]:
+        """How old claims are, by the server's clock: their numbers are when they were made. The seconds of each call
+        that claimed, and how many of the tokens are of that call. Empty before this sidecar's first claim.
         """
         if self._clock_ahead is None:
             return []
         now = asyncio.get_running_loop().time() + self._clock_ahead
-        return [now - number / 1e6 for number in numbers_of(tokens)]
+        return [(now - number / 1e6, count) for number, count in calls_of(tokens)]
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.

@@ -7,7 +7,7 @@ import pytest
 from claimq.model import Claim, Item
 from claimq.queue.claiming import new_nonce
 from claimq.queue.token_groups import TokenGroups
-from claimq.tokens import are_tokens, make_token, number_of, numbers_of, worker_of
+from claimq.tokens import are_tokens, calls_of, make_token, number_of, worker_of
 
 NO_TOKENS = [
     "", "nonsense", "/", "w/", "w/x", "w/1", "w/1.", "w/1.AAAAAAA", "w/1.AAAAAAAAA", "w/1.AAAA AAA", "w/.AAAAAAAA",
@@ -71,12 +71,16 @@ def test_a_token_is_read_as_it_was_made() -> None:
     assert len({new_nonce("instance-id_") for _ in range(1000)}) == 1000
 
 
-def test_many_tokens_are_read_at_once_as_one_after_the_other() -> None:
+def test_many_tokens_are_recognized_at_once() -> None:
     tokens = [make_token(f"w-{number % 3}", number, "AAAA_-09") for number in (1, 17, 1795232291850000)]
     assert are_tokens(tokens)
-    assert numbers_of(tokens) == [number_of(token) for token in tokens]
     assert are_tokens([])
-    assert numbers_of([]) == []
+
+
+def test_the_tokens_of_each_call_are_counted() -> None:
+    tokens = [make_token("a", 7, "AAAA_-09"), make_token("a", 9, "BBBBBBBB"), make_token("a", 8, "AAAA_-09")]
+    assert calls_of(tokens) == [(7, 2), (9, 1)]
+    assert calls_of([]) == []
 
 
 @pytest.mark.parametrize("text", [*NO_TOKENS, "w/1"])

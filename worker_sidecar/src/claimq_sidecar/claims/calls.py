@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from claimq.model import NewItem, Outcome
+from claimq.model import NewItem
 
 LONGEST_WAIT = 300.0
 """Seconds that one claim may wait, also by the queue's policy. The client claims again to wait longer."""
@@ -42,8 +42,3 @@ class VerdictRequest:
 
     tokens: tuple[str, ...]
     endings: tuple[Ending, ...]
-
-
-Answer = tuple[Outcome, str | None]
-"""The outcome of a verdict on one claim. With a lost claim comes the earlier verdict if the same verb has ended it
-before, else None."""

@@ -10,8 +10,8 @@ from functools import partial
 
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Claim, Enqueued, NewItem, Verdict
-from claimq_sidecar.claims.calls import Answer, ClaimRequest, VerdictRequest, default_wait
+from claimq.model import Claim, Enqueued, NewItem, Outcome, Verdict
+from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
@@ -99,7 +99,7 @@ class Sidecar:
         request: ClaimRequest,
         connection: Connection,
         share: Share,
-    ) -> tuple[list[Answer], list[Claim]]:
+    ) -> tuple[list[Outcome], list[Claim]]:
         """Applies verdicts, by verb, and then claims as :meth:`claim` does, whatever their outcomes.
 
         Only ``done`` without items that follow: both in one call to the server, unless other claims wait for a slot.

@@ -12,7 +12,7 @@ from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.settling import Done
-from claimq_sidecar.claims.calls import Answer, Ending, VerdictRequest
+from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
@@ -35,18 +35,18 @@ class Verdicts:
         self._metrics = metrics
         self._concurrency = concurrency
         self._recent = RecentVerdicts()
-        self._attempts: dict[str, asyncio.Task[dict[str, Answer]]] = {}
+        self._attempts: dict[str, asyncio.Task[dict[str, Outcome]]] = {}
 
     async def answer(
         self, verb: str, request: VerdictRequest, share: Share | None = None, work: Work | None = None
-    ) -> list[Answer]:
+    ) -> list[Outcome]:
         """Applies verdicts; returns the outcomes in the order of the request. Raises what the library raises.
 
         ``share``: the memory of the request; an attempt that continues after the request keeps it reserved. ``work``:
         the call to make instead of the library's ``done``.
         """
         await self.wait_for_attempts(request.tokens)
-        answers: dict[str, Answer] = {}
+        answers: dict[str, Outcome] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
@@ -54,7 +54,7 @@ class Verdicts:
                 answers |= await self._in_time(self._attempt(verb, tokens, call), share)
         return [answers[token] for token in request.tokens]
 
-    async def answer_all(self, requests: Mapping[str, VerdictRequest], share: Share) -> list[Answer]:
+    async def answer_all(self, requests: Mapping[str, VerdictRequest], share: Share) -> list[Outcome]:
         """Applies verdicts of several kinds, by verb; returns the outcomes verb by verb.
 
         If a call fails, this raises after all have ended: those that have succeeded are recognized when the request is
@@ -62,7 +62,7 @@ class Verdicts:
         """
         asked = [self.answer(verb, request, share) for verb, request in requests.items()]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        answers: list[Answer] = []
+        answers: list[Outcome] = []
         while found:
             one = found.pop(0)
             if isinstance(one, BaseException):
@@ -128,21 +128,21 @@ class Verdicts:
 
     def _attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True
-    ) -> asyncio.Task[dict[str, Answer]]:
-        """Starts an attempt, whose result are the answers by token. It continues when its caller is cancelled or has
+    ) -> asyncio.Task[dict[str, Outcome]]:
+        """Starts an attempt, whose result are the outcomes by token. It continues when its caller is cancelled or has
         stopped waiting."""
         task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
         self._attempts.update(dict.fromkeys(tokens, task))
         task.add_done_callback(partial(self._end_attempt, tokens))
         return task
 
-    def _end_attempt(self, tokens: Iterable[str], task: asyncio.Task[dict[str, Answer]]) -> None:
+    def _end_attempt(self, tokens: Iterable[str], task: asyncio.Task[dict[str, Outcome]]) -> None:
         for token in tokens:
             self._attempts.pop(token, None)
         if not task.cancelled():
             task.exception()  # retrieved, since its caller may be gone; the store has logged it
 
-    async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> dict[str, Answer]:
+    async def _apply(self, verb: str, tokens: list[str], work: Work, *, remember: bool) -> dict[str, Outcome]:
         not_replicated: NotReplicated | None = None
         try:
             outcomes = await self._store.call(work)
@@ -151,7 +151,7 @@ class Verdicts:
         self._in_flight.remove(tokens)
         no_end = Verdict.LOST  # looked up once: there are many outcomes
         ended = {outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not no_end}
-        earlier: dict[str, str] = {}
+        earlier: dict[str, Verdict] = {}
         if remember:
             # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.
             lost = [outcome.token for outcome in outcomes if outcome.token not in ended]
@@ -168,9 +168,14 @@ class Verdicts:
                 raise not_replicated
             finally:
                 del not_replicated  # see _in_time
-        return {outcome.token: (outcome, earlier.get(outcome.token)) for outcome in outcomes}
+        answers = {outcome.token: outcome for outcome in outcomes}
+        return answers | {
+            token: Outcome(token, Verdict.ALREADY_DONE, earlier=verdict) for token, verdict in earlier.items()
+        }
 
-    async def _in_time(self, task: asyncio.Task[dict[str, Answer]], share: Share | None) -> dict[str, Answer]:
+    async def _in_time(
+        self, task: asyncio.Task[dict[str, Outcome]], share: Share | None
+    ) -> dict[str, Outcome]:
         done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if not done:
             if share is not None:

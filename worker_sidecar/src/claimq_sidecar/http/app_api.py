@@ -20,11 +20,9 @@ from claimq_sidecar.http.requests import (
 from claimq_sidecar.http.responses import (
     InFlight,
     Info,
-    Outcomes,
     claims_body,
     enqueued_of,
     next_body,
-    outcome_of,
     outcomes_of,
 )
 from claimq_sidecar.http.router import App, Exchange, Handler
@@ -76,9 +74,9 @@ class AppApi:
         verdicts, request, encoding = next_request(await exchange.body())
         await self._expect_followers(exchange, verdicts.values())
         began = self._sidecar.now
-        answers, claims = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
+        outcomes, claims = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
         exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
-        body = next_body(answers, claims, encoding, draining=self._sidecar.draining.is_set())
+        body = next_body(outcomes, claims, encoding, draining=self._sidecar.draining.is_set())
         await self._reply_claims(exchange, claims, body)
 
     async def _reply_claims(self, exchange: Exchange, claims: list[Claim], body: bytes) -> None:
@@ -101,22 +99,22 @@ class AppApi:
     async def _verdicts(self, exchange: Exchange) -> None:
         requests = verdict_requests(await exchange.body())
         await self._expect_followers(exchange, requests.values())
-        answers = await self._sidecar.verdicts.answer_all(requests, exchange.share)
-        await exchange.reply_json(outcomes_of(answers))
+        outcomes = await self._sidecar.verdicts.answer_all(requests, exchange.share)
+        await exchange.reply_json(outcomes_of(outcomes))
 
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
             request = verdict_request(verb, await exchange.body())
             await self._expect_followers(exchange, [request])
-            answers = await self._sidecar.verdicts.answer(verb, request, exchange.share)
-            await exchange.reply_json(outcomes_of(answers))
+            outcomes = await self._sidecar.verdicts.answer(verb, request, exchange.share)
+            await exchange.reply_json(outcomes_of(outcomes))
 
         return handle
 
     async def _renew(self, exchange: Exchange) -> None:
         request = verdict_request("renew", await exchange.body())
         outcomes = await self._sidecar.verdicts.renew(request.tokens)
-        await exchange.reply_json(Outcomes([outcome_of(outcome) for outcome in outcomes]))
+        await exchange.reply_json(outcomes_of(outcomes))
 
     async def _enqueue(self, exchange: Exchange) -> None:
         items = enqueue_request(await exchange.body())

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from claimq.item_options import MAX_REQUEUES
 from claimq.model import NewItem
+from claimq.tokens import are_tokens, may_be_token
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.field_types import (
     MAX_DELAY,
@@ -159,20 +160,29 @@ class ClaimBody(Body):
     encoding: Encoding = "auto"
 
 
+def _check_tokens(tokens: Sequence[str]) -> None:
+    """Raises ValueError for text that is no token of this or an earlier release."""
+    if not are_tokens(tokens) and not all(map(may_be_token, tokens)):
+        raise ValueError
+
+
 class TokensBody(Body):
     """POST /v1/unclaim and /v1/renew."""
 
     tokens: Tokens
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for text that is no token."""
+        _check_tokens(self.tokens)
 
-class DoneBody(Body):
+
+class DoneBody(TokensBody):
     """Claims that ended, without items that follow."""
 
-    tokens: Tokens
     enqueue: Annotated[list[ItemBody], Meta(max_length=0)] = []
 
 
-class DoneWithItemsBody(Body):
+class DoneWithItemsBody(TokensBody):
     """One claim that ended, and the items that follow from it."""
 
     tokens: Annotated[list[Token], Meta(min_length=1, max_length=1)]
@@ -186,10 +196,9 @@ class DoneClaim(Body):
     enqueue: Annotated[list[ItemBody], Meta(max_length=MAX_ENTRIES)] = []
 
 
-class FailBody(Body):
+class FailBody(TokensBody):
     """Claims that failed for one reason."""
 
-    tokens: Tokens
     error: Error
     permanent: bool = False
     detail: Detail = ""
@@ -206,10 +215,9 @@ class FailClaim(Body):
     delay: RetryDelay | None = None
 
 
-class RequeueBody(Body):
+class RequeueBody(TokensBody):
     """Claims to requeue."""
 
-    tokens: Tokens
     delay: Delay | None = None
 
 
@@ -230,7 +238,8 @@ ClaimEnding = DoneClaim | FailClaim | RequeueClaim | UnclaimClaim
 """One claim, and how it ends."""
 
 
-def _check_repeated(tokens: list[str]) -> None:
+def _check_claims(tokens: list[str]) -> None:
+    _check_tokens(tokens)
     if len(set(tokens)) != len(tokens):
         raise ValueError
 
@@ -241,8 +250,8 @@ class DoneClaimsBody(Body):
     claims: Annotated[list[DoneClaim], _ENTRIES, _EACH_TOKEN_ONCE]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token."""
-        _check_repeated([claim.token for claim in self.claims])
+        """Raises ValueError for a repeated token, and for text that is no token."""
+        _check_claims([claim.token for claim in self.claims])
 
 
 class FailClaimsBody(Body):
@@ -251,8 +260,8 @@ class FailClaimsBody(Body):
     claims: Annotated[list[FailClaim], _ENTRIES, _EACH_TOKEN_ONCE]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token."""
-        _check_repeated([claim.token for claim in self.claims])
+        """Raises ValueError for a repeated token, and for text that is no token."""
+        _check_claims([claim.token for claim in self.claims])
 
 
 class RequeueClaimsBody(Body):
@@ -261,8 +270,8 @@ class RequeueClaimsBody(Body):
     claims: Annotated[list[RequeueClaim], _ENTRIES, _EACH_TOKEN_ONCE]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token."""
-        _check_repeated([claim.token for claim in self.claims])
+        """Raises ValueError for a repeated token, and for text that is no token."""
+        _check_claims([claim.token for claim in self.claims])
 
 
 _SOME: Final = Meta(max_length=MAX_ENTRIES)
@@ -281,9 +290,9 @@ class VerdictsBody(Body):
     ] = []
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token."""
+        """Raises ValueError for a repeated token, and for text that is no token."""
         listed = (self.done, self.fail, self.requeue, self.unclaim)
-        _check_repeated([claim.token for claims in listed for claim in claims])
+        _check_claims([claim.token for claims in listed for claim in claims])
 
     def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
         """The claims by verdict. Verdicts without claims are omitted."""
@@ -311,7 +320,7 @@ class EnqueueBody(Body):
     items: Annotated[list[ItemBody], _ENTRIES]
 
 
-class SessionBody(Body):
+class SessionBody(TokensBody):
     """POST /v1/session."""
 
     tokens: Annotated[

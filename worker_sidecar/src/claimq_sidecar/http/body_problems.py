@@ -11,6 +11,7 @@ import msgspec
 
 from claimq.codec import check_name
 from claimq.item_options import MAX_EXCLUSIVE_KEY, MAX_REQUEUES, checked_headers
+from claimq.tokens import may_be_token
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import Body, DoneWithItemsBody, ItemBody
 from claimq_sidecar.http.field_types import MAX_DELAY, MAX_ENTRIES, MAX_TOKEN_LENGTH, PAYLOAD_FIELDS
@@ -144,6 +145,8 @@ def _problem(value: object, kind: Any, name: str) -> str | None:
     """What is wrong with the value of a field that is no list; None if nothing is."""
     try:
         msgspec.convert(value, kind)
+        if name == "token" and not may_be_token(cast("str", value)):
+            return _described(value, name)
         if name == "payload":
             json.dumps(value, allow_nan=False)
         elif name == "text":

@@ -95,14 +95,17 @@ def _by_verb(body: VerdictsBody) -> dict[str, VerdictRequest]:
 
 def _of_claims(claims: Sequence[ClaimEnding]) -> VerdictRequest:
     """One ending for all claims that end in the same way, so that they cost one round trip."""
-    if len(claims) == 1:
-        token = (claims[0].token,)
-        return VerdictRequest(token, (_ending(token, claims[0]),))
+    plain: list[str] = []  # apart from the others, since these are many
     tokens: dict[Ending, list[str]] = {}
     for claim in claims:
-        tokens.setdefault(_ending((), claim), []).append(claim.token)
-    endings = tuple(replace(ending, tokens=tuple(own)) for ending, own in tokens.items())
-    return VerdictRequest(tuple(claim.token for claim in claims), endings)
+        if isinstance(claim, DoneClaim) and not claim.enqueue:
+            plain.append(claim.token)
+        else:
+            tokens.setdefault(_ending((), claim), []).append(claim.token)
+    endings = [replace(ending, tokens=tuple(own)) for ending, own in tokens.items()]
+    if plain:
+        endings.append(Ending(tuple(plain)))
+    return VerdictRequest(tuple(claim.token for claim in claims), tuple(endings))
 
 
 def _read(raw: bytes, *forms: type[_B]) -> _B:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
-from claimq_sidecar.claims.calls import Answer
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -172,11 +171,11 @@ def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool)
 
 
 def next_body(
-    answers: Iterable[Answer], claims: Iterable[model.Claim], encoding: str, *, draining: bool
+    outcomes: Iterable[model.Outcome], claims: Iterable[model.Claim], encoding: str, *, draining: bool
 ) -> bytes:
     """The response to verdicts and the claim after them."""
     return _lines(
-        Next([_claim(claim, encoding) for claim in claims], draining, outcomes_of(answers).outcomes)
+        Next([_claim(claim, encoding) for claim in claims], draining, outcomes_of(outcomes).outcomes)
     )
 
 
@@ -184,15 +183,13 @@ def _lines(whole: Claims) -> bytes:
     return msgspec.json.Encoder().encode_lines([whole])  # with a newline, without a copy
 
 
-def outcomes_of(answers: Iterable[Answer]) -> Outcomes:
-    """The response to verdicts."""
-    return Outcomes([outcome_of(outcome, earlier) for outcome, earlier in answers])
+def outcomes_of(outcomes: Iterable[model.Outcome]) -> Outcomes:
+    """The response to verdicts and renewals."""
+    return Outcomes(list(map(_outcome, outcomes)))
 
 
-def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
-    """One outcome, without fields that are None. ``earlier``: the verdict when the same verb ended the claim before."""
-    if earlier is not None:
-        return Outcome(outcome.token, model.Verdict.ALREADY_DONE, earlier=earlier)
+def _outcome(outcome: model.Outcome) -> Outcome:
+    """One outcome, without fields that are None."""
     whole = Outcome(outcome.token, outcome.verdict)
     if outcome.id is not None:
         whole.id = outcome.id
@@ -200,6 +197,8 @@ def outcome_of(outcome: model.Outcome, earlier: str | None = None) -> Outcome:
         whole.delay = outcome.delay
     if outcome.lease_until is not None:
         whole.lease_until = outcome.lease_until
+    if outcome.earlier is not None:
+        whole.earlier = outcome.earlier
     return whole
 
 

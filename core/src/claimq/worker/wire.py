@@ -316,7 +316,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for claim in reply["claims"]:
         fields = {name: claim[name] for name in _FIELDS}
         fields["payload"] = base64.b64decode(claim["payload_base64"])
-        if len(claim) > len(fields):
+        if len(claim) > len(fields):  # few items have options
             fields |= {name: claim[name] for name in _OPTIONS if name in claim}
             if "priority" in claim:
                 fields["priority"] = Priority(claim["priority"])

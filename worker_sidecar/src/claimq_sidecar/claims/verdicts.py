@@ -169,9 +169,9 @@ class Verdicts:
             finally:
                 del not_replicated  # see _in_time
         answers = {outcome.token: outcome for outcome in outcomes}
-        return answers | {
-            token: Outcome(token, Verdict.ALREADY_DONE, earlier=verdict) for token, verdict in earlier.items()
-        }
+        for token, verdict in earlier.items():
+            answers[token] = Outcome(token, Verdict.ALREADY_DONE, earlier=verdict)
+        return answers
 
     async def _in_time(
         self, task: asyncio.Task[dict[str, Outcome]], share: Share | None

@@ -95,7 +95,7 @@ def _by_verb(body: VerdictsBody) -> dict[str, VerdictRequest]:
 
 def _of_claims(claims: Sequence[ClaimEnding]) -> VerdictRequest:
     """One ending for all claims that end in the same way, so that they cost one round trip."""
-    plain: list[str] = []  # apart from the others, since these are many
+    plain: list[str] = []  # most claims: nothing has to be compared to find their ending
     tokens: dict[Ending, list[str]] = {}
     for claim in claims:
         if isinstance(claim, DoneClaim) and not claim.enqueue:

@@ -7,6 +7,8 @@ BIN := .venv/bin
 export PYTHONSAFEPATH := 1
 # Byte code is kept, also where the caller's shell forbids it: the tests start hundreds of programs.
 unexport PYTHONDONTWRITEBYTECODE
+# Programs under test print as they do for users, also where the caller's shell changes that.
+unexport PYTHONUNBUFFERED
 # The Node.js that comes with the locked requirements, never one that happens to be on PATH.
 export PYRIGHT_PYTHON_GLOBAL_NODE := off
 

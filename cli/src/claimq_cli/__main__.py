@@ -20,6 +20,10 @@ def main(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> 
         run(arguments, is_plugin=is_plugin)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    except SystemExit as end:
+        if end.code:
+            _drop_what_cannot_be_printed()
+        raise
 
 
 def _open_missing_streams() -> None:
@@ -27,6 +31,14 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
+
+
+def _drop_what_cannot_be_printed() -> None:
+    """After an error: Python would try once more to print it, and exit with 120 instead of the command's code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def kubectl_plugin() -> NoReturn:

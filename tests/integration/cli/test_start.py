@@ -1,7 +1,9 @@
 """How the command starts."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,14 @@ def test_closed_standard_streams_count_as_empty(
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, output, "")
+
+
+@pytest.mark.parametrize("unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_output_that_cannot_be_written_is_one_error(unbuffered: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "claimq_cli", "--version"],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=environment | unbuffered, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (1, "claimq: [Errno 28] No space left on device\n")
